@@ -1,0 +1,38 @@
+# Two commands do everything on a machine that has Python 3.11+ and a package index:
+#   make demo   sets up and runs the main job on Spark
+#   make test   sets up and runs every check that CI runs
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint types constraints clean
+
+demo: $(READY)
+	$(BIN)/tocsin demo
+
+test: $(READY) lint types
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,bench]' --group dev
+	touch $(READY)
+
+# Compile the pinned versions anew; the file holds no addresses of a package index.
+constraints:
+	uv pip compile --universal --python-version 3.11 --all-extras --group dev --upgrade \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o constraints.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results

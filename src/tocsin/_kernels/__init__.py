@@ -1,0 +1,22 @@
+"""The compiled loops of Tocsin: plain functions over arrays, and the only home of Numba.
+
+Kernel bodies are plain Python. Set ``TOCSIN_KERNELS=python`` in the environment before the first import to run them
+uncompiled, for a debugger or for coverage.
+"""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile `function` with a cache on disk, without the interpreter lock; or leave it as it is."""
+    if not COMPILED:
+        return function
+    import numba
+
+    return cast(_Function, numba.njit(cache=True, nogil=True)(function))

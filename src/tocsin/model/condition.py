@@ -1,0 +1,244 @@
+"""A condition as the user wrote it: the tree that the parser makes and the reference matcher evaluates.
+
+Every node is immutable. A *template* is a condition whose constants are `Slot`s: the shape of many subscriptions,
+parsed once and bound to the literals of each (see `tocsin.language`).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tocsin.model.values import Constant
+
+
+class Op(Enum):
+    """One of the six comparisons."""
+
+    LT = "<"
+    LE = "<="
+    EQ = "="
+    NE = "<>"
+    GE = ">="
+    GT = ">"
+
+    @property
+    def negated(self) -> "Op":
+        """The comparison that is TRUE where this one is FALSE."""
+        return _NEGATED[self]
+
+    @property
+    def flipped(self) -> "Op":
+        """The same comparison with its sides exchanged."""
+        return _FLIPPED[self]
+
+    def holds(self, sign: int) -> bool:
+        """Whether the comparison holds when left minus right has this sign."""
+        return sign in _SIGNS[self]
+
+
+_NEGATED = {Op.LT: Op.GE, Op.LE: Op.GT, Op.EQ: Op.NE, Op.NE: Op.EQ, Op.GE: Op.LT, Op.GT: Op.LE}
+_FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.EQ: Op.EQ, Op.NE: Op.NE, Op.GE: Op.LE, Op.GT: Op.LT}
+_SIGNS = {Op.LT: {-1}, Op.LE: {-1, 0}, Op.EQ: {0}, Op.NE: {-1, 1}, Op.GE: {0, 1}, Op.GT: {1}}
+
+
+class Quantifier(Enum):
+    """How a comparison ranges over the history."""
+
+    ANY = "ANY"
+    ALL = "ALL"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of the literal number `index` of a text in its template."""
+
+    index: int
+
+
+Value = Constant | Slot
+Text = str | Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """TRUE, FALSE or NULL, written as such or found so."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`attribute op constant`. A bare boolean attribute is `attribute = TRUE`."""
+
+    attribute: str
+    op: Op
+    constant: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """`attribute BETWEEN low AND high`."""
+
+    attribute: str
+    low: Value
+    high: Value
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """`attribute IN (constants)`; None among the constants is NULL."""
+
+    attribute: str
+    constants: tuple[Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`attribute IS NULL`: missing, NULL or NaN. Never NULL itself."""
+
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeComparison:
+    """`left op right` between two attributes of one event."""
+
+    left: str
+    op: Op
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`attribute [I]LIKE pattern [ESCAPE escape]`."""
+
+    attribute: str
+    pattern: Text
+    escape: Text | None
+    ignore_case: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayContains:
+    """`array_contains(attribute, constant)`."""
+
+    attribute: str
+    constant: Value
+
+
+@dataclass(frozen=True, slots=True)
+class HasWords:
+    """`has_words(attribute, text)`: every word of `text` occurs; `'chok*'` is a word prefix."""
+
+    attribute: str
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class HasPhrase:
+    """`has_phrase(attribute, text)`: the words of `text` occur one after the other."""
+
+    attribute: str
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class XPathExists:
+    """`xpath_exists(attribute, path)`: the path selects something in the XML document."""
+
+    attribute: str
+    path: Text
+
+
+@dataclass(frozen=True, slots=True)
+class OldComparedToNew:
+    """`h.old op event.new` inside a subquery on history."""
+
+    old: str
+    op: Op
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class OldComparedToConstant:
+    """`h.old op constant` inside a subquery on history."""
+
+    old: str
+    op: Op
+    constant: Value
+
+
+@dataclass(frozen=True, slots=True)
+class OldIsNull:
+    """`h.old IS [NOT] NULL` inside a subquery on history."""
+
+    old: str
+    negated: bool
+
+
+HistoryTerm = OldComparedToNew | OldComparedToConstant | OldIsNull
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`EXISTS (SELECT … FROM history h WHERE terms)`: some earlier event makes all terms TRUE. Never NULL."""
+
+    terms: tuple[HistoryTerm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified:
+    """`attribute op ANY|ALL (SELECT old FROM history [h WHERE terms])`, by SQL's rules for NULL."""
+
+    attribute: str
+    op: Op
+    quantifier: Quantifier
+    old: str
+    terms: tuple[HistoryTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Every operand."""
+
+    operands: tuple["Condition", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Some operand."""
+
+    operands: tuple["Condition", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """NULL stays NULL."""
+
+    operand: "Condition"
+
+
+@dataclass(frozen=True, slots=True)
+class IsTruth:
+    """`(operand) IS [NOT] TRUE|FALSE`. Never NULL."""
+
+    operand: "Condition"
+    value: bool
+    negated: bool
+
+
+Atom = (
+    Truth
+    | Comparison
+    | Between
+    | InList
+    | IsNull
+    | AttributeComparison
+    | Like
+    | ArrayContains
+    | HasWords
+    | HasPhrase
+    | XPathExists
+    | Exists
+    | Quantified
+)
+Condition = Atom | And | Or | Not | IsTruth

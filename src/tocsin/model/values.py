@@ -1,0 +1,171 @@
+"""Kinds of values, and how values of one kind compare.
+
+A *kind* is a set of values that compare with each other: all numbers, all strings, both booleans, all points in time.
+A comparison of two kinds is NULL. Within a kind, values compare exactly:
+
+- numbers by value, whatever their type: ``1 == 1.0 == Decimal(1)``, and 2**53 + 1 is no float. A decimal literal such
+  as ``19.99`` that a float64 prints as ``19.99`` equals that float64, and the decimal 19.99 as well;
+- strings by code point;
+- dates are their midnight, timestamps with a zone are converted to UTC, those without one are taken as UTC.
+"""
+
+import datetime as dt
+import math
+from decimal import Decimal
+from enum import Enum
+from functools import total_ordering
+
+Constant = bool | int | float | Decimal | str | dt.date | dt.datetime
+"""What a user may write as a literal in a condition."""
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+class Kind(Enum):
+    """A set of values that compare with each other."""
+
+    NUMBER = "number"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    ANY = "any"
+    """Presence alone: every value that is not NULL. No constant has this kind."""
+
+    def __lt__(self, other: "Kind") -> bool:
+        return self.value < other.value
+
+
+@total_ordering
+class Number:
+    """A number constant: a float64 that means its shortest decimal, or an exact integer or decimal that no float64 is.
+
+    Compared with a float it is `nearest`, if `nearest` prints as this number; in every other comparison it is `exact`.
+    """
+
+    __slots__ = ("exact", "nearest")
+
+    def __init__(self, literal: int | float | Decimal) -> None:
+        self.nearest = _to_float(literal)
+        if isinstance(literal, float):
+            self.exact: int | Decimal = int(literal) if literal.is_integer() else Decimal(repr(literal))
+        elif isinstance(literal, Decimal) and literal == literal.to_integral_value():
+            self.exact = int(literal)
+        else:
+            self.exact = literal
+
+    @property
+    def is_float(self) -> bool:
+        """Whether `nearest` stands for this number in a comparison with a float."""
+        if math.isinf(self.nearest):
+            return False
+        return self.exact == self.nearest or Decimal(repr(self.nearest)) == self.exact
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and self.exact == other.exact
+
+    def __lt__(self, other: "Number") -> bool:
+        return self.exact < other.exact
+
+    def __hash__(self) -> int:
+        return hash(self.exact)
+
+    def __repr__(self) -> str:
+        return f"Number({self.exact})"
+
+
+def _to_float(literal: int | float | Decimal) -> float:
+    try:
+        return float(literal)
+    except OverflowError:
+        return math.inf if literal > 0 else -math.inf
+
+
+Scalar = Number | str | bool | int
+"""A constant in the form in which it is compared: a Number, a string, a boolean, or microseconds since 1970 in UTC."""
+
+
+def kind_of(value: object) -> Kind | None:
+    """The kind of a Python value; None for NULL, NaN and for values that compare with nothing (lists, bytes, dicts)."""
+    if isinstance(value, bool):
+        return Kind.BOOLEAN
+    if isinstance(value, int):
+        return Kind.NUMBER
+    if isinstance(value, float):
+        return None if math.isnan(value) else Kind.NUMBER
+    if isinstance(value, Decimal):
+        return None if value.is_nan() else Kind.NUMBER
+    if isinstance(value, str):
+        return Kind.STRING
+    if isinstance(value, dt.date):
+        return Kind.TIME
+    return None
+
+
+def is_null(value: object) -> bool:
+    """Whether an event's value counts as missing: None and NaN."""
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or (isinstance(value, Decimal) and value.is_nan())
+    )
+
+
+def microseconds(value: dt.date) -> int:
+    """A date or timestamp as microseconds since 1970 in UTC.
+
+    >>> microseconds(dt.date(1970, 1, 2))
+    86400000000
+    """
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=dt.UTC)
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def scalar(constant: Constant) -> Scalar:
+    """A literal in the form in which it is compared."""
+    if isinstance(constant, (bool, str)):
+        return constant
+    if isinstance(constant, (int, float, Decimal)):
+        return Number(constant)
+    return microseconds(constant)
+
+
+def compare_to_constant(value: object, constant: Constant) -> int | None:
+    """-1, 0 or 1 as the event's value is less than, equal to or greater than the constant; None if they do not compare.
+
+    >>> compare_to_constant(19.99, Decimal("19.99")), compare_to_constant(2**53 + 1, float(2**53))
+    (0, 1)
+    """
+    kind = kind_of(value)
+    if kind is None or kind is not kind_of(constant):
+        return None
+    if kind is Kind.NUMBER:
+        number = Number(constant)  # type: ignore[arg-type]  # the kind says so
+        against = number.nearest if isinstance(value, float) and number.is_float else number.exact
+        return _sign(value, against)
+    if kind is Kind.TIME:
+        return _sign(microseconds(value), microseconds(constant))  # type: ignore[arg-type]  # the kind says so
+    return _sign(value, constant)
+
+
+def compare_values(left: object, right: object) -> int | None:
+    """-1, 0 or 1 as two values of events compare; None if they do not.
+
+    >>> compare_values(1, 1.0), compare_values("a", 1)
+    (0, None)
+    """
+    kind = kind_of(left)
+    if kind is None or kind is not kind_of(right):
+        return None
+    if kind is Kind.TIME:
+        return _sign(microseconds(left), microseconds(right))  # type: ignore[arg-type]  # the kind says so
+    return _sign(left, right)
+
+
+def _sign(left: object, right: object) -> int:
+    if left == right:
+        return 0
+    return -1 if left < right else 1  # type: ignore[operator]  # values of one kind have an order
