@@ -1,0 +1,165 @@
+"""What text means: how it falls into words, and what LIKE says about it. The definitions that every index must equal.
+
+Words. A text is folded (canonical composition, full case folding) and cut into maximal runs of word characters:
+letters, numbers, combining marks and the underscore. Subscriptions and events are cut by the same function, so that
+``Straße`` and ``STRASSE``, or ``é`` in one and in two code points, are the same word, and a Devanagari word does not
+fall apart at its vowel signs.
+
+Patterns. LIKE compares code points, as DuckDB does: ``%`` is any run of them, ``_`` is exactly one, line ends included.
+ILIKE is LIKE on `lower` of the text, the pattern and the escape character.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import cache
+
+from tocsin.errors import SubscriptionError
+from tocsin.model.predicate import Word
+
+# Every combining mark of Unicode lies in one of these ranges (a test looks at all code points).
+_MARK_RANGES = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))
+_ASCII_WORDS = re.compile(r"\w+", re.ASCII)
+
+
+def is_mark(code_point: int) -> bool:
+    """Tell whether a code point is a combining mark, which belongs to the word it stands in."""
+    return unicodedata.category(chr(code_point))[0] == "M"
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    marks = [f"{chr(r)}" for ranges in _MARK_RANGES for r in ranges if is_mark(r)]
+    return re.compile(rf"[\w{''.join(marks)}]+")
+
+
+def is_word_character(code_point: int) -> bool:
+    """Tell whether a code point belongs to words: alphanumeric, the underscore, or a combining mark."""
+    character = chr(code_point)
+    return character.isalnum() or character == "_" or is_mark(code_point)
+
+
+def fold(text: str) -> str:
+    """Return `text` with case and canonical variants removed: what words are compared by.
+
+    >>> fold("Straße") == fold("STRASSE")
+    True
+    """
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _split(folded: str) -> list[str]:
+    return (_ASCII_WORDS if folded.isascii() else _words()).findall(folded)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words of `text`, folded, in their order, repeated words repeated; linear in the text.
+
+    >>> tokens("During a recent holiday in Milos, I stayed ...")
+    ['during', 'a', 'recent', 'holiday', 'in', 'milos', 'i', 'stayed']
+    """
+    return _split(fold(text))
+
+
+def parse_words(text: str) -> tuple[Word, ...]:
+    """Return the distinct words that `has_words` demands; one right before ``*`` is a prefix.
+
+    >>> parse_words("Holiday chok* holiday")
+    (Word(text='holiday', prefix=False), Word(text='chok', prefix=True))
+    """
+    found: dict[Word, None] = {}
+    # After each "*" a new piece begins; the last word of a piece is a prefix if the piece ended in that word.
+    *starred, rest = fold(text).split("*")
+    for piece in starred:
+        words = _split(piece)
+        ends_in_word = bool(words) and piece.endswith(words[-1])
+        whole = words[:-1] if ends_in_word else words
+        found.update((Word(word), None) for word in whole)
+        if ends_in_word:
+            found[Word(words[-1], prefix=True)] = None
+    found.update((Word(word), None) for word in _split(rest))
+    return tuple(found)
+
+
+def missing_words(text: str, wanted: Iterable[Word]) -> list[Word]:
+    """Return those of `wanted` that do not occur in `text`: none of them exactly if `has_words` holds.
+
+    >>> missing_words("a holiday in Milos", parse_words("holiday cret*"))
+    [Word(text='cret', prefix=True)]
+    """
+    present = set(tokens(text))
+    return [
+        word
+        for word in wanted
+        if not (any(p.startswith(word.text) for p in present) if word.prefix else word.text in present)
+    ]
+
+
+def has_phrase(text: str, phrase: list[str]) -> bool:
+    """Tell whether the words `phrase` stand in `text` one after the other; an empty phrase always does.
+
+    >>> has_phrase("He moved to New York.", tokens("new york"))
+    True
+    """
+    words, length = tokens(text), len(phrase)
+    return any(words[start : start + length] == phrase for start in range(len(words) - length + 1))
+
+
+def lower(text: str) -> str:
+    """Return `text` in lower case, code point by code point, as DuckDB's lower() does.
+
+    Python differs in two places: it lets a final sigma depend on its neighbours, and makes two code points of ``İ``.
+    """
+    return text.lower() if text.isascii() else text.replace("Σ", "σ").replace("İ", "i").lower()
+
+
+# The runs between the "%" of a pattern, each a list of code points with None for "_". The first run is anchored at the
+# start of the text and the last one at its end; a pattern without "%" is a single run.
+Runs = list[list[str | None]]
+
+
+def like_runs(pattern: str, escape: str | None = None) -> Runs:
+    """Return the runs of a LIKE pattern between its ``%``, ``None`` standing for ``_``; linear in the pattern.
+
+    >>> like_runs("a_%100$%", "$")
+    [['a', None], ['1', '0', '0', '%']]
+    """
+    if escape is not None and len(escape) > 1:
+        raise SubscriptionError(f"the escape {escape!r} has {len(escape)} characters", "Give one character")
+    runs: Runs = [[]]
+    characters = iter(pattern)
+    for character in characters:
+        if escape and character == escape:
+            literal = next(characters, None)
+            if literal is None:
+                raise SubscriptionError(
+                    f"the pattern {pattern!r} ends with its escape character",
+                    f"Write {escape * 2!r} for the character itself",
+                )
+            runs[-1].append(literal)
+        elif character == "%":
+            runs.append([])
+        else:
+            runs[-1].append(None if character == "_" else character)
+    return runs
+
+
+def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Callable[[str], bool]:
+    """Return the test that ``LIKE pattern ESCAPE escape`` (ILIKE if `ignore_case`) makes of a text.
+
+    A test costs at most the length of the text times that of the longest run: a run, once found, is never moved.
+
+    >>> like("%error_")("an error!"), like("%ERROR%")("an error!"), like("%ERROR%", ignore_case=True)("an error!")
+    (True, False, True)
+    """
+    if ignore_case:
+        pattern, escape = lower(pattern), escape and lower(escape)
+    first, *rest = ("".join("." if c is None else re.escape(c) for c in run) for run in like_runs(pattern, escape))
+    last = f".*{rest.pop()}" if rest else ""
+    middle = "".join(f"(?>.*?{run})" for run in rest if run)
+    matches = re.compile(f"{first}{middle}{last}", re.DOTALL).fullmatch
+    if ignore_case:
+        return lambda text: matches(lower(text)) is not None
+    return lambda text: matches(text) is not None
