@@ -1,0 +1,256 @@
+"""IRTree: an interval tree with an R-tree by score at each node, which takes inserts, deletes and new scores."""
+
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.ranking_ir import BUCKET, DEPTH, FANOUT, FREE_ROW, NODES, SIZES, IRArrays, bulk_load, bulk_size
+from tocsin._kernels.ranking_ir_walk import delete_interval, insert_interval, merge_walks, open_walk
+from tocsin._kernels.ranking_tree import grow_tree
+from tocsin.errors import OptionError
+from tocsin.ranking.protocol import Columns, How, Int32s, RankedIterator, as_columns, best_first, check_how
+
+# What one insert may take: a new leaf and two more where it splits; a split on each level of a B-tree and a new root.
+SPARE_NODES = 3
+SPARE_BLOCKS = DEPTH + 4
+
+
+class IRTree:
+    """Rank intervals by an interval tree whose nodes hold R-trees in order of score.
+
+    The intervals of a node share its center, so an R-tree over them has no holes: each step down finds a match. Costs
+    (k + log n) log n a query; an insert, a delete or a new score costs log n; n log n to build. Takes some 10 bytes an
+    interval. An iterator that began before a change must not be used after it.
+
+    >>> index = IRTree.build([0, 10, 20], [30, 20, 40], [1.0, 3.0, 2.0])
+    >>> index.insert(15, 25, 2.5), index.iterate(20).take(10).tolist()
+    (3, [1, 3, 2, 0])
+    >>> index.delete(1)
+    >>> index.rescore(0, 9.0)
+    >>> index.iterate(20).take(10).tolist()
+    [0, 3, 2]
+    """
+
+    ranges: ClassVar[tuple[How, ...]] = ("containment",)
+
+    def __init__(self, columns: Columns) -> None:
+        self._version = 0
+        self._size = self._live = columns.lo.size
+        self._owned = False  # Whether the columns are this index's own, with room at the end.
+        self._lo, self._hi, self._scores = columns
+        self._load(best_first(columns.scores))
+
+    @classmethod
+    def build(cls, lo: npt.ArrayLike, hi: npt.ArrayLike, scores: npt.ArrayLike) -> Self:
+        """Build the index of the intervals [lo, hi] in O(n log n)."""
+        return cls(as_columns(lo, hi, scores))
+
+    def __len__(self) -> int:
+        return self._live
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index, without the columns it was built from and without one id an interval."""
+        return sum(array.nbytes for array in self.arrays) - 4 * self._live
+
+    def _load(self, ranked: Int32s) -> None:
+        """Build the arrays over the intervals that `ranked` lists, best first."""
+        lo, hi = self._lo[ranked], self._hi[ranked]
+        center, left, right, start, order = grow_tree(lo, hi, BUCKET)
+        entries, blocks = bulk_size(start)
+        used = np.full(FREE_ROW + SIZES, -1, np.int64)
+        used[:3] = center.size, 0, 0
+        self.arrays = IRArrays(
+            center=center,
+            left=left,
+            right=right,
+            root=np.empty(center.size, np.int32),
+            start=np.empty(blocks, np.int32),
+            size=np.empty(blocks, np.int8),
+            level=np.empty(blocks, np.int8),
+            filled=np.empty(blocks, np.int32),
+            lo=np.zeros(entries, np.int32),
+            hi=np.zeros(entries, np.int32),
+            ref=np.zeros(entries, np.int32),
+            used=used,
+        )
+        bulk_load(self.arrays, start, lo[order], hi[order], ranked[order])
+        self._loaded = self._live
+        self._changes = 0
+
+    def iterate(self, value: int) -> RankedIterator:
+        """Begin to yield the intervals over `value`, best first."""
+        return _WalkIterator(self, value, value, value)
+
+    def iterate_range(self, lo: int, hi: int, how: How = "overlap") -> RankedIterator:
+        """Begin to yield the intervals that contain all of [lo, hi], best first."""
+        check_how(how)
+        if how not in self.ranges:
+            raise OptionError(f"IRTree cannot iterate by {how}", "Use a ScoredRTree, which can do both")
+        return _WalkIterator(self, lo, lo, hi)
+
+    def score(self, interval: int) -> float:
+        """Return the current score of an interval."""
+        return float(self._scores[interval])
+
+    def insert(self, lo: int, hi: int, score: float) -> int:
+        """Add an interval and return its id, the next number; in O(log n) amortised."""
+        as_columns([lo], [hi], [score])
+        self._own(self._size + 1)
+        interval = self._size
+        self._size += 1
+        self._live += 1
+        self._lo[interval], self._hi[interval], self._scores[interval] = lo, hi, score
+        self._file(interval)
+        return interval
+
+    def delete(self, interval: int) -> None:
+        """Remove an interval, in O(log n) amortised; its id is not given out again."""
+        self._strike(interval)
+        self._live -= 1
+        self._settle()
+
+    def rescore(self, interval: int, score: float) -> None:
+        """Give an interval another score: take it out of its R-tree and file it again, in O(log n)."""
+        as_columns([0], [0], [score])
+        self._strike(interval)
+        self._own(self._size)
+        self._scores[interval] = score
+        self._file(interval)
+
+    def _strike(self, interval: int) -> None:
+        known = 0 <= interval < self._size
+        lo, hi = (int(self._lo[interval]), int(self._hi[interval])) if known else (0, 0)
+        if not known or not delete_interval(self.arrays, self._scores, lo, hi, interval):
+            raise OptionError(f"There is no interval {interval}", "It was never inserted, or it was deleted")
+        self._version += 1
+
+    def _file(self, interval: int) -> None:
+        self._reserve()
+        insert_interval(self.arrays, self._scores, int(self._lo[interval]), int(self._hi[interval]), interval)
+        self._version += 1
+        self._settle()
+
+    def _own(self, size: int) -> None:
+        """Copy the columns before the first change, and with room for `size` intervals."""
+        if not self._owned or self._lo.size < size:
+            room = max(size, 8) + size // 4
+            self._lo, self._hi = np.resize(self._lo, room), np.resize(self._hi, room)
+            self._scores = np.resize(self._scores, room)
+            self._owned = True
+
+    def _reserve(self) -> None:
+        """Make room for what one insert may take: nodes, blocks and rows."""
+        nodes, blocks, entries = self.arrays.used[:3]
+        old = self.arrays
+        if (
+            old.center.size >= nodes + SPARE_NODES
+            and old.start.size >= blocks + SPARE_BLOCKS
+            and old.lo.size >= entries + SPARE_BLOCKS * FANOUT
+        ):
+            return
+        rooms = (
+            int(nodes + nodes // 16 + 2 * SPARE_NODES),
+            int(blocks + blocks // 16 + 2 * SPARE_BLOCKS),
+            int(entries + entries // 16 + 2 * SPARE_BLOCKS * FANOUT),
+        )
+        self.arrays = IRArrays(
+            center=np.resize(old.center, rooms[0]),
+            left=np.resize(old.left, rooms[0]),
+            right=np.resize(old.right, rooms[0]),
+            root=np.resize(old.root, rooms[0]),
+            start=np.resize(old.start, rooms[1]),
+            size=np.resize(old.size, rooms[1]),
+            level=np.resize(old.level, rooms[1]),
+            filled=np.resize(old.filled, rooms[1]),
+            lo=np.resize(old.lo, rooms[2]),
+            hi=np.resize(old.hi, rooms[2]),
+            ref=np.resize(old.ref, rooms[2]),
+            used=old.used,
+        )
+
+    def _settle(self) -> None:
+        """Build anew once as many intervals have come or gone as there were, so that the tree stays balanced."""
+        self._changes += 1
+        if self._changes > max(self._loaded, 4 * FANOUT):
+            held = np.sort(self._held())
+            self._load(held[best_first(self._scores[held])])
+
+    def _held(self) -> Int32s:
+        """The ids that stand in the arrays."""
+        blocks = [block for node in range(self.arrays.used[NODES]) for block, _ in self._leaves(node)]
+        rows = [(int(self.arrays.start[block]), int(self.arrays.filled[block])) for block in blocks]
+        return np.concatenate(
+            [self.arrays.ref[start : start + count] for start, count in rows] or [np.empty(0, np.int32)]
+        )
+
+    def _leaves(self, node: int) -> list[tuple[int, list[tuple[int, int]]]]:
+        """The blocks of level 0 of a node, best first, each with the extents above it."""
+        tree = self.arrays
+        found: list[tuple[int, list[tuple[int, int]]]] = []
+        pending: list[tuple[int, list[tuple[int, int]]]] = [(int(tree.root[node]), [])] if tree.root[node] >= 0 else []
+        while pending:
+            block, extents = pending.pop()
+            if tree.level[block] == 0:
+                found.append((block, extents))
+                continue
+            start = int(tree.start[block])
+            row = range(start + int(tree.filled[block]) - 1, start - 1, -1)
+            pending += [(int(tree.ref[at]), [*extents, (int(tree.lo[at]), int(tree.hi[at]))]) for at in row]
+        return found
+
+    def check(self) -> None:
+        """Assert every invariant, with its reason."""
+        tree = self.arrays
+        held = self._held()
+        assert held.size == np.unique(held).size == self._live, "each live interval stands in one block"
+        pending = [(0, -(2**31), 2**31 - 1)] if tree.used[NODES] else []
+        while pending:
+            node, low, high = pending.pop()
+            center, listed = int(tree.center[node]), []
+            for block, extents in self._leaves(node):
+                start, count = int(tree.start[block]), int(tree.filled[block])
+                assert 0 < count <= 4 << tree.size[block], "a block is neither empty nor over its row"
+                lo, hi, ids = (column[start : start + count] for column in (tree.lo, tree.hi, tree.ref))
+                assert np.array_equal((lo, hi), (self._lo[ids], self._hi[ids])), "an entry repeats its columns"
+                assert np.all((lo >= low) & (hi <= high)), "a subtree lies on one side of each center above it"
+                for first, last in extents:
+                    assert np.all((lo >= first) & (hi <= last)), "an extent covers what is below it"
+                if tree.left[node] != -2:
+                    assert np.all((lo <= center) & (hi >= center)), "the intervals of a node contain its center"
+                listed.append(ids)
+            ids = np.concatenate(listed) if listed else np.empty(0, np.int32)
+            assert np.array_equal(np.lexsort((ids, -self._scores[ids])), np.arange(ids.size)), "best first"
+            assert tree.left[node] != -2 or ids.size <= BUCKET, "a bucket is small, for it may miss every value"
+            if tree.left[node] >= 0:
+                pending.append((int(tree.left[node]), low, center - 1))
+            if tree.right[node] >= 0:
+                pending.append((int(tree.right[node]), center + 1, high))
+
+
+class _WalkIterator(RankedIterator):
+    """Merges the walks over the R-trees on a path."""
+
+    def __init__(self, tree: IRTree, value: int, latest_lo: int, earliest_hi: int) -> None:
+        self._tree, self._version = tree, tree._version
+        self._latest_lo, self._earliest_hi = latest_lo, earliest_hi
+        self._blocks, self._slots, self._depths = open_walk(tree.arrays, value, latest_lo, earliest_hi)
+
+    def take(self, n: int) -> Int32s:
+        """Return the next `n` ids, or those that are left."""
+        tree = self._tree
+        if tree._version != self._version:
+            raise OptionError("The IRTree changed under its iterator", "Iterate again after a change")
+        out = np.empty(min(n, len(tree)), np.int32)
+        count = merge_walks(
+            tree.arrays,
+            tree._scores,
+            self._latest_lo,
+            self._earliest_hi,
+            self._blocks,
+            self._slots,
+            self._depths,
+            out,
+        )
+        return out[:count]
