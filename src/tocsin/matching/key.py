@@ -1,0 +1,119 @@
+"""Key: file each conjunction under one of its predicates (SIFT, section 2.3; GPX-ap and GPX-apf)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.conjunctions_key import expected_candidates, file_under_keys, match_keys
+from tocsin.errors import OptionError
+from tocsin.matching.protocol import ConjunctionMatcher, Found, Int32s, Int64s
+
+Policy = Literal["rarest", "random", "first", "last"]
+
+
+class Key(ConjunctionMatcher):
+    """Look only at the conjunctions whose key holds; verify the rest of their terms, rare ones first.
+
+    The key is the rarest required term, a random one, or the first or last as the conjunction was written. A batch is
+    matched in blocks of 63 events: each predicate has a bit per event, and a conjunction holds for the events that the
+    AND of its terms leaves, so that a posting is read once per block. A probe costs one step per posting of the keys
+    that hold, and a conjunction without a required term is looked at always.
+
+    >>> matcher = Key.build([0, 2, 4], [0, 1, 0, 2], predicate_count=3, frequency=[0.9, 0.1, 0.1])
+    >>> matcher.match_batch(np.array([0, 2]), np.array([0, 1], np.int32))
+    Found(offsets=array([0, 1]), conjunctions=array([0], dtype=int32), candidates=1)
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("keys", "starts", "records")
+    policy: Policy = "rarest"
+
+    @classmethod
+    def build(
+        cls,
+        offsets: npt.ArrayLike,
+        terms: npt.ArrayLike,
+        predicate_count: int,
+        frequency: npt.ArrayLike | None = None,
+        policy: Policy = "rarest",
+    ) -> Self:
+        """Build from a CSR of terms; about linear in their number. `policy` says which required term is the key."""
+        if policy not in get_args(Policy):
+            raise OptionError(f"there is no policy {policy!r}", f"Choose one of {', '.join(get_args(Policy))}")
+        matcher = super().build(offsets, terms, predicate_count, frequency)
+        if policy != "rarest":
+            matcher.policy = policy
+            matcher._rebuild()
+        return matcher
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], policy: Policy = "rarest") -> Self:
+        """Return the matcher of `arrays`, which may be read-only and mapped from a file; constant time."""
+        matcher = super().from_arrays(arrays)
+        matcher.policy = policy
+        return matcher
+
+    @property
+    def unkeyed(self) -> int:
+        """The number of conjunctions that are looked at for every event, since nothing must hold for them."""
+        return int(np.count_nonzero(self._index["keys"] >= len(self._index["starts"]) - 2))
+
+    def cost(self, frequency: npt.ArrayLike) -> tuple[float, float]:
+        """Return how many candidates an event has under these frequencies (0 to 1) now, and with the best keys."""
+        known = np.zeros(len(self._index["starts"]) - 2)
+        given = np.asarray(frequency, np.float64)[: len(known)]
+        known[: len(given)] = given
+        return expected_candidates(self.offsets, self.terms, self._index["keys"], known)
+
+    def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
+        keys = self._choose_keys(offsets, terms)
+        starts, records = file_under_keys(self.ids, offsets, terms, keys, self.predicate_count)
+        return {"keys": keys, "starts": starts, "records": records}
+
+    def _choose_keys(self, offsets: Int64s, terms: Int32s) -> Int32s:
+        """Return the key of each conjunction; those without a required term get the list of no predicate."""
+        if self.policy in ("first", "last"):
+            offsets, terms = self.offsets, self.terms
+        required_before = np.concatenate([[0], np.cumsum(terms >= 0)])
+        required = terms[terms >= 0]
+        first, stop = required_before[offsets[:-1]], required_before[offsets[1:]]
+        if self.policy == "last":
+            chosen = stop - 1
+        elif self.policy == "random":
+            chosen = first + np.random.default_rng(0).integers(0, np.maximum(stop - first, 1))
+        else:
+            chosen = first
+        keys = np.full(len(self.ids), self.predicate_count, np.int32)
+        has_key = stop > first
+        keys[has_key] = required[chosen[has_key]]
+        return keys
+
+    def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
+        starts, records = self._index["starts"], self._index["records"]
+        masks = self._take_scratch(len(starts) - 1, np.int64)
+        found = match_keys(held_offsets, held, starts, records, masks)
+        self._scratch.append(masks)
+        return Found(*found)
+
+    def _check(self) -> None:
+        starts, records, keys = (self._index[name] for name in ("starts", "records", "keys"))
+        filed = {}
+        for key in range(len(starts) - 1):
+            position = int(starts[key])
+            while position < starts[key + 1]:
+                following = position + 2 + int(records[position + 1])
+                filed[int(records[position])] = (key, records[position + 2 : following].tolist())
+                position = following
+            assert position == starts[key + 1], "the records of a key fill its list exactly"
+        assert sorted(filed) == self.ids.tolist(), "each conjunction has one record"
+        for c, number in enumerate(self.ids.tolist()):
+            key, rest = filed[number]
+            given = self.terms[self.offsets[c] : self.offsets[c + 1]].tolist()
+            assert key == keys[c], "the record lies under the key"
+            assert sorted([key, *rest]) == sorted(set(given)) or sorted(rest) == sorted(set(given)), (
+                "a record has all terms of its conjunction"
+            )
+            assert key < len(starts) - 2 or all(t < 0 for t in given), (
+                "only conjunctions without required terms lack a key"
+            )
