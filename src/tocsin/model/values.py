@@ -3,8 +3,9 @@
 A *kind* is a set of values that compare with each other: all numbers, all strings, both booleans, all points in time.
 A comparison of two kinds is NULL. Within a kind, values compare exactly:
 
-- numbers by value, whatever their type: ``1 == 1.0 == Decimal(1)``, and 2**53 + 1 is no float. A decimal literal such
-  as ``19.99`` that a float64 prints as ``19.99`` equals that float64, and the decimal 19.99 as well;
+- numbers by value, whatever their type: ``1 == 1.0 == Decimal(1)``, and 2**53 + 1 is no float. The value of a float64
+  with a fraction is the shortest decimal that reads as it: 19.99 is the decimal 19.99, which keeps the order of floats
+  and makes every comparison with a literal agree with every other;
 - strings by code point;
 - dates are their midnight, timestamps with a zone are converted to UTC, those without one are taken as UTC.
 """
@@ -40,7 +41,7 @@ class Kind(Enum):
 class Number:
     """A number constant: a float64 that means its shortest decimal, or an exact integer or decimal that no float64 is.
 
-    Compared with a float it is `nearest`, if `nearest` prints as this number; in every other comparison it is `exact`.
+    Compared with a float it is `nearest`, if `is_float`; in every other comparison it is `exact`.
     """
 
     __slots__ = ("exact", "nearest")
@@ -57,9 +58,7 @@ class Number:
     @property
     def is_float(self) -> bool:
         """Whether `nearest` stands for this number in a comparison with a float."""
-        if math.isinf(self.nearest):
-            return False
-        return self.exact == self.nearest or Decimal(repr(self.nearest)) == self.exact
+        return not math.isinf(self.nearest) and Number(self.nearest).exact == self.exact
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Number) and self.exact == other.exact
@@ -144,8 +143,9 @@ def compare_to_constant(value: object, constant: Constant) -> int | None:
         return None
     if kind is Kind.NUMBER:
         number = Number(constant)  # type: ignore[arg-type]  # the kind says so
-        against = number.nearest if isinstance(value, float) and number.is_float else number.exact
-        return _sign(value, against)
+        if isinstance(value, float):
+            return _sign(value, number.nearest) if number.is_float else _sign(Number(value).exact, number.exact)
+        return _sign(value, number.exact)
     if kind is Kind.TIME:
         return _sign(microseconds(value), microseconds(constant))  # type: ignore[arg-type]  # the kind says so
     return _sign(value, constant)
@@ -162,6 +162,10 @@ def compare_values(left: object, right: object) -> int | None:
         return None
     if kind is Kind.TIME:
         return _sign(microseconds(left), microseconds(right))  # type: ignore[arg-type]  # the kind says so
+    if isinstance(left, float) and isinstance(right, Decimal):
+        left = Number(left).exact
+    elif isinstance(left, Decimal) and isinstance(right, float):
+        right = Number(right).exact
     return _sign(left, right)
 
 

@@ -1,0 +1,1 @@
+"""The subscription language: parse (sqlglot, cached by shape), rewrite (ordered RULES), and back to SQL."""

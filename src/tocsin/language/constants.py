@@ -1,0 +1,97 @@
+"""Turn a literal as written into the constant it means."""
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+
+from tocsin.errors import SubscriptionError
+from tocsin.model.values import Constant, Kind
+
+MAX_DIGITS = 1000
+"""The longest number that is read; longer ones would cost quadratic time."""
+
+
+class Reading(Enum):
+    """How a literal is to be read."""
+
+    STRING = "string"
+    NUMBER = "number"
+    NEGATIVE = "negative number"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the constant that is read."""
+        return _KINDS[self]
+
+
+_KINDS = {
+    Reading.STRING: Kind.STRING,
+    Reading.NUMBER: Kind.NUMBER,
+    Reading.NEGATIVE: Kind.NUMBER,
+    Reading.DATE: Kind.TIME,
+    Reading.TIMESTAMP: Kind.TIME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the value of a slot comes from: a literal of the text, by its number, and how it is read."""
+
+    literal: int
+    reading: Reading
+
+
+def unquote(literal: str) -> str:
+    """The string that a string literal means.
+
+    >>> unquote("'O''Brien'")
+    "O'Brien"
+    """
+    return literal[1:-1].replace("''", "'")
+
+
+def number(literal: str) -> int | Decimal | float:
+    """The number that a number literal means: exact, unless it has an exponent.
+
+    >>> number("10"), number("2.5"), number("1e3")
+    (10, Decimal('2.5'), 1000.0)
+    """
+    if len(literal) > MAX_DIGITS:
+        raise SubscriptionError(f"a number has {len(literal)} characters", f"The longest may have {MAX_DIGITS}")
+    try:
+        if literal.isdigit():
+            return int(literal)
+        if "e" in literal or "E" in literal:
+            value = float(literal)
+            if math.isinf(value):
+                raise SubscriptionError(f"{literal} is beyond every float64", "Write a finite number")
+            return value
+        return Decimal(literal) if "." in literal else int(literal)
+    except (ValueError, InvalidOperation):
+        raise SubscriptionError(
+            f"{literal!r} is no number", "Write it as 10, 2.5 or 1e3, with a space after it"
+        ) from None
+
+
+def read(literal: str, reading: Reading) -> Constant:
+    """The constant that a literal means under a reading.
+
+    >>> read("'2026-01-31'", Reading.DATE)
+    datetime.date(2026, 1, 31)
+    """
+    if reading is Reading.STRING:
+        return unquote(literal)
+    if reading is Reading.NUMBER:
+        return number(literal)
+    if reading is Reading.NEGATIVE:
+        return -number(literal)
+    text = unquote(literal).strip()
+    try:
+        return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)
+    except ValueError:
+        example = "2026-01-31" if reading is Reading.DATE else "2026-01-31 12:00:00+00:00"
+        raise SubscriptionError(f"{literal} is no {reading.value}", f"Write it as '{example}'") from None

@@ -1,0 +1,276 @@
+"""Turn a sqlglot tree into a condition with slots. Nothing recurses on the length or depth of the tree."""
+
+from typing import cast
+
+from sqlglot import exp
+
+from tocsin.language.history import HistoryReader
+from tocsin.language.operands import FUNCTIONS, Attribute, Literal, Operand, Reader, strip
+from tocsin.model.condition import (
+    And,
+    ArrayContains,
+    AttributeComparison,
+    Between,
+    Comparison,
+    Condition,
+    HasPhrase,
+    HasWords,
+    InList,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Op,
+    Or,
+    Quantified,
+    Quantifier,
+    Truth,
+    XPathExists,
+)
+from tocsin.model.values import compare_to_constant
+
+OPS: dict[type[exp.Expr], Op] = {
+    exp.LT: Op.LT,
+    exp.LTE: Op.LE,
+    exp.EQ: Op.EQ,
+    exp.NEQ: Op.NE,
+    exp.GTE: Op.GE,
+    exp.GT: Op.GT,
+}
+_QUANTIFIERS: dict[type[exp.Expr], Quantifier] = {exp.Any: Quantifier.ANY, exp.All: Quantifier.ALL}
+_TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
+    "has_words": HasWords,
+    "has_phrase": HasPhrase,
+    "xpath_exists": XPathExists,
+}
+
+
+def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
+    """The operands of a chain of AND or OR, from left to right."""
+    found, waiting = [], [node]
+    while waiting:
+        inner = strip(waiting.pop())
+        if isinstance(inner, connector):
+            waiting += [inner.expression, inner.this]
+        else:
+            found.append(inner)
+    return found
+
+
+def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condition:
+    """The condition that a tree means. In a subquery, names without `event.` are refused: they are the history's."""
+    converter = _Converter(reader, in_subquery)
+    waiting: list[tuple[exp.Expr, Condition | None]] = [(root, None)]
+    done: list[Condition] = []
+    # A node that waits together with a condition is finished: the condition tells how to join its operands on `done`.
+    while waiting:
+        node, join = waiting.pop()
+        if join is not None:
+            if isinstance(join, (And, Or)):
+                count = len(join.operands)
+                done[-count:] = [type(join)(tuple(done[-count:]))]
+            elif isinstance(join, IsTruth):
+                done[-1] = IsTruth(done[-1], join.value, join.negated)
+            else:
+                done[-1] = Not(done[-1])
+            continue
+        node = strip(node)
+        if isinstance(node, (exp.And, exp.Or)):
+            parts = operands(node, type(node))
+            connect = And if isinstance(node, exp.And) else Or
+            waiting.append((node, connect((Truth(None),) * len(parts))))
+            waiting += [(part, None) for part in reversed(parts)]
+        elif isinstance(node, exp.Not):
+            waiting += [(node, Not(Truth(None))), (node.this, None)]
+        elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean):
+            waiting += [(node, IsTruth(Truth(None), bool(node.expression.this), False)), (node.this, None)]
+        else:
+            done.append(converter.atom(node))
+    return done.pop()
+
+
+class _Converter:
+    """Converts what stands between AND, OR, NOT and IS TRUE."""
+
+    def __init__(self, reader: Reader, in_subquery: bool) -> None:
+        self._reader = reader
+        self._refuse = reader.refuse
+        self._in_subquery = in_subquery
+
+    def atom(self, node: exp.Expr) -> Condition:
+        """The condition that a node without logic means."""
+        if isinstance(node, (exp.Column, exp.Dot, exp.Boolean, exp.Null)):
+            return self._bare(node)
+        if type(node) in OPS:
+            return self._comparison(node, OPS[type(node)])
+        if isinstance(node, exp.Between):
+            return self._between(node)
+        if isinstance(node, exp.In):
+            return self._in(node)
+        if isinstance(node, exp.Is):
+            return self._is_null(node)
+        if isinstance(node, (exp.Like, exp.ILike, exp.Escape)):
+            return self._like(node)
+        if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
+            same = self._same(self._operand(node.this), self._operand(node.expression))
+            return same if isinstance(node, exp.NullSafeEQ) else Not(same)
+        if isinstance(node, exp.ArrayContains):
+            return self._array_contains(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT_FUNCTIONS:
+            return self._text_function(node)
+        if isinstance(node, exp.Exists):
+            return HistoryReader(self._reader, node.this, convert).exists()
+        if isinstance(node, (exp.Literal, exp.Neg, exp.Cast)):
+            raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
+        if isinstance(node, (exp.Alias, exp.Aliases)):
+            raise self._refuse(
+                node.args["alias"],
+                f"{node.alias!r} is not expected here",
+                "Join conditions by AND or OR; quote odd names",
+            )
+        raise self._reader.unknown(node)
+
+    def _operand(self, node: exp.Expr) -> Operand:
+        # In a subquery no alias can equal "", so that a name without `event.` is read as an old event's.
+        return self._reader.operand(node, "" if self._in_subquery else None)
+
+    def _attribute(self, node: exp.Expr, what: str) -> str:
+        operand = self._operand(node)
+        if not isinstance(operand, Attribute):
+            raise self._refuse(node, f"{what} needs an attribute first", f"Available: {', '.join(FUNCTIONS)}, LIKE")
+        return operand.name
+
+    def _bare(self, node: exp.Expr) -> Condition:
+        operand = self._operand(node)
+        if isinstance(operand, Attribute):
+            return Comparison(operand.name, Op.EQ, True)
+        if isinstance(operand, Literal):
+            return Truth(cast(bool | None, operand.value))
+        raise self._reader.unknown(node)
+
+    def _comparison(self, node: exp.Expr, op: Op) -> Condition:
+        left, right = strip(node.this), strip(node.expression)
+        if type(left) in _QUANTIFIERS:
+            raise self._refuse(node, "ANY and ALL stand on the right of a comparison", "Exchange the two sides")
+        quantifier = _QUANTIFIERS.get(type(right))
+        if quantifier is not None:
+            return self._quantified(left, op, quantifier, right.this)
+        return self._compare(node, self._operand(left), op, self._operand(right))
+
+    def _compare(self, node: exp.Expr, left: Operand, op: Op, right: Operand) -> Condition:
+        if isinstance(left, Literal):
+            if isinstance(right, Literal):
+                return self._fold(left, op, right)
+            left, op, right = right, op.flipped, left
+        if not isinstance(left, Attribute):
+            raise self._reader.unknown(node)
+        if isinstance(right, Attribute):
+            return AttributeComparison(left.name, op, right.name)
+        if not isinstance(right, Literal):
+            raise self._reader.unknown(node)
+        return Truth(None) if right.value is None else Comparison(left.name, op, right.value)
+
+    def _fold(self, left: Literal, op: Op, right: Literal) -> Truth:
+        if left.value is None or right.value is None:
+            return Truth(None)
+        sign = compare_to_constant(self._reader.value(left.value), self._reader.value(right.value))
+        return Truth(None if sign is None else op.holds(sign))
+
+    def _between(self, node: exp.Between) -> Condition:
+        if node.args.get("symmetric"):
+            raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
+        value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
+        bounds = [bound.value for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
+        if isinstance(value, Attribute) and len(bounds) == 2:
+            return Between(value.name, bounds[0], bounds[1])
+        return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
+
+    def _in(self, node: exp.In) -> Condition:
+        if node.args.get("query") is not None:
+            return self._quantified(node.this, Op.EQ, Quantifier.ANY, node.args["query"])
+        if not node.expressions:
+            raise self._refuse(node, "IN needs a list of constants", "Write IN (1, 2), or array_contains(list, value)")
+        value = self._operand(node.this)
+        items = [self._operand(item) for item in node.expressions]
+        if isinstance(value, Attribute) and all(isinstance(item, Literal) for item in items):
+            return InList(value.name, tuple(item.value for item in items if isinstance(item, Literal)))
+        return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
+
+    def _is_null(self, node: exp.Is) -> Condition:
+        if not isinstance(node.expression, exp.Null):
+            raise self._refuse(node, "IS is followed by NULL, TRUE or FALSE", "Write = to compare with a constant")
+        tested = strip(node.this)
+        if not isinstance(tested, (exp.Column, exp.Dot, exp.Literal, exp.Neg, exp.Null, exp.Boolean, exp.Cast)):
+            raise self._refuse(
+                node,
+                "only an attribute can be tested by IS NULL",
+                "For a condition c write c IS NOT TRUE AND c IS NOT FALSE",
+            )
+        operand = self._operand(tested)
+        if isinstance(operand, Attribute):
+            return IsNull(operand.name)
+        if isinstance(operand, Literal):
+            return Truth(operand.value is None)
+        raise self._reader.unknown(node)
+
+    def _same(self, left: Operand, right: Operand) -> Condition:
+        """`left IS NOT DISTINCT FROM right`."""
+        if isinstance(left, Literal):
+            left, right = right, left
+        if isinstance(left, Attribute) and isinstance(right, Attribute):
+            equal: Condition = AttributeComparison(left.name, Op.EQ, right.name)
+            return Or((IsTruth(equal, True, False), And((IsNull(left.name), IsNull(right.name)))))
+        if isinstance(left, Attribute) and isinstance(right, Literal):
+            if right.value is None:
+                return IsNull(left.name)
+            return IsTruth(Comparison(left.name, Op.EQ, right.value), True, False)
+        if isinstance(left, Literal) and isinstance(right, Literal):
+            if left.value is None or right.value is None:
+                return Truth(left.value is right.value)
+            return Truth(self._fold(left, Op.EQ, right).value is True)
+        raise AssertionError("an old event's attribute was let through")
+
+    def _like(self, node: exp.Expr) -> Condition:
+        escape = None
+        if isinstance(node, exp.Escape):
+            escape = self._reader.text(node.expression, "the escape character")
+            if escape is None:
+                return Truth(None)
+            node = strip(node.this)
+        if isinstance(strip(node.expression), (exp.Any, exp.All)):
+            raise self._refuse(node, "LIKE takes one pattern", "Write several LIKE, joined by OR or AND")
+        attribute = self._attribute(node.this, "LIKE")
+        pattern = self._reader.text(node.expression, "the pattern")
+        if pattern is None:
+            return Truth(None)
+        like = Like(attribute, pattern, escape, isinstance(node, exp.ILike))
+        return Not(like) if node.args.get("negate") else like
+
+    def _array_contains(self, node: exp.ArrayContains) -> Condition:
+        attribute = self._attribute(node.this, "array_contains")
+        constant = self._operand(node.expression)
+        if not isinstance(constant, Literal):
+            raise self._refuse(node, "array_contains looks for a constant", "Write array_contains(attribute, constant)")
+        return Truth(None) if constant.value is None else ArrayContains(attribute, constant.value)
+
+    def _text_function(self, node: exp.Anonymous) -> Condition:
+        name = node.name.lower()
+        if len(node.expressions) != 2:
+            raise self._refuse(
+                node, f"{name} takes 2 arguments, not {len(node.expressions)}", f"Write {name}(attribute, 'text')"
+            )
+        attribute = self._attribute(node.expressions[0], name)
+        text = self._reader.text(node.expressions[1], f"the second argument of {name}")
+        return Truth(None) if text is None else _TEXT_FUNCTIONS[name](attribute, text)
+
+    def _quantified(self, left: exp.Expr, op: Op, quantifier: Quantifier, query: exp.Expr) -> Condition:
+        operand = self._operand(left)
+        if not isinstance(operand, Attribute):
+            raise self._refuse(
+                left,
+                "ANY, ALL and IN on history compare an attribute",
+                "For a constant write EXISTS (SELECT … WHERE …)",
+            )
+        history = HistoryReader(self._reader, query, convert)
+        old = history.selected()
+        return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))

@@ -1,0 +1,234 @@
+"""Turn predicates under All and Some into conjunctions: merge, drop what always holds, drop what never holds."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.ranges import canonical, intersection, union
+from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
+from tocsin.model.condition import Condition
+from tocsin.model.predicate import (
+    EVERYTHING,
+    Accepts,
+    AnyPattern,
+    AnyWord,
+    Conjunction,
+    Pattern,
+    Predicate,
+    Ranges,
+    Tested,
+)
+from tocsin.model.values import Kind
+
+DEFAULT_LIMIT = 4096
+"""How many conjunctions one subscription may become."""
+
+# A conjunction under construction: predicates by what makes two of them mergeable.
+_Merged = dict[Hashable, Predicate]
+_EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
+
+
+def normalise(condition: Condition, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, ...]:
+    """Return the conjunctions of which one must hold; none if the condition can never be TRUE.
+
+    >>> from tocsin.language.parse import parse
+    >>> len(normalise(parse("a > 1 AND (b = 'x' OR b = 'y' OR c < 2)")))
+    2
+    """
+    return conjunctions(rewrite(Goal(condition)), limit)
+
+
+def conjunctions(root: Node, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, ...]:
+    """Return the disjunctive normal form of predicates under All and Some."""
+    waiting: list[tuple[Node, bool]] = [(root, False)]
+    done: list[list[_Merged]] = []
+    while waiting:
+        node, ready = waiting.pop()
+        if isinstance(node, (All, Some)):
+            if not ready:
+                waiting.append((node, True))
+                waiting.extend((child, False) for child in reversed(node.children))
+                continue
+            parts = done[len(done) - len(node.children) :]
+            del done[len(done) - len(node.children) :]
+            done.append(_all_of(parts, limit) if isinstance(node, All) else _some_of(parts, limit))
+        else:
+            assert not isinstance(node, Goal), "every goal was rewritten"
+            done.append(_single(node))
+    settled = (settle(merged.values()) for merged in done.pop())
+    distinct = {frozenset(found): found for found in settled if found is not None}
+    return ((),) if frozenset() in distinct else tuple(distinct.values())
+
+
+def _single(predicate: Predicate) -> list[_Merged]:
+    if never(predicate):
+        return []
+    return [{}] if always(predicate) else [{_and_key(predicate): predicate}]
+
+
+def never(predicate: Predicate) -> bool:
+    """Whether no event satisfies the predicate."""
+    if isinstance(predicate, Ranges):
+        return not predicate.ranges and not predicate.or_null
+    return not predicate.accepts
+
+
+def always(predicate: Predicate) -> bool:
+    """Whether every event satisfies the predicate."""
+    if isinstance(predicate, Ranges):
+        return predicate.or_null and predicate.ranges == (EVERYTHING,)
+    return predicate.accepts == _EVERY
+
+
+def _and_key(predicate: Predicate) -> Hashable:
+    """Predicates of one key merge under AND."""
+    if isinstance(predicate, Ranges):
+        return predicate.attribute, predicate.kind
+    if isinstance(predicate.test, (AnyWord, AnyPattern)) and Accepts.TRUE not in predicate.accepts:
+        return type(predicate.test), predicate.test.attribute, predicate.accepts
+    return predicate.test
+
+
+def _or_key(predicate: Predicate) -> Hashable:
+    """Predicates of one key merge under OR."""
+    if isinstance(predicate, Ranges):
+        return predicate.attribute, predicate.kind
+    if isinstance(predicate.test, (AnyWord, AnyPattern)) and Accepts.FALSE not in predicate.accepts:
+        return type(predicate.test), predicate.test.attribute, predicate.accepts
+    return predicate.test
+
+
+def _both(left: Predicate, right: Predicate) -> Predicate:
+    """The AND of two predicates of one key."""
+    if isinstance(left, Ranges) and isinstance(right, Ranges):
+        return replace(left, ranges=intersection(left.ranges, right.ranges), or_null=left.or_null and right.or_null)
+    assert isinstance(left, Tested), "keys keep the classes apart"
+    assert isinstance(right, Tested), "keys keep the classes apart"
+    if left.test == right.test:
+        return Tested(left.test, left.accepts & right.accepts)
+    return _united([left, right])
+
+
+def _either(predicates: list[Predicate]) -> Predicate:
+    """The OR of predicates of one key."""
+    first = predicates[0]
+    if len(predicates) == 1:
+        return first
+    if isinstance(first, Ranges):
+        several = [p for p in predicates if isinstance(p, Ranges)]
+        merged = canonical(first.kind, union(r for p in several for r in p.ranges))
+        return replace(first, ranges=merged, or_null=any(p.or_null for p in several))
+    tested = [p for p in predicates if isinstance(p, Tested)]
+    if isinstance(first.test, (AnyWord, AnyPattern)) and Accepts.FALSE not in first.accepts:
+        return _united(tested)
+    accepts = first.accepts
+    for other in tested:
+        accepts |= other.accepts
+    return Tested(first.test, accepts)
+
+
+def _united(predicates: list[Tested]) -> Tested:
+    """The test for any of the words, or patterns, of several tests on one attribute."""
+    tests, accepts = [p.test for p in predicates], predicates[0].accepts
+    words = {word for test in tests if isinstance(test, AnyWord) for word in test.words}
+    patterns = {pattern for test in tests if isinstance(test, AnyPattern) for pattern in test.patterns}
+    if isinstance(tests[0], AnyWord):
+        return Tested(AnyWord(tests[0].attribute, tuple(sorted(words, key=lambda w: (w.text, w.prefix)))), accepts)
+    assert isinstance(tests[0], AnyPattern), "only words and patterns are united"
+    return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=_pattern_order))), accepts)
+
+
+def _pattern_order(pattern: Pattern) -> tuple[object, ...]:
+    parts = ((0, part) if isinstance(part, str) else (1, part.least, part.many) for part in pattern.parts)
+    return pattern.ignore_case, *parts
+
+
+def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
+    """Alternatives: single predicates of one key become one predicate, the others stay apart."""
+    alternatives = [merged for part in parts for merged in part]
+    if any(not merged for merged in alternatives):
+        return [{}]
+    singles: dict[Hashable, list[Predicate]] = {}
+    result: list[_Merged] = []
+    for merged in alternatives:
+        if len(merged) == 1:
+            (predicate,) = merged.values()
+            singles.setdefault(_or_key(predicate), []).append(predicate)
+        else:
+            result.append(merged)
+    for predicates in singles.values():
+        united = _either(predicates)
+        if always(united):
+            return [{}]
+        result.append({_and_key(united): united})
+    if len(result) > limit:
+        raise _too_many(limit)
+    return result
+
+
+def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
+    """The product of the parts, without contradictions. The parts of one conjunction come first: they prune."""
+    product: list[_Merged] = [{}]
+    for part in sorted(parts, key=len):
+        if len(part) > 1 and len(product) * len(part) > 64 * limit:
+            raise _too_many(limit)
+        extended = []
+        for left in product:
+            for right in part:
+                both = _meet(left, right)
+                if both is not None:
+                    extended.append(both)
+            if len(extended) > limit:
+                raise _too_many(limit)
+        product = extended
+    return product
+
+
+def _meet(left: _Merged, right: _Merged) -> _Merged | None:
+    """The AND of two conjunctions; None if it is a contradiction."""
+    if not left:
+        return right
+    merged = dict(left)
+    for key, predicate in right.items():
+        present = merged.get(key)
+        if present is not None:
+            predicate = _both(present, predicate)
+            if never(predicate):
+                return None
+        merged[key] = predicate
+    return merged
+
+
+def _too_many(limit: int) -> SubscriptionError:
+    return SubscriptionError(
+        f"the condition becomes more than {limit} conjunctions",
+        "Write fewer alternatives under AND, split the subscription, or raise max_conjunctions",
+    )
+
+
+def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
+    """Merge what several kinds say of one attribute; None if they contradict each other.
+
+    A value has one kind. So a range of one kind that does not admit NULL decides: ranges of another kind then hold
+    only if they admit NULL, and presence follows.
+    """
+    kept = list(predicates)
+    ranges = [p for p in kept if isinstance(p, Ranges)]
+    if len({p.attribute for p in ranges}) == len(ranges):
+        return tuple(kept)
+    by_attribute: dict[str, list[Ranges]] = {}
+    for found in ranges:
+        by_attribute.setdefault(found.attribute, []).append(found)
+    dropped: set[Ranges] = set()
+    for several in by_attribute.values():
+        absent = next((p for p in several if p.kind is Kind.ANY and p.or_null), None)
+        present = next((p for p in several if p.kind is not Kind.ANY and not p.or_null), absent)
+        if present is None:
+            continue
+        for other in several:
+            implied = present is not absent if other.kind is Kind.ANY else other.or_null
+            if other is not present and not (implied and other is not absent):
+                return None
+            if other is not present:
+                dropped.add(other)
+    return tuple(p for p in kept if p not in dropped)

@@ -1,0 +1,182 @@
+"""Read the operands of a sqlglot tree: attributes of the new or an old event, and constants."""
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.constants import Reading, Source, read
+from tocsin.language.shape import Shape
+from tocsin.model.condition import Slot, Value
+from tocsin.model.values import Constant
+
+FUNCTIONS = ("array_contains", "has_words", "has_phrase", "xpath_exists")
+"""The functions of the language."""
+
+_TYPES = {
+    exp.DType.DATE: Reading.DATE,
+    exp.DType.TIMESTAMP: Reading.TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: Reading.TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: Reading.TIMESTAMP,
+}
+_INSTEAD = {
+    "lower": "ILIKE compares without regard to case",
+    "upper": "ILIKE compares without regard to case",
+    "contains": "Write attribute LIKE '%…%'",
+    "starts_with": "Write attribute LIKE '…%'",
+    "regexp_like": "Write LIKE or has_words",
+    "case": "Write AND, OR and NOT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of the new event."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """An attribute of an event of the history."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is NULL."""
+
+    value: Value | None
+
+
+Operand = Attribute | Old | Literal
+
+
+def strip(node: exp.Expr) -> exp.Expr:
+    """The expression inside any parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+@dataclass
+class Reader:
+    """Reads operands of one shape and collects the slots it meets.
+
+    `generic` tells whether what was read holds for every text of the shape; it does not once a value was looked at.
+    """
+
+    shape: Shape
+    sources: list[Source] = field(default_factory=list)
+    generic: bool = True
+
+    def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
+        """The error that names the place of `node` in the user's text."""
+        starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+        return SubscriptionError(message, hint, position=self.shape.position(min(starts)) if starts else None)
+
+    def operand(self, node: exp.Expr, history: str | None) -> Operand:
+        """Read one side of a comparison; `history` is the alias of the history inside a subquery on it."""
+        node = strip(node)
+        if isinstance(node, (exp.Column, exp.Dot)):
+            return self._name(node, history)
+        if isinstance(node, exp.Null):
+            return Literal(None)
+        if isinstance(node, exp.Boolean):
+            return Literal(bool(node.this))
+        if isinstance(node, exp.Cast):
+            return self._typed(node)
+        negative, inner = False, node
+        while isinstance(inner, (exp.Neg, exp.Paren)):
+            negative ^= isinstance(inner, exp.Neg)
+            inner = inner.this
+        if isinstance(inner, exp.Literal) and not (inner is not node and inner.is_string):
+            reading = Reading.STRING if inner.is_string else Reading.NEGATIVE if negative else Reading.NUMBER
+            return Literal(self._slot(inner, reading))
+        raise self.unknown(node)
+
+    def _slot(self, literal: exp.Literal, reading: Reading) -> Slot:
+        self.sources.append(Source(int(literal.this), reading))
+        return Slot(len(self.sources) - 1)
+
+    def _typed(self, node: exp.Cast) -> Literal:
+        reading, inner = _TYPES.get(node.args["to"].this), strip(node.this)
+        if reading is None or not (isinstance(inner, exp.Literal) and inner.is_string):
+            raise self.refuse(
+                node,
+                "only a string can be cast, to DATE, TIMESTAMP or TIMESTAMPTZ",
+                "Write DATE '2026-01-31', or no cast",
+            )
+        return Literal(self._slot(inner, reading))
+
+    def _name(self, node: exp.Expr, history: str | None) -> Attribute | Old:
+        parts: list[exp.Expr] = []
+        while isinstance(node, exp.Dot):
+            parts.append(node.expression)
+            node = node.this
+        if not isinstance(node, exp.Column):
+            raise self.unknown(node)
+        parts += reversed(node.parts)
+        parts.reverse()
+        if not all(isinstance(part, exp.Identifier) for part in parts):
+            raise self.refuse(node, "'*' names no attribute", "Name one attribute")
+        names = [part.name for part in parts]
+        qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""
+        if qualifier == "event":
+            return Attribute(".".join(names[1:]))
+        if history is None:
+            return Attribute(".".join(names))
+        return Old(".".join(names[1:] if qualifier == history else names))
+
+    def unknown(self, node: exp.Expr) -> SubscriptionError:
+        """The error for an expression that the language does not have."""
+        if isinstance(node, exp.AggFunc):
+            return self.refuse(
+                node,
+                f"{node.sql_name().lower()} is an aggregate",
+                "A condition is on one event; compare with earlier events by ANY, ALL or EXISTS on history",
+            )
+        if isinstance(node, (exp.Subquery, exp.Query)):
+            return self.refuse(
+                node, "a subquery stands where a value must be", "Subqueries follow ANY, ALL, EXISTS or IN, on history"
+            )
+        if isinstance(node, (exp.Placeholder, exp.Parameter)):
+            return self.refuse(node, "parameters cannot be bound", "Write the constant itself")
+        if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or)):
+            name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+            if name in FUNCTIONS:
+                return self.refuse(node, f"{name} is a condition, not a value", "Use it alone, under AND, OR and NOT")
+            return self.refuse(
+                node, f"there is no function {name}", _INSTEAD.get(name, f"There are {', '.join(FUNCTIONS)}")
+            )
+        if isinstance(node, (exp.Connector, exp.Predicate, exp.Not)):
+            return self.refuse(
+                node, "a condition stands where a value must be", "Compare attributes and constants; join by AND and OR"
+            )
+        if isinstance(node, (exp.Binary, exp.Unary)):
+            return self.refuse(node, "the language has no arithmetic", "Compare attributes and constants as they are")
+        return self.refuse(
+            node, f"{type(node).__name__} is not part of the language", "Compare attributes and constants"
+        )
+
+    def value(self, slot: Value) -> Constant:
+        """The constant of this very text; what is read from now on holds for this text alone."""
+        if not isinstance(slot, Slot):
+            return slot
+        self.generic = False
+        source = self.sources[slot.index]
+        try:
+            return read(self.shape.literals[source.literal], source.reading)
+        except SubscriptionError as error:
+            error.position = self.shape.literal_position(source.literal)
+            raise
+
+    def text(self, node: exp.Expr, what: str) -> Slot | None:
+        """Read a string literal, or NULL."""
+        node = strip(node)
+        if isinstance(node, exp.Null):
+            return None
+        if isinstance(node, exp.Literal) and node.is_string:
+            return self._slot(node, Reading.STRING)
+        raise self.refuse(node, f"{what} must be a string", "Write it in single quotes")

@@ -1,0 +1,285 @@
+"""Rewrite a condition into predicates under All and Some, by the ordered RULES.
+
+A *goal* is a condition together with the truth values under which it is accepted; a subscription is the goal that its
+condition be TRUE. Each rule replaces the goals of some kinds of condition by smaller ones, until only predicates are
+left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No goal accepts both TRUE and FALSE.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.ranges import canonical, compared, complement, point, starting_with, union
+from tocsin.model.condition import (
+    And,
+    ArrayContains,
+    AttributeComparison,
+    Between,
+    Comparison,
+    Condition,
+    Exists,
+    HasPhrase,
+    HasWords,
+    InList,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Op,
+    Or,
+    Quantified,
+    Quantifier,
+    Truth,
+    XPathExists,
+)
+from tocsin.model.predicate import (
+    EVERYTHING,
+    Accepts,
+    AnyPattern,
+    AnyWord,
+    Pattern,
+    Phrase,
+    Predicate,
+    Range,
+    Ranges,
+    Test,
+    Tested,
+    Wildcard,
+    Word,
+)
+from tocsin.model.text import like_runs, lower, parse_words, tokens
+from tocsin.model.values import Kind, kind_of, scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """The condition is to have an accepted truth value."""
+
+    condition: Condition
+    accepts: Accepts = Accepts.TRUE
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every child holds; without children: always."""
+
+    children: tuple["Node", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """Some child holds; without children: never."""
+
+    children: tuple["Node", ...] = ()
+
+
+Node = Goal | All | Some | Predicate
+ALWAYS, NEVER = All(), Some()
+_OPPOSITE = {
+    Accepts.TRUE: Accepts.FALSE,
+    Accepts.FALSE: Accepts.TRUE,
+    Accepts.TRUE | Accepts.NULL: Accepts.FALSE | Accepts.NULL,
+    Accepts.FALSE | Accepts.NULL: Accepts.TRUE | Accepts.NULL,
+}
+_EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
+
+
+def fold_truth(condition: Truth, accepts: Accepts) -> Node:
+    """TRUE, FALSE and NULL hold always or never."""
+    value = {True: Accepts.TRUE, False: Accepts.FALSE, None: Accepts.NULL}[condition.value]
+    return ALWAYS if value in accepts else NEVER
+
+
+def push_not(condition: Not, accepts: Accepts) -> Node:
+    """NOT c accepts FALSE where c accepts TRUE, and the other way round."""
+    return Goal(condition.operand, _OPPOSITE[accepts])
+
+
+def push_is_truth(condition: IsTruth, accepts: Accepts) -> Node:
+    """`c IS NOT TRUE` accepts c when it is FALSE or NULL."""
+    inner = Accepts.TRUE if condition.value else Accepts.FALSE
+    if condition.negated == (Accepts.TRUE in accepts):
+        inner = _EVERY ^ inner
+    return Goal(condition.operand, inner)
+
+
+def push_into_logic(condition: And | Or, accepts: Accepts) -> Node:
+    """De Morgan: NOT (a AND b) is NOT a OR NOT b."""
+    goals = tuple(Goal(operand, accepts) for operand in condition.operands)
+    return All(goals) if isinstance(condition, And) == (Accepts.TRUE in accepts) else Some(goals)
+
+
+def split_between(condition: Between, accepts: Accepts) -> Node:
+    """`a BETWEEN 1 AND 2` is `a >= 1 AND a <= 2`."""
+    low = Comparison(condition.attribute, Op.GE, condition.low)
+    return Goal(And((low, Comparison(condition.attribute, Op.LE, condition.high))), accepts)
+
+
+def comparison_to_range(condition: Comparison, accepts: Accepts) -> Node:
+    """`a < 5` is a range of a."""
+    op = condition.op if Accepts.TRUE in accepts else condition.op.negated
+    constant: Any = condition.constant
+    kind = kind_of(constant)
+    assert kind is not None, "a constant has a kind"
+    return _ranges(condition.attribute, kind, compared(op, scalar(constant)), accepts)
+
+
+def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
+    """`a IN (1, 2)` is two points; of constants of several kinds, or NULL, it is what the OR of equalities is."""
+    by_kind: dict[Kind, list[Range]] = {}
+    for constant in condition.constants:
+        kind = kind_of(constant)
+        if kind is not None:
+            by_kind.setdefault(kind, []).append(point(scalar(constant)))  # type: ignore[arg-type]  # slots are bound
+    affirmed = Accepts.TRUE in accepts
+    found: list[Node] = []
+    for kind, points in by_kind.items():
+        inside = union(points)
+        found.append(_ranges(condition.attribute, kind, inside if affirmed else complement(inside), accepts))
+    if None in condition.constants:
+        found.append(fold_truth(Truth(None), accepts))
+    return Some(tuple(found)) if affirmed else All(tuple(found))
+
+
+def is_null_to_presence(condition: IsNull, accepts: Accepts) -> Node:
+    """`a IS NULL` is no value of any kind, or NULL."""
+    if Accepts.TRUE in accepts:
+        return Ranges(condition.attribute, Kind.ANY, (), or_null=True)
+    return Ranges(condition.attribute, Kind.ANY, (EVERYTHING,))
+
+
+def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
+    """`a LIKE 'x%'` is a range of strings, `a LIKE 'x'` a point; every other pattern stays one."""
+    pattern, escape = str(condition.pattern), condition.escape if condition.escape is None else str(condition.escape)
+    if condition.ignore_case:
+        pattern, escape = lower(pattern), escape and lower(escape)
+    runs = like_runs(pattern, escape)
+    beginning = "".join(character for character in runs[0] if character is not None)
+    if len(beginning) == len(runs[0]) and not any(runs[1:]) and not (condition.ignore_case and beginning):
+        inside = starting_with(beginning) if len(runs) > 1 else point(beginning)
+        if len(runs) > 1 or not condition.ignore_case:
+            kept = (inside,) if Accepts.TRUE in accepts else complement((inside,))
+            return _ranges(condition.attribute, Kind.STRING, kept, accepts)
+    return Tested(AnyPattern(condition.attribute, (_pattern(runs, condition.ignore_case),)), accepts)
+
+
+def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
+    """`has_words(a, 'x y')` is the word x and the word y."""
+    words = parse_words(str(condition.text))
+    if not words:
+        raise SubscriptionError(f"has_words({condition.attribute}, …) names no word", "Give at least one word")
+    found = tuple(Tested(AnyWord(condition.attribute, (word,)), accepts) for word in words)
+    return All(found) if Accepts.TRUE in accepts else Some(found)
+
+
+def has_phrase_to_phrase(condition: HasPhrase, accepts: Accepts) -> Node:
+    """`has_phrase(a, 'x y')` is a phrase; a phrase of one word is a word."""
+    words = tuple(tokens(str(condition.text)))
+    if not words:
+        raise SubscriptionError(f"has_phrase({condition.attribute}, …) names no word", "Give at least one word")
+    if len(words) == 1:
+        return Tested(AnyWord(condition.attribute, (Word(words[0]),)), accepts)
+    return Tested(Phrase(condition.attribute, words), accepts)
+
+
+def compare_attributes(condition: AttributeComparison, accepts: Accepts) -> Node:
+    """`NOT a < b` is `a >= b`; `b > a` is `a < b`: the smaller name comes first."""
+    op = condition.op if Accepts.TRUE in accepts else condition.op.negated
+    left, right = condition.left, condition.right
+    if right < left:
+        left, op, right = right, op.flipped, left
+    return Tested(AttributeComparison(left, op, right), Accepts.TRUE | (accepts & Accepts.NULL))
+
+
+def negate_quantified(condition: Quantified, accepts: Accepts) -> Node:
+    """`NOT a < ANY (…)` is `a >= ALL (…)`."""
+    if Accepts.FALSE in accepts:
+        other = Quantifier.ALL if condition.quantifier is Quantifier.ANY else Quantifier.ANY
+        condition = Quantified(condition.attribute, condition.op.negated, other, condition.old, condition.terms)
+    return Tested(condition, Accepts.TRUE | (accepts & Accepts.NULL))
+
+
+def test_exists(condition: Exists, accepts: Accepts) -> Node:
+    """EXISTS is never NULL."""
+    return Tested(condition, accepts & ~Accepts.NULL)
+
+
+def test_as_it_is(condition: Test, accepts: Accepts) -> Node:
+    """The other families are tests already."""
+    return Tested(condition, accepts)
+
+
+def _ranges(attribute: str, kind: Kind, ranges: tuple[Range, ...], accepts: Accepts) -> Ranges:
+    return Ranges(attribute, kind, canonical(kind, ranges), Accepts.NULL in accepts)
+
+
+def _pattern(runs: Sequence[Sequence[str | None]], ignore_case: bool) -> Pattern:
+    parts: list[str | Wildcard] = []
+    for number, run in enumerate(runs):
+        for character in ([] if number == 0 else [Wildcard(0, True)]) + [
+            c if c is not None else Wildcard(1, False) for c in run
+        ]:
+            last = parts[-1] if parts else None
+            if isinstance(character, Wildcard) and isinstance(last, Wildcard):
+                parts[-1] = Wildcard(last.least + character.least, last.many or character.many)
+            elif isinstance(character, str) and isinstance(last, str):
+                parts[-1] = last + character
+            else:
+                parts.append(character)
+    return Pattern(tuple(parts), ignore_case)
+
+
+Rule = tuple[tuple[type, ...], Callable[[Any, Accepts], Node]]
+STRUCTURAL: tuple[Rule, ...] = (
+    ((Truth,), fold_truth),
+    ((Not,), push_not),
+    ((IsTruth,), push_is_truth),
+    ((And, Or), push_into_logic),
+    ((Between,), split_between),
+    ((IsNull,), is_null_to_presence),
+    ((AttributeComparison,), compare_attributes),
+)
+"""Rules that look at no constant: they work on the template of a shape, once for all its texts."""
+
+VALUES: tuple[Rule, ...] = (
+    ((Comparison,), comparison_to_range),
+    ((InList,), in_to_ranges),
+    ((Like,), like_to_ranges_or_pattern),
+    ((HasWords,), has_words_to_words),
+    ((HasPhrase,), has_phrase_to_phrase),
+    ((Quantified,), negate_quantified),
+    ((Exists,), test_exists),
+    ((ArrayContains, XPathExists), test_as_it_is),
+)
+"""Rules that look at constants: they work on one text."""
+
+RULES: tuple[Rule, ...] = STRUCTURAL + VALUES
+
+
+def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES) -> Node:
+    """Apply the rules until none applies. Linear in the condition; nothing recurses on its depth."""
+    by_type = {kind: rule for kinds, rule in rules for kind in kinds}
+    waiting: list[Node | None] = [goal]
+    joins: list[All | Some] = []
+    done: list[Node] = []
+    # None on `waiting` says that the children of the last of `joins` are the last on `done`.
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            join = joins.pop()
+            count = len(join.children)
+            done[-count:] = [type(join)(tuple(done[-count:]))]
+        elif isinstance(node, Goal):
+            rule = by_type.get(type(node.condition))
+            if rule is None:
+                done.append(node)
+            else:
+                waiting.append(rule(node.condition, node.accepts))
+        elif isinstance(node, (All, Some)) and node.children:
+            joins.append(node)
+            waiting.append(None)
+            waiting += reversed(node.children)
+        else:
+            done.append(node)
+    return done.pop()

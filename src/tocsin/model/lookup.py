@@ -1,0 +1,20 @@
+"""Find the value of an attribute in an event."""
+
+from collections.abc import Mapping
+
+
+def lookup(event: Mapping[str, object], attribute: str) -> object:
+    """The value of an attribute, None if it is missing: the key of that name, or else the nested one a dot leads to.
+
+    >>> lookup({"user": {"name": "Ada"}, "user.age": 36}, "user.name"), lookup({"user.age": 36}, "user.age")
+    ('Ada', 36)
+    """
+    level: object = event
+    while isinstance(level, Mapping):
+        if attribute in level:
+            return level[attribute]
+        head, dot, attribute = attribute.partition(".")
+        if not dot:
+            return None
+        level = level.get(head)
+    return None
