@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+import numpy as np
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
@@ -16,7 +18,8 @@ COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
 def kernel(function: _Function) -> _Function:
     """Compile `function` with a cache on disk, without the interpreter lock; or leave it as it is."""
     if not COMPILED:
-        return function
+        # Kernels count on integers that wrap around, which NumPy's scalars warn about.
+        return cast(_Function, np.errstate(over="ignore")(function))
     import numba
 
     return cast(_Function, numba.njit(cache=True, nogil=True)(function))

@@ -1,0 +1,102 @@
+"""Values to codes: one binary search among the sorted constants of a domain.
+
+Constant i has code 2i + 1; the gap before it has code 2i, the gap behind the last of n constants code 2n; NULL is -1.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import kernel
+
+NULL = -1
+
+
+@kernel
+def codes_of_numbers(
+    constants: npt.NDArray[np.float64], values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32]
+) -> None:
+    """Write the code of each value into `codes`; NaN is NULL."""
+    count = constants.size
+    for row in range(values.size):
+        value = values[row]
+        if value != value:
+            codes[row] = NULL
+            continue
+        base, length = 0, count
+        while length > 1:
+            half = length >> 1
+            if constants[base + half - 1] < value:
+                base += half
+            length -= half
+        if length == 1 and constants[base] < value:
+            base += 1
+        codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
+
+
+@kernel
+def codes_of_integers(
+    constants: npt.NDArray[np.int64], values: npt.NDArray[np.int64], codes: npt.NDArray[np.int32]
+) -> None:
+    """Write the code of each value into `codes`."""
+    count = constants.size
+    for row in range(values.size):
+        value = values[row]
+        base, length = 0, count
+        while length > 1:
+            half = length >> 1
+            if constants[base + half - 1] < value:
+                base += half
+            length -= half
+        if length == 1 and constants[base] < value:
+            base += 1
+        codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
+
+
+@kernel
+def compare_bytes(
+    left: npt.NDArray[np.uint8],
+    left_start: int,
+    left_end: int,
+    right: npt.NDArray[np.uint8],
+    right_start: int,
+    right_end: int,
+) -> int:
+    """The sign of left compared with right, byte by byte: for UTF-8, the order of code points."""
+    left_size = left_end - left_start
+    right_size = right_end - right_start
+    for step in range(min(left_size, right_size)):
+        difference = np.int64(left[left_start + step]) - np.int64(right[right_start + step])
+        if difference != 0:
+            return -1 if difference < 0 else 1
+    if left_size == right_size:
+        return 0
+    return -1 if left_size < right_size else 1
+
+
+@kernel
+def codes_of_strings(
+    constant_offsets: npt.NDArray[np.int64],
+    constant_bytes: npt.NDArray[np.uint8],
+    value_offsets: npt.NDArray[np.int64],
+    value_bytes: npt.NDArray[np.uint8],
+    codes: npt.NDArray[np.int32],
+) -> None:
+    """Write the code of each UTF-8 value into `codes`."""
+    count = constant_offsets.size - 1
+    for row in range(value_offsets.size - 1):
+        start, end = value_offsets[row], value_offsets[row + 1]
+        low, high = 0, count
+        code = -2
+        while low < high:
+            middle = (low + high) >> 1
+            sign = compare_bytes(
+                constant_bytes, constant_offsets[middle], constant_offsets[middle + 1], value_bytes, start, end
+            )
+            if sign == 0:
+                code = 2 * middle + 1
+                break
+            if sign < 0:
+                low = middle + 1
+            else:
+                high = middle
+        codes[row] = code if code >= 0 else 2 * low

@@ -1,0 +1,88 @@
+"""Conjunctions over codes: what phase 2 is built from, as arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Conjunctions:
+    """Conjunctions 0 to count - 1, their range predicates over codes and their tests.
+
+    Row i of the ranges says that conjunction `conjunction[i]` accepts the codes `low[i]` to `high[i]` of `column[i]`.
+    Rows are sorted by (conjunction, column, low); several rows of one conjunction and column are the ranges of one
+    predicate. NULL is code -1.
+    """
+
+    count: int
+    last_code: Int32
+    """The largest code of each column."""
+    conjunction: Int32
+    column: Int32
+    low: Int32
+    high: Int32
+    test_conjunction: Int32
+    """Sorted."""
+    test: Int32
+    test_accepts: Int32
+    """Accepted truth values: TRUE 1, FALSE 2, NULL 4."""
+    test_null_column: Int32
+    """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
+
+
+@dataclass(frozen=True)
+class Predicates:
+    """The range predicates of conjunctions, one row each, sorted by conjunction, most selective first."""
+
+    conjunction: Int32
+    column: Int32
+    first: Int32
+    """Its first row among the ranges."""
+    end: Int32
+    low: Int32
+    high: Int32
+    width: npt.NDArray[np.float64]
+    """The mean width of its ranges, in codes."""
+    selectivity: npt.NDArray[np.float64]
+    """The share of events that satisfies it, estimated."""
+    starts: npt.NDArray[np.int64]
+    """Where the predicates of each conjunction start; one more entry at the end."""
+
+
+def range_predicates(conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]]) -> Predicates:
+    """Group the range rows into predicates and sort those of each conjunction by selectivity.
+
+    `popularity[column][code + 1]` is the share of events whose code is at most `code`.
+    """
+    conjunction, column = conjunctions.conjunction, conjunctions.column
+    rows = conjunction.size
+    changes = np.ones(rows, bool)
+    changes[1:] = (conjunction[1:] != conjunction[:-1]) | (column[1:] != column[:-1])
+    first = np.flatnonzero(changes)
+    share = np.empty(rows)
+    for number, cumulative in enumerate(popularity):
+        of_column = np.flatnonzero(column == number)
+        low, high = conjunctions.low[of_column], conjunctions.high[of_column]
+        below = np.where(low >= 0, cumulative[np.maximum(low, 0)], 0.0)
+        share[of_column] = cumulative[high + 1] - below
+    widths = conjunctions.high - conjunctions.low + 1.0
+    selectivity = np.add.reduceat(share, first) if rows else share
+    width = np.add.reduceat(widths, first) if rows else widths
+    end = np.append(first[1:], rows) if rows else first
+    order = np.lexsort((selectivity, conjunction[first]))
+    first, end = first[order], end[order]
+    owner = conjunction[first]
+    return Predicates(
+        conjunction=owner,
+        column=column[first],
+        first=first.astype(np.int32),
+        end=end.astype(np.int32),
+        low=conjunctions.low[first],
+        high=conjunctions.high[end - 1] if rows else conjunctions.high,
+        width=width[order] / (end - first),
+        selectivity=selectivity[order],
+        starts=np.searchsorted(owner, np.arange(conjunctions.count + 1)).astype(np.int64),
+    )

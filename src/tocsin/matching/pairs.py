@@ -1,0 +1,192 @@
+"""Key by access pairs: the batch matcher over code ranges and tests.
+
+Each conjunction is filed under its two most selective predicates, in the cells of grids over two columns
+(`matching/access.py` chooses them). A posting carries three ranges of its conjunction, so that most conjunctions are
+verified without a look elsewhere. A batch is sorted by cell and each cell's postings stream once past its events.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.pairs import HELD, Events, Postings, Tables, file_rectangles, match_pairs
+from tocsin.matching.access import Access, Side, choose, shifts
+from tocsin.matching.conjunctions import Conjunctions, Predicates, range_predicates
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+_HASH_A, _HASH_B = 0x9E3779B1, 0x85EBCA6B
+
+
+@dataclass(frozen=True)
+class PairMatcher:
+    """Conjunctions filed by access pairs. Immutable; built once, probed by batch."""
+
+    tables: Tables
+    postings: Postings
+
+    @classmethod
+    def build(
+        cls, conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]], test: Int32 | None = None
+    ) -> "PairMatcher":
+        """File conjunctions; `test[i]` is the test to file conjunction i under, or -1. O(postings)."""
+        predicates = range_predicates(conjunctions, popularity)
+        filed_under = np.full(conjunctions.count, -1, np.int32) if test is None else test
+        access = choose(conjunctions, predicates, filed_under)
+        anything = conjunctions.last_code.size
+        rectangles = _rectangles(conjunctions, predicates, access)
+        tables, of_table = _tables(conjunctions, access, rectangles)
+        buckets = int(tables.first_bucket[-1] + tables.mask[-1] + 1) if tables.mask.size else 0
+        starts = np.zeros(buckets + 1, np.int64)
+        posted = file_rectangles(tables, of_table, rectangles[:, 1:], starts)
+        third = _third(predicates, access)
+        rows = np.empty((posted.size, 8), np.int32)
+        rows[:, :5] = rectangles[posted]
+        rows[:, 5:] = _third_ranges(predicates, third, anything)[rows[:, 0]]
+        rest_starts, rest, ranges = _rest(conjunctions, predicates, access, third)
+        return cls(tables, Postings(starts, rows, rest_starts, rest, ranges))
+
+    def match(self, events: Events) -> tuple[Int32, int]:
+        """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
+        return match_pairs(self.tables, self.postings, events)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The state as named arrays, for a segment file."""
+        tables = {f"tables.{name}": array for name, array in self.tables._asdict().items()}
+        return tables | {f"postings.{name}": array for name, array in self.postings._asdict().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "PairMatcher":
+        """The matcher that `arrays` came from, without copying."""
+        tables = Tables(*(arrays[f"tables.{name}"] for name in Tables._fields))
+        return cls(tables, Postings(*(arrays[f"postings.{name}"] for name in Postings._fields)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def check(self) -> None:
+        """Assert what the kernels rely on."""
+        starts, rows = self.postings.starts, self.postings.rows
+        assert starts[0] == 0, "the first bucket starts at the first posting"
+        assert starts[-1] == len(rows), "the last bucket ends at the last posting"
+        assert (np.diff(starts) >= 0).all(), "buckets follow each other"
+        assert (self.tables.mask & (self.tables.mask + 1) == 0).all(), "a table has a power of two of buckets"
+        assert (self.postings.rest_starts[1:] >= self.postings.rest_starts[:-1]).all(), "rest lists follow each other"
+        assert self.postings.rest_starts[-1] == len(self.postings.rest), "the last rest list ends at the end"
+
+
+def _ranges_of(predicates: Predicates, side: Side) -> tuple[Int64, Int64]:
+    """For each conjunction, its number of ranges on this side and the first of them (-1: no predicate)."""
+    predicate = side.predicate
+    if predicates.column.size == 0:
+        return np.ones(predicate.size, np.int64), np.full(predicate.size, -1, np.int64)
+    there = predicate >= 0
+    count = np.where(there, (predicates.end - predicates.first)[predicate], 1).astype(np.int64)
+    return count, np.where(there, predicates.first[predicate], -1).astype(np.int64)
+
+
+def _rectangles(conjunctions: Conjunctions, predicates: Predicates, access: Access) -> Int32:
+    """Rows (conjunction, low a, high a, low b, high b): every range of side a with every range of side b."""
+    count_a, first_a = _ranges_of(predicates, access.a)
+    count_b, first_b = _ranges_of(predicates, access.b)
+    owner = np.repeat(np.arange(conjunctions.count), count_a * count_b)
+    begin = np.cumsum(count_a * count_b) - count_a * count_b
+    place = np.arange(owner.size) - begin[owner]
+    rows = np.zeros((owner.size, 5), np.int32)
+    rows[:, 0] = owner
+    for offset, first, step in ((1, first_a, place // count_b[owner]), (3, first_b, place % count_b[owner])):
+        there = first[owner] >= 0
+        row = np.where(there, first[owner] + step, 0)
+        if conjunctions.low.size:
+            rows[:, offset] = np.where(there, conjunctions.low[row], 0)
+            rows[:, offset + 1] = np.where(there, conjunctions.high[row], 0)
+    held = access.a.column[owner] == HELD
+    rows[:, 1] = np.where(held, access.test[owner], rows[:, 1])
+    rows[:, 2] = np.where(held, access.test[owner], rows[:, 2])
+    return rows
+
+
+def _tables(conjunctions: Conjunctions, access: Access, rectangles: Int32) -> tuple[Tables, Int32]:
+    """One table for each combination of columns and levels in use, and the table of each rectangle."""
+    owner = rectangles[:, 0]
+    a, b = access.a, access.b
+    key = np.stack([a.column, a.level, b.column, b.level], axis=1)[owner].astype(np.int64)
+    packed = ((key[:, 0] + 1) << 40) | (key[:, 1] << 32) | (key[:, 2] << 8) | key[:, 3]
+    _, one, of_table, size = np.unique(packed, return_index=True, return_inverse=True, return_counts=True)
+    column_a, level_a, column_b, level_b = key[one].T
+    shift = shifts(conjunctions.last_code)
+    shift_a = np.where(column_a == HELD, 0, shift[column_a, level_a])
+    shift_b = shift[column_b, level_b]
+    tests = int(access.test.max(initial=-1)) + 1
+    last_code = np.append(conjunctions.last_code, 0)
+    cells_a = ((np.where(column_a == HELD, tests, last_code[column_a]) + 1) >> shift_a) + 1
+    cells_b = ((last_code[column_b] + 1) >> shift_b) + 1
+    dense = cells_a * cells_b <= np.maximum(4 * size, 1024)
+    buckets = np.exp2(np.ceil(np.log2(np.where(dense, cells_a * cells_b, size)))).astype(np.int64)
+    accepts_null = np.zeros(one.size, bool)
+    null = ((rectangles[:, 1] < 0) & (a.column[owner] != HELD)) | (rectangles[:, 3] < 0)
+    accepts_null[of_table[null]] = True
+    tables = Tables(
+        column_a=column_a.astype(np.int32),
+        shift_a=shift_a.astype(np.int32),
+        column_b=column_b.astype(np.int32),
+        shift_b=shift_b.astype(np.int32),
+        multiplier_a=np.where(dense, cells_b, _HASH_A),
+        multiplier_b=np.where(dense, 1, _HASH_B),
+        mask=buckets - 1,
+        first_bucket=np.cumsum(buckets) - buckets,
+        needs_value=~accepts_null,
+    )
+    return tables, of_table.astype(np.int32)
+
+
+def _third(predicates: Predicates, access: Access) -> Int32:
+    """For each conjunction, its most selective predicate of one range that is no access; or -1."""
+    third = np.full(access.test.size, -1, np.int32)
+    number = np.arange(predicates.conjunction.size, dtype=np.int32)
+    owner = predicates.conjunction
+    free = (predicates.end - predicates.first == 1) & (access.a.predicate[owner] != number)
+    free &= access.b.predicate[owner] != number
+    # Predicates are sorted by selectivity within their conjunction: written backwards, the first one stays.
+    third[owner[free][::-1]] = number[free][::-1]
+    return third
+
+
+def _third_ranges(predicates: Predicates, third: Int32, anything: int) -> Int32:
+    ranges = np.zeros((third.size, 3), np.int32)
+    ranges[:, 0] = anything
+    there = third >= 0
+    ranges[there] = np.stack([predicates.column, predicates.low, predicates.high], axis=1)[third[there]]
+    return ranges
+
+
+def _rest(
+    conjunctions: Conjunctions, predicates: Predicates, access: Access, third: Int32
+) -> tuple[Int64, Int32, Int32]:
+    """The predicates and tests that postings do not carry: starts by conjunction, entries, ranges."""
+    number = np.arange(predicates.conjunction.size)
+    owner = predicates.conjunction
+    carried = (access.a.predicate[owner] == number) | (access.b.predicate[owner] == number) | (third[owner] == number)
+    left = np.flatnonzero(~carried)
+    sizes = (predicates.end - predicates.first)[left].astype(np.int64)
+    ends = np.cumsum(sizes)
+    rows = np.repeat(predicates.first[left] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+    ranges = np.stack([conjunctions.low[rows], conjunctions.high[rows]], axis=1).astype(np.int32)
+    of_ranges = np.stack([predicates.column[left], ends - sizes, ends], axis=1)
+
+    tested = ~((access.test[conjunctions.test_conjunction] == conjunctions.test) & (conjunctions.test_accepts == 1))
+    test = conjunctions.test[tested]
+    null_column = conjunctions.test_null_column[test] if test.size else test
+    of_tests = np.stack([-1 - conjunctions.test_accepts[tested], test, null_column], axis=1)
+
+    rest_owner = np.concatenate([owner[left], conjunctions.test_conjunction[tested]])
+    order = np.argsort(rest_owner, kind="stable")
+    rest = np.concatenate([of_ranges, of_tests])[order].astype(np.int32)
+    starts = np.searchsorted(rest_owner[order], np.arange(conjunctions.count + 1)).astype(np.int64)
+    return starts, rest, ranges
