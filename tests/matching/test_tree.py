@@ -18,10 +18,11 @@ def test_only_identifying_prefixes_have_nodes() -> None:
     tree.check()
     arrays = tree.arrays()
     assert arrays["node_terms"].tolist()[1:] == [2, 3, 1, 2]
-    assert arrays["first_child"].tolist() == [1, 3, 3, 5, 5, 5]
+    first_child, first_member, postfix_start, postfix_stop = arrays["nodes"].T
+    assert first_child.tolist() == [1, 3, 3, 5, 5, 5]
     assert arrays["members"].tolist() == [4, 3, 1, 2, 0]
-    assert arrays["member_offsets"].tolist() == [0, 0, 1, 2, 4, 5]
-    assert (arrays["postfix_stop"] - arrays["postfix_start"]).tolist() == [0, 2, 0, 1, 1]
+    assert first_member.tolist() == [0, 0, 1, 2, 4, 5]
+    assert (postfix_stop - postfix_start).tolist() == [0, 2, 0, 1, 1, 0]
 
 
 def test_equal_conjunctions_are_verified_once() -> None:

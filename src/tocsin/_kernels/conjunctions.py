@@ -13,7 +13,7 @@ from tocsin._kernels import kernel
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
+Int8s = npt.NDArray[np.int8]
 
 # An event is one bit of a positive int64, so that a block of events is matched by AND.
 BLOCK = 63
@@ -152,7 +152,7 @@ def spread(
 
 @kernel
 def match_brute_force(
-    held_offsets: Int64s, held: Int32s, ids: Int32s, offsets: Int64s, terms: Int32s, occurs: Bytes
+    held_offsets: Int64s, held: Int32s, ids: Int32s, offsets: Int64s, terms: Int32s, occurs: Int8s
 ) -> tuple[Int64s, Int32s]:
     """Probe the occurrence table for each term of each conjunction, failing at the first that is wrong."""
     events = len(held_offsets) - 1
@@ -163,18 +163,19 @@ def match_brute_force(
         for i in range(held_offsets[event], held_offsets[event + 1]):
             if held[i] < len(occurs):
                 occurs[held[i]] = 1
-        for c in range(len(ids)):
-            holds = True
-            for i in range(offsets[c], offsets[c + 1]):
-                t = terms[i]
-                if (t >= 0 and occurs[t] == 0) or (t < 0 and occurs[~t] == 1):
-                    holds = False
-                    break
-            if holds:
-                if filled == len(found):
-                    found = doubled32(found)
+        # Room is made outside the inner loop: an array that may be replaced within it cannot stay in registers.
+        for chunk in range(0, len(ids), 1024):
+            while filled + 1024 > len(found):
+                found = doubled32(found)
+            for c in range(chunk, min(chunk + 1024, len(ids))):
+                holds = 1
+                for i in range(offsets[c], offsets[c + 1]):
+                    t = terms[i]
+                    if (occurs[t] if t >= 0 else 1 - occurs[~t]) == 0:
+                        holds = 0
+                        break
                 found[filled] = ids[c]
-                filled += 1
+                filled += holds
         for i in range(held_offsets[event], held_offsets[event + 1]):
             if held[i] < len(occurs):
                 occurs[held[i]] = 0
@@ -251,6 +252,8 @@ def match_count(
             p = held[i]
             if p >= predicates:
                 continue
+            while filled + starts[p + 1] - starts[p] > len(found):
+                found = doubled32(found)
             for j in range(starts[p], starts[p + 1]):
                 c = postings[j]
                 count = found_counts[c]
@@ -260,15 +263,13 @@ def match_count(
                 count += 1
                 found_counts[c] = count
                 if count - now == total[c]:
-                    if filled == len(found):
-                        found = doubled32(found)
                     found[filled] = ids[c]
                     filled += 1
         candidates += len(free)
+        while filled + len(free) > len(found):
+            found = doubled32(found)
         for c in free:
             if found_counts[c] < now:
-                if filled == len(found):
-                    found = doubled32(found)
                 found[filled] = ids[c]
                 filled += 1
         found_offsets[event + 1] = filled

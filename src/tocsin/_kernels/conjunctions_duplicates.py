@@ -55,7 +55,7 @@ def group_slices(offsets: Int64s, terms: Int32s) -> tuple[Int32s, int]:
 def keep_uncovered(subscription_offsets: Int64s, offsets: Int64s, terms: Int32s, most: int) -> Bools:
     """Of the conjunctions of each subscription, drop those whose terms include all terms of another.
 
-    Slices are in one order. Of equal ones the first stays. Subscriptions of more than `most` conjunctions are left alone.
+    Slices are in one order. Of equal ones the first stays. Subscriptions with more than `most` are left alone.
     """
     keep = np.ones(len(offsets) - 1, np.bool_)
     signature = np.zeros(len(offsets) - 1, np.int64)

@@ -1,7 +1,8 @@
 """Kernels of Key: conjunctions filed under one of their predicates, the rest of their terms beside them.
 
-A record of a conjunction is ``id, n, term 1 … term n``; the records of one key lie side by side, so that probing a key
-is one pass over memory. The last list belongs to no predicate: conjunctions without a required term, always examined.
+The list of a key is a row of *groups*, one for each number n of remaining terms: ``n, count``, then `count` times
+``id, term 1 … term n``. Probing a key is one pass over memory with a fixed stride within a group. The last list
+belongs to no predicate: conjunctions without a required term, always examined.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from tocsin._kernels import kernel
 from tocsin._kernels.conjunctions import BLOCK, count_bits, doubled32, doubled64, enter_block, leave_block, spread
 
+Int8s = npt.NDArray[np.int8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -17,28 +19,86 @@ Floats = npt.NDArray[np.float64]
 
 @kernel
 def file_under_keys(
-    ids: Int32s, offsets: Int64s, terms: Int32s, keys: Int32s, predicates: int
+    ids: Int32s, offsets: Int64s, terms: Int32s, keys: Int32s, order: Int64s, predicates: int
 ) -> tuple[Int64s, Int32s]:
-    """Lay out the record of each slice of (ordered, distinct) terms under its key; the key itself is left out."""
+    """Lay out slices of (ordered, distinct) terms in the lists of their keys; the key itself is left out.
+
+    `order` names the slices by key and then by length.
+    """
     starts = np.zeros(predicates + 2, np.int64)
-    for c in range(len(ids)):
-        keyed = 1 if keys[c] < predicates else 0
-        starts[keys[c] + 1] += 2 + offsets[c + 1] - offsets[c] - keyed
-    for p in range(predicates + 1):
-        starts[p + 1] += starts[p]
-    at = starts[:-1].copy()
-    records = np.empty(starts[-1], np.int32)
-    for c in range(len(ids)):
-        head = at[keys[c]]
-        to = head + 2
+    records = np.empty(len(terms) + 3 * len(ids), np.int32)
+    end = 0
+    group = 0
+    for k in range(len(order)):
+        c = order[k]
+        key = keys[c]
+        rest = offsets[c + 1] - offsets[c] - (1 if key < predicates else 0)
+        if k == 0 or keys[order[k - 1]] != key or records[group] != rest:
+            group = end
+            records[group] = rest
+            records[group + 1] = 0
+            end += 2
+        records[group + 1] += 1
+        records[end] = ids[c]
+        end += 1
         for i in range(offsets[c], offsets[c + 1]):
-            if terms[i] != keys[c]:
-                records[to] = terms[i]
-                to += 1
-        records[head] = ids[c]
-        records[head + 1] = to - head - 2
-        at[keys[c]] = to
-    return starts, records
+            if terms[i] != key:
+                records[end] = terms[i]
+                end += 1
+        starts[key + 1] = end
+    for p in range(predicates + 1):
+        starts[p + 1] = max(starts[p + 1], starts[p])
+    return starts, records[:end].copy()
+
+
+@kernel
+def _count_records(starts: Int64s, records: Int32s, key: int) -> int:
+    count = 0
+    position = starts[key]
+    while position < starts[key + 1]:
+        count += records[position + 1]
+        position += 2 + records[position + 1] * (records[position] + 1)
+    return count
+
+
+@kernel
+def match_keys_once(held: Int32s, starts: Int64s, records: Int32s, occurs: Int8s) -> tuple[Int32s, int]:
+    """Match one event: for each key that holds, probe the occurrence table for the other terms, two at a time."""
+    always = len(occurs)
+    candidates = _count_records(starts, records, always)
+    for p in held:
+        if p < always:
+            occurs[p] = 1
+            candidates += _count_records(starts, records, p)
+    found = np.empty(candidates, np.int32)
+    filled = 0
+    for k in range(len(held) + 1):
+        key = held[k] if k < len(held) else always
+        if key > always or (key == always and k < len(held)):
+            continue
+        position = starts[key]
+        while position < starts[key + 1]:
+            length, count = records[position], records[position + 1]
+            position += 2
+            for head in range(position, position + count * (length + 1), length + 1):
+                holds = 1
+                i = head + 1
+                while i < head + length:
+                    t, u = records[i], records[i + 1]
+                    holds = (occurs[t] if t >= 0 else 1 - occurs[~t]) & (occurs[u] if u >= 0 else 1 - occurs[~u])
+                    if holds == 0:
+                        break
+                    i += 2
+                if holds and i == head + length:
+                    t = records[i]
+                    holds = occurs[t] if t >= 0 else 1 - occurs[~t]
+                found[filled] = records[head]
+                filled += holds
+            position += count * (length + 1)
+    for p in held:
+        if p < always:
+            occurs[p] = 0
+    return found[:filled], candidates
 
 
 @kernel
@@ -56,34 +116,30 @@ def match_keys(
     for first in range(0, events, BLOCK):
         last = min(first + BLOCK, events)
         touched, distinct = enter_block(held_offsets, held, first, last, masks, touched)
-        count = 0
+        filled = 0
         for k in range(distinct + 1):
             key = touched[k] if k < distinct else len(masks) - 1
-            position, end = starts[key], starts[key + 1]
-            if position == end:
-                continue
             of_key = masks[key]
-            listed = 0
-            while position < end:
-                m = of_key
-                following = position + 2 + records[position + 1]
-                for i in range(position + 2, following):
-                    t = records[i]
-                    m &= masks[t] if t >= 0 else ~masks[~t]
-                    if m == 0:
-                        break
-                if m != 0:
-                    if count == len(conjunctions):
-                        conjunctions = doubled32(conjunctions)
-                        where = doubled64(where)
-                    conjunctions[count] = records[position]
-                    where[count] = m
-                    count += 1
-                listed += 1
-                position = following
-            candidates += listed * count_bits(of_key)
+            position = starts[key]
+            while position < starts[key + 1]:
+                length, count = records[position], records[position + 1]
+                position += 2
+                while filled + count > len(conjunctions):
+                    conjunctions, where = doubled32(conjunctions), doubled64(where)
+                for head in range(position, position + count * (length + 1), length + 1):
+                    m = of_key
+                    for i in range(head + 1, head + 1 + length):
+                        t = records[i]
+                        m &= masks[t] if t >= 0 else ~masks[~t]
+                        if m == 0:
+                            break
+                    conjunctions[filled] = records[head]
+                    where[filled] = m
+                    filled += m != 0
+                position += count * (length + 1)
+                candidates += count * count_bits(of_key)
         leave_block(touched, distinct, masks)
-        found = spread(conjunctions, where, count, first, last, offsets, found)
+        found = spread(conjunctions, where, filled, first, last, offsets, found)
     return offsets, found[: offsets[-1]].copy(), candidates
 
 

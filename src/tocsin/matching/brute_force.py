@@ -25,10 +25,10 @@ class BruteForce(ConjunctionMatcher):
         return {"ordered_offsets": offsets, "ordered": terms}
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
-        occurs = self._take_scratch(self.predicate_count, np.uint8)
+        occurs = self._take_scratch(self.predicate_count, np.int8)
         offsets, terms = self._index["ordered_offsets"], self._index["ordered"]
         found = match_brute_force(held_offsets, held, self.ids, offsets, terms, occurs)
-        self._scratch.append(occurs)
+        self._give_scratch(occurs)
         return Found(*found, len(self.ids) * (len(held_offsets) - 1))
 
     def _check(self) -> None:

@@ -38,16 +38,15 @@ class Count(ConjunctionMatcher):
         }
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
-        try:
-            counts, epoch = self._scratch.pop()
-        except IndexError:
-            counts, epoch = np.zeros(len(self.ids), np.int64), 1
+        # Entry 0 is the number of the next event.
+        counts = self._take_scratch(1 + len(self.ids), np.int64)
+        epoch = int(counts[0]) + 1
         directory = Directory(*(self._index[name] for name in self.derived))
-        found = match_count(held_offsets, held, directory, self.ids, counts, epoch)
-        epoch += len(held_offsets) - 1
-        # The number of the event has 31 bits of an entry; long before they are used up, begin again.
-        if epoch < 1 << 30:
-            self._scratch.append((counts, epoch))
+        found = match_count(held_offsets, held, directory, self.ids, counts[1:], epoch)
+        counts[0] = epoch + len(held_offsets) - 2
+        # The number of the event has 31 bits of an entry; before they are used up, begin again with zeros.
+        if counts[0] < 1 << 30:
+            self._give_scratch(counts)
         return Found(*found)
 
     def _check(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.conjunctions_key import expected_candidates, file_under_keys, match_keys
+from tocsin._kernels.conjunctions_key import expected_candidates, file_under_keys, match_keys, match_keys_once
 from tocsin.errors import OptionError
 from tocsin.matching.protocol import ConjunctionMatcher, Found, Int32s, Int64s
 
@@ -68,7 +68,8 @@ class Key(ConjunctionMatcher):
 
     def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
         keys = self._choose_keys(offsets, terms)
-        starts, records = file_under_keys(self.ids, offsets, terms, keys, self.predicate_count)
+        order = np.lexsort((np.diff(offsets), keys))
+        starts, records = file_under_keys(self.ids, offsets, terms, keys, order, self.predicate_count)
         return {"keys": keys, "starts": starts, "records": records}
 
     def _choose_keys(self, offsets: Int64s, terms: Int32s) -> Int32s:
@@ -91,10 +92,15 @@ class Key(ConjunctionMatcher):
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
         starts, records = self._index["starts"], self._index["records"]
+        if len(held_offsets) == 2:
+            occurs = self._take_scratch(len(starts) - 2, np.int8)
+            found, candidates = match_keys_once(held, starts, records, occurs)
+            self._give_scratch(occurs)
+            return Found(np.array([0, len(found)], np.int64), found, int(candidates))
         masks = self._take_scratch(len(starts) - 1, np.int64)
-        found = match_keys(held_offsets, held, starts, records, masks)
-        self._scratch.append(masks)
-        return Found(*found)
+        offsets, found, candidates = match_keys(held_offsets, held, starts, records, masks)
+        self._give_scratch(masks)
+        return Found(offsets, found, candidates)
 
     def _check(self) -> None:
         starts, records, keys = (self._index[name] for name in ("starts", "records", "keys"))
@@ -102,9 +108,12 @@ class Key(ConjunctionMatcher):
         for key in range(len(starts) - 1):
             position = int(starts[key])
             while position < starts[key + 1]:
-                following = position + 2 + int(records[position + 1])
-                filed[int(records[position])] = (key, records[position + 2 : following].tolist())
-                position = following
+                length, count = records[position : position + 2].tolist()
+                position += 2
+                for _ in range(count):
+                    number, *rest = records[position : position + 1 + length].tolist()
+                    filed[number] = (key, rest)
+                    position += 1 + length
             assert position == starts[key + 1], "the records of a key fill its list exactly"
         assert sorted(filed) == self.ids.tolist(), "each conjunction has one record"
         for c, number in enumerate(self.ids.tolist()):

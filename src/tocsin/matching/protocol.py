@@ -73,8 +73,8 @@ class ConjunctionMatcher(ABC):
         self._next_id = int(ids[-1]) + 1 if len(ids) else 0
         self._gone = np.zeros(self._next_id, np.bool_)
         self._gone_count = 0
-        # Work arrays that every probe leaves as it found them; a probe takes one or makes one.
-        self._scratch: list[Any] = []
+        # Work arrays of zeros that a probe takes, or makes, and gives back as they were.
+        self._scratch: dict[type[np.generic], list[npt.NDArray[Any]]] = {}
 
     @classmethod
     def build(
@@ -114,7 +114,7 @@ class ConjunctionMatcher(ABC):
         if self._waiting:
             if self._tail is None:
                 self._tail = (np.fromiter(self._waiting, np.int32), *csr(list(self._waiting.values())))
-            occurs = np.zeros(self.predicate_count, np.uint8)
+            occurs = np.zeros(self.predicate_count, np.int8)
             hits = match_brute_force(held_offsets, held, *self._tail, occurs)
             found = found.with_more(Found(*hits, len(self._waiting) * (len(held_offsets) - 1)))
         return found
@@ -219,7 +219,7 @@ class ConjunctionMatcher(ABC):
             self.ids = np.concatenate([self.ids[stay], np.fromiter(self._waiting, np.int32)])
             self._waiting, self._tail = {}, None
             self._gone, self._gone_count = np.zeros(self._next_id, np.bool_), 0
-        self._scratch = []
+        self._scratch = {}
         by_rank = np.argsort(self.frequency, kind="stable").astype(np.int32)
         rank = np.empty_like(by_rank)
         rank[by_rank] = np.arange(len(by_rank), dtype=np.int32)
@@ -227,10 +227,12 @@ class ConjunctionMatcher(ABC):
 
     def _take_scratch(self, length: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
         try:
-            taken: npt.NDArray[Any] = self._scratch.pop()
-        except IndexError:
-            taken = np.zeros(length, dtype)
-        return taken
+            return self._scratch[dtype].pop()
+        except (KeyError, IndexError):
+            return np.zeros(length, dtype)
+
+    def _give_scratch(self, array: npt.NDArray[Any]) -> None:
+        self._scratch.setdefault(array.dtype.type, []).append(array)
 
     @abstractmethod
     def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:

@@ -15,7 +15,7 @@ class Tree(ConjunctionMatcher):
 
     The terms of a conjunction are in ascending order of frequency, forbidden ones last. Only its *identifying prefix*
     (the shortest that no different conjunction shares) has nodes; the rest is the postfix of its node. Nodes are
-    numbered level by level, so that the children of node n are neighbours, from ``first_child[n]`` on.
+    numbered level by level, so that the children of a node are neighbours.
     A probe costs one step per child of the nodes whose prefix holds.
 
     >>> matcher = Tree.build([0, 2, 4, 6], [0, 1, 0, 2, 0, 2], predicate_count=3)
@@ -38,6 +38,11 @@ class Tree(ConjunctionMatcher):
         node_terms = np.concatenate([level.terms for level in levels])
         member_offsets = np.concatenate([[0], np.cumsum(sizes[group])]).astype(np.int64)
         shift = np.repeat(groups.member_offsets[group] - member_offsets[:-1], sizes[group])
+        nodes = np.zeros((len(group) + 1, 4), np.int64)
+        nodes[:, 0] = np.concatenate([[1], 1 + np.cumsum(children)])
+        nodes[:, 1] = member_offsets
+        nodes[:-1, 2] = np.minimum(starts[group] + depth, stops[group])
+        nodes[:-1, 3] = stops[group]
         root_child = np.full(self.predicate_count, -1, np.int32)
         top = np.arange(1, 1 + children[0], dtype=np.int32)
         top = top[node_terms[top] >= 0]
@@ -45,11 +50,8 @@ class Tree(ConjunctionMatcher):
         return {
             "root_child": root_child,
             "node_terms": node_terms,
-            "first_child": np.concatenate([[1], 1 + np.cumsum(children)]).astype(np.int64),
-            "postfix_start": np.minimum(starts[group] + depth, stops[group]),
-            "postfix_stop": stops[group],
+            "nodes": nodes,
             "ordered": terms,
-            "member_offsets": member_offsets,
             "members": self.ids[groups.members[np.arange(len(shift)) + shift]],
         }
 
@@ -57,22 +59,21 @@ class Tree(ConjunctionMatcher):
         tree = ProfileTree(*(self._index[name] for name in self.derived))
         masks = self._take_scratch(len(tree.root_child) + 1, np.int64)
         found = match_tree(held_offsets, held, tree, masks)
-        self._scratch.append(masks)
+        self._give_scratch(masks)
         return Found(*found)
 
     def _check(self) -> None:
         index = self._index
-        terms, first_child, ordered = index["node_terms"], index["first_child"], index["ordered"]
-        members, member_offsets = index["members"], index["member_offsets"]
+        terms, nodes, ordered, members = (index[name] for name in ("node_terms", "nodes", "ordered", "members"))
         rows = {number: c for c, number in enumerate(self.ids.tolist())}
-        assert first_child[-1] == len(terms), "every node but the root is the child of one node"
+        assert nodes[-1, 0] == len(terms), "every node but the root is the child of one node"
         prefix: dict[int, list[int]] = {0: []}
         for node in range(len(terms)):
-            below = range(int(first_child[node]), int(first_child[node + 1]))
+            below = range(int(nodes[node, 0]), int(nodes[node + 1, 0]))
             assert np.all(np.diff(terms[below.start : below.stop]) > 0), "the children of a node differ"
             prefix |= {child: [*prefix[node], int(terms[child])] for child in below}
-            rest = ordered[index["postfix_start"][node] : index["postfix_stop"][node]].tolist()
-            own = members[member_offsets[node] : member_offsets[node + 1]].tolist()
+            rest = ordered[nodes[node, 2] : nodes[node, 3]].tolist()
+            own = members[nodes[node, 1] : nodes[node + 1, 1]].tolist()
             assert own or below or node == 0, "a leaf identifies a conjunction"
             assert not (rest and below), "a prefix with a postfix identifies, so nothing lies below it"
             for number in own:
