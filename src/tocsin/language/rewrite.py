@@ -7,10 +7,12 @@ left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No go
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, compared, complement, point, starting_with, union
+from tocsin.language.template import Fill, fill_atom
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -257,9 +259,14 @@ VALUES: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = STRUCTURAL + VALUES
 
 
-def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES) -> Node:
-    """Apply the rules until none applies. Linear in the condition; nothing recurses on its depth."""
-    by_type = {kind: rule for kinds, rule in rules for kind in kinds}
+@cache
+def _by_type(rules: tuple[Rule, ...]) -> dict[type, Callable[[Any, Accepts], Node]]:
+    return {kind: rule for kinds, rule in rules for kind in kinds}
+
+
+def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = None) -> Node:
+    """Apply the rules until none applies; `fill` puts constants into slots first. Nothing recurses on the depth."""
+    by_type = _by_type(rules)
     waiting: list[Node | None] = [goal]
     joins: list[All | Some] = []
     done: list[Node] = []
@@ -275,7 +282,8 @@ def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES) -> Node:
             if rule is None:
                 done.append(node)
             else:
-                waiting.append(rule(node.condition, node.accepts))
+                condition = node.condition if fill is None else fill_atom(node.condition, fill)
+                waiting.append(rule(condition, node.accepts))
         elif isinstance(node, (All, Some)) and node.children:
             joins.append(node)
             waiting.append(None)

@@ -14,11 +14,14 @@ from tocsin.errors import SubscriptionError
 MAX_DEPTH = 32
 """How deep parentheses and NOT may nest. sqlglot spends some twenty Python calls on each level."""
 
-# Both alternatives begin with a set of characters, which lets `re` skip to the next candidate. A number takes along
-# every character that could belong to it, so that "12ab" is one bad number and not a number and a name.
+# Every alternative begins with a set of characters, which lets `re` skip to the next candidate. A number takes along
+# every character that could belong to it, so that "12ab" is one bad number and not a number and a name; and its sign,
+# since there is no arithmetic that a sign could belong to.
 _STRING = r"'[^']*(?:''[^']*)*'"
 _REST = r"[\w.]*(?:(?<=[0-9.][eE])[+-][0-9]+)?"
-_NUMBER = rf"[0-9](?<![\w.][0-9]){_REST}|\.[0-9](?<![\w.)\]\"]\.[0-9]){_REST}"
+_NUMBER = (
+    rf"[0-9](?<![\w.][0-9]){_REST}|\.[0-9](?<![\w.)\]\"]\.[0-9]){_REST}|-(?<![\w.)\]\"'-]-)(?:[0-9]|\.[0-9]){_REST}"
+)
 _LITERAL = re.compile(f"({_STRING}|{_NUMBER})")
 _TOKEN = re.compile(
     rf"""(?P<name>"[^"]*(?:""[^"]*)*")|(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<literal>{_STRING}|{_NUMBER})""", re.S

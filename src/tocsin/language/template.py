@@ -89,8 +89,8 @@ def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
     return done.pop()
 
 
-def fill_atom(atom: Atom, fill: Fill) -> Atom:
-    """The atom with its slots filled."""
+def fill_atom(atom: Condition, fill: Fill) -> Any:
+    """The atom with its slots filled; logic has none of its own."""
     maker = _FILLERS.get(type(atom))
     return atom if maker is None else maker(atom, fill)
 

@@ -1,0 +1,272 @@
+"""The normal form of many subscriptions as columns: what an index is built from.
+
+Conjunctions are numbered densely, in the order of their texts. Every range of every conjunction is one row of the
+column of its attribute and kind; several rows of one conjunction in one column are a union.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.errors import SubscriptionError
+from tocsin.model.condition import XPathExists
+from tocsin.model.predicate import Conjunction, Range, Ranges, Tested
+from tocsin.model.values import Kind, Number, Scalar
+
+Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
+ColumnKey = tuple[str, Kind]
+
+EXACT_FLOAT = 2**53
+"""Up to here every integer is a float64."""
+
+_DTYPES = {
+    Kind.TIME: np.int64,
+    Kind.BOOLEAN: np.bool_,
+    Kind.STRING: np.object_,
+    Kind.NUMBER: np.float64,
+    Kind.ANY: np.bool_,
+}
+
+
+@dataclass(slots=True)
+class RangeColumn:
+    """Ranges on one attribute and kind, sorted by conjunction.
+
+    `low` and `high` hold float64 for numbers, if every constant is one and at most 2**53, else `Number`s; microseconds
+    for times, bools for booleans, `str` for strings. Where `has_low` is False, `low` is meaningless.
+    """
+
+    conjunction: Int32s
+    low: Values
+    high: Values
+    has_low: Bools
+    low_closed: Bools
+    has_high: Bools
+    high_closed: Bools
+    null: Int32s
+    """The conjunctions whose predicate on this column holds for NULL as well; some have no row."""
+
+
+@dataclass(slots=True)
+class NormalForm:
+    """The conjunctions of many texts, by columns."""
+
+    owner: Int32s
+    """The text of each conjunction: its place among the texts given."""
+    columns: dict[ColumnKey, RangeColumn]
+    tests: list[Tested]
+    """The distinct predicates that are no ranges."""
+    test_conjunction: Int32s
+    test_id: Int32s
+    """Conjunction `test_conjunction[i]` demands `tests[test_id[i]]`; sorted by conjunction."""
+    errors: dict[int, SubscriptionError]
+    never: list[int]
+    """The texts that can never match."""
+
+    def conjunctions(self) -> list[Conjunction]:
+        """Return each conjunction as predicates: slow, for tests and for looking at one."""
+        found: list[list[Ranges | Tested]] = [[] for _ in self.owner]
+        for (attribute, kind), column in self.columns.items():
+            ranges: dict[int, list[Range]] = {int(c): [] for c in column.null}
+            for row, conjunction in enumerate(column.conjunction):
+                ranges.setdefault(int(conjunction), []).append(_range(column, kind, row))
+            null = set(column.null.tolist())
+            for conjunction, several in ranges.items():
+                found[conjunction].append(Ranges(attribute, kind, tuple(several), conjunction in null))
+        for conjunction, test in zip(self.test_conjunction, self.test_id, strict=True):
+            found[conjunction].append(self.tests[test])
+        return [tuple(predicates) for predicates in found]
+
+
+def _range(column: RangeColumn, kind: Kind, row: int) -> Range:
+    def end(values: Values, has: Bools) -> Scalar | None:
+        if not has[row]:
+            return None
+        value = values[row]
+        value = value.item() if isinstance(value, np.generic) else value
+        return Number(value) if kind is Kind.NUMBER and not isinstance(value, Number) else value
+
+    low, high = end(column.low, column.has_low), end(column.high, column.has_high)
+    return Range(low, bool(column.low_closed[row]), high, bool(column.high_closed[row]))
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one column for one batch of conjunctions, as arrays of one length."""
+
+    conjunction: Int32s
+    low: Values
+    high: Values
+    has_low: Bools
+    low_closed: Bools
+    has_high: Bools
+    high_closed: Bools
+
+
+@dataclass
+class Builder:
+    """Collects conjunctions, by batches of arrays or one at a time, in any order of texts."""
+
+    check_xpath: Callable[[str], None] | None = None
+    errors: dict[int, SubscriptionError] = field(default_factory=dict)
+    never: list[int] = field(default_factory=list)
+    _owners: list[Int32s] = field(default_factory=list)
+    _size: int = 0
+    _single_owners: list[int] = field(default_factory=list)
+    _batches: dict[ColumnKey, list[Rows]] = field(default_factory=dict)
+    _singles: dict[ColumnKey, list[tuple[int, Range]]] = field(default_factory=dict)
+    _null: dict[ColumnKey, list[Int32s]] = field(default_factory=dict)
+    _single_null: dict[ColumnKey, list[int]] = field(default_factory=dict)
+    _tests: dict[Tested, int] = field(default_factory=dict)
+    _test_rows: list[tuple[Int32s, Int32s]] = field(default_factory=list)
+    _single_tests: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, owner: int, conjunctions: Iterable[Conjunction]) -> None:
+        """Add all conjunctions of one text."""
+        found = [
+            [(p, self.test_id(p) if isinstance(p, Tested) else -1) for p in conjunction] for conjunction in conjunctions
+        ]
+        if not found:
+            self.never.append(owner)
+        for conjunction in found:
+            # Numbered from -1 downwards until the batches, which come first, are counted.
+            self._single_owners.append(owner)
+            number = -len(self._single_owners)
+            for predicate, test in conjunction:
+                if isinstance(predicate, Tested):
+                    self._single_tests.append((number, test))
+                    continue
+                key = predicate.attribute, predicate.kind
+                if predicate.or_null:
+                    self._single_null.setdefault(key, []).append(number)
+                rows = self._singles.setdefault(key, [])
+                for candidate in predicate.ranges:
+                    rows.append((number, candidate))
+
+    def test_id(self, predicate: Tested) -> int:
+        """The number of a test; a new one with an XPath is checked first."""
+        number = self._tests.get(predicate)
+        if number is None:
+            if self.check_xpath is not None and isinstance(predicate.test, XPathExists):
+                self.check_xpath(str(predicate.test.path))
+            number = self._tests[predicate] = len(self._tests)
+        return number
+
+    def new_conjunctions(self, owners: Int32s) -> Int32s:
+        """Number one new conjunction for each owner."""
+        numbers = np.arange(self._size, self._size + len(owners), dtype=np.int32)
+        self._owners.append(owners)
+        self._size += len(owners)
+        return numbers
+
+    def add_rows(self, key: ColumnKey, rows: Rows) -> None:
+        """Add rows whose conjunctions were numbered by `new_conjunctions`."""
+        self._batches.setdefault(key, []).append(rows)
+
+    def add_constant(self, numbers: Int32s, predicate: Ranges | Tested) -> None:
+        """Add one predicate to many conjunctions."""
+        if isinstance(predicate, Tested):
+            self._test_rows.append((numbers, np.full(len(numbers), self.test_id(predicate), np.int32)))
+            return
+        key = predicate.attribute, predicate.kind
+        if predicate.or_null:
+            self._null.setdefault(key, []).append(numbers)
+        columns = self._batches.setdefault(key, [])
+        for candidate in predicate.ranges:
+            one = rows_of(predicate.kind, [(0, candidate)])
+            repeated = [np.repeat(values, len(numbers)) for values in _columns(one)[1:]]
+            columns.append(Rows(numbers, *repeated))
+
+    def finish(self) -> NormalForm:
+        """Return the normal form: conjunctions in the order of their texts, rows in the order of conjunctions."""
+        owners = np.concatenate([*self._owners, np.array(self._single_owners, np.int32)]).astype(np.int32)
+        order = np.argsort(owners, kind="stable")
+        # The final number of each conjunction; those with negative numbers follow the batches.
+        final = np.empty(len(owners), np.int32)
+        final[order] = np.arange(len(owners), dtype=np.int32)
+
+        def renumber(numbers: Int32s) -> Int32s:
+            return final[np.where(numbers < 0, self._size - 1 - numbers, numbers)]
+
+        columns: dict[ColumnKey, RangeColumn] = {}
+        for key in sorted({*self._batches, *self._singles}):
+            batches = [*self._batches.get(key, []), rows_of(key[1], self._singles.get(key, []))]
+            single_null = np.array(self._single_null.get(key, []), np.int32)
+            null = np.sort(renumber(np.concatenate([*self._null.get(key, []), single_null])))
+            columns[key] = _assemble(batches, null, renumber)
+        single_tests = np.array(self._single_tests, np.int32).reshape(-1, 2)
+        conjunction = renumber(np.concatenate([*(rows[0] for rows in self._test_rows), single_tests[:, 0]]))
+        ids = np.concatenate([*(rows[1] for rows in self._test_rows), single_tests[:, 1]])
+        by_conjunction = np.argsort(conjunction, kind="stable")
+        return NormalForm(
+            owners[order],
+            columns,
+            list(self._tests),
+            conjunction[by_conjunction],
+            ids[by_conjunction],
+            dict(sorted(self.errors.items())),
+            sorted(self.never),
+        )
+
+
+def _columns(rows: Rows) -> list[Values]:
+    return [rows.conjunction, rows.low, rows.high, rows.has_low, rows.low_closed, rows.has_high, rows.high_closed]
+
+
+def _assemble(batches: list[Rows], null: Int32s, renumber: Callable[[Int32s], Int32s]) -> RangeColumn:
+    if any(batch.low.dtype == object for batch in batches):
+        for batch in batches:
+            batch.low, batch.high = _objects(batch.low, batch.has_low), _objects(batch.high, batch.has_high)
+    arrays = [np.concatenate(parts) for parts in zip(*map(_columns, batches), strict=True)]
+    arrays[0] = renumber(arrays[0])
+    order = np.argsort(arrays[0], kind="stable")
+    conjunction, *rest = (values[order] for values in arrays)
+    low, high, has_low, low_closed, has_high, high_closed = rest
+    return RangeColumn(conjunction, low, high, has_low, low_closed, has_high, high_closed, null)
+
+
+def _objects(values: Values, has: Bools) -> Values:
+    """Floats as Numbers; objects stay as they are."""
+    if values.dtype == object:
+        return values
+    converted = np.empty(len(values), object)
+    converted[:] = [
+        Number(value) if present else None for value, present in zip(values.tolist(), has.tolist(), strict=True)
+    ]
+    return converted
+
+
+def rows_of(kind: Kind, singles: list[tuple[int, Range]]) -> Rows:
+    """The rows of ranges that were added one at a time."""
+    ranges = [candidate for _, candidate in singles]
+    low, high = [r.low for r in ranges], [r.high for r in ranges]
+    return Rows(
+        np.array([number for number, _ in singles], np.int32),
+        *_values(kind, low, high),
+        np.array([value is not None for value in low], np.bool_),
+        np.array([r.low_closed for r in ranges], np.bool_),
+        np.array([value is not None for value in high], np.bool_),
+        np.array([r.high_closed for r in ranges], np.bool_),
+    )
+
+
+def _values(kind: Kind, low: list[Any], high: list[Any]) -> tuple[Values, Values]:
+    if kind is Kind.NUMBER:
+        distinct: set[Number] = {value for value in (*low, *high) if value is not None}
+        if all(fits_float(value) for value in distinct):
+            return tuple(np.array([0.0 if v is None else v.nearest for v in ends]) for ends in (low, high))  # type: ignore[return-value]  # a pair
+    elif kind is not Kind.STRING:
+        return tuple(np.array([v or 0 for v in ends], _DTYPES[kind]) for ends in (low, high))  # type: ignore[return-value]  # a pair
+    arrays = np.empty(len(low), object), np.empty(len(high), object)
+    arrays[0][:], arrays[1][:] = low, high
+    return arrays
+
+
+def fits_float(number: Number) -> bool:
+    """Whether a float64 column may hold the number."""
+    return -EXACT_FLOAT <= number.exact <= EXACT_FLOAT and number.is_float
