@@ -117,9 +117,9 @@ def constraint_edges(lo: Int32s, hi: Int32s, by_lo: Int32s, by_hi: Int32s) -> tu
     before = np.full(size, -1, np.int32)
     begun = 0
     for end in range(size):
-        ending = by_hi[end]
+        ending = int(by_hi[end])
         while begun < size and lo[by_lo[begun]] <= hi[ending]:
-            rank = by_lo[begun]
+            rank = int(by_lo[begun])
             begun += 1
             above = _before(words, starts, rank)
             below = after[above + 1]
@@ -174,6 +174,6 @@ def arrange_leftmost(by_lo: Int32s, head: Int32s, target: Int32s, link: Int32s) 
             follower = target[edge]
             waits_for[follower] -= 1
             if waits_for[follower] == 0:
-                _add(words, starts, place[follower])
+                _add(words, starts, int(place[follower]))
             edge = link[edge]
     return arrangement
