@@ -1,0 +1,185 @@
+"""Hypothesis strategies for conditions, written as SQL text, and for events, that all property tests share.
+
+The values are few, so that constants and events meet; among them are the corners of each type.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+Event = dict[str, Any]
+
+INTEGERS = [0, 1, -1, 2, 3, 7, 2**31 - 1, 2**53 - 1, -(2**53) + 1]
+FLOATS = [0.0, -0.0, 0.5, 1.0, 2.5, -1.0, 0.1, 3.0000000001, 1e15, float("inf"), float("-inf"), float("nan")]
+DECIMALS = [Decimal(text) for text in ("0", "0.5", "1", "2.5", "-1", "19.99", "0.1", "123456789.125")]
+STRINGS = ["", "a", "ab", "abc", "b", "B", "A", "a%b", "a_b", "100%", "é", "z", "ß", "it's", "\U0001f600", "new\nline"]
+DATES = [dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2026, 2, 28), dt.date(2024, 2, 29)]
+TIMESTAMPS = [
+    dt.datetime(1970, 1, 1),
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
+    dt.datetime(2026, 2, 28, 12, 30, 0, 1),
+    dt.datetime(2024, 2, 29),
+]
+TEXTS = ["holiday in milos", "A holiday. New York!", "york new", "", "chocolate cake", "choker", "un_der score9"]
+TAGS = [[], ["x"], ["x", "y"], ["y", None], [None]]
+
+# Each kind: the attributes that hold it, its constants as written, and the values that events take.
+COLUMNS: dict[str, list[Any]] = {
+    "i": INTEGERS,
+    "j": INTEGERS[:6],
+    "d": FLOATS,
+    "e": FLOATS[:8],
+    "m": DECIMALS,
+    "s": STRINGS,
+    "user.name": STRINGS,
+    "flag": [True, False],
+    "other": [True, False],
+    "day": DATES,
+    "moment": TIMESTAMPS,
+    "body": TEXTS,
+    "tags": TAGS,
+}
+NUMBERS = ("i", "j", "d", "e", "m")
+WORDS = ("s", '"user.name"')
+BOOLEANS = ("flag", "other")
+TIMES = ("day", "moment")
+
+NUMBER_LITERALS = [
+    *map(str, INTEGERS),
+    *map(str, DECIMALS),
+    "3.0000000001",
+    "1e0",
+    "25e-1",
+    "-0.0",
+    "1000000000000000.0",
+    "9.5",
+]
+STRING_LITERALS = ["'" + text.replace("'", "''") + "'" for text in STRINGS]
+TIME_LITERALS = [f"DATE '{day}'" for day in DATES] + [f"TIMESTAMP '{moment}'" for moment in TIMESTAMPS]
+PATTERNS = ["'a%'", "'%b'", "'a_b'", "'%'", "''", "'abc'", "'_%'", "'%a%b%'", "'B%'", "'\U0001f600%'", "'a%_'", "'%%'"]
+PHRASES = ["holiday", "holiday milos", "chok*", "new york", "HOLIDAY choc*", "york new", "score9", "cake*"]
+
+_OPS = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
+_NOT = st.sampled_from(["", "NOT "])
+
+
+def events(missing: bool = True) -> st.SearchStrategy[Event]:
+    """Events with values of the right type or NULL, and attributes that are missing altogether."""
+    fields = {key: st.sampled_from(values) | st.none() for key, values in COLUMNS.items()}
+    return st.fixed_dictionaries({}, optional=fields) if missing else st.fixed_dictionaries(fields)
+
+
+def odd_events() -> st.SearchStrategy[Event]:
+    """Events whose values may be of another kind than the attribute's name suggests."""
+    anything = st.sampled_from([value for values in COLUMNS.values() for value in values])
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(COLUMNS, anything | st.none() | st.just({"nested": 1})))
+
+
+def _comparisons(attributes: Sequence[str], literals: Sequence[str]) -> st.SearchStrategy[str]:
+    attribute, literal = st.sampled_from(attributes), st.sampled_from([*literals, "NULL"])
+    listed = st.lists(literal, min_size=1, max_size=4).map(", ".join)
+    return st.one_of(
+        st.builds("{} {} {}".format, attribute, _OPS, literal),
+        st.builds("{} {} {}".format, literal, _OPS, attribute),
+        st.builds("{} {}BETWEEN {} AND {}".format, attribute, _NOT, literal, literal),
+        st.builds("{} {}IN ({})".format, attribute, _NOT, listed),
+        st.builds("{} IS {}NULL".format, attribute, _NOT),
+        st.builds("{} {} {}".format, attribute, _OPS, st.sampled_from(attributes)),
+        st.builds("{} BETWEEN {} AND {}".format, attribute, st.sampled_from(attributes), literal),
+        st.builds("{} IS {}DISTINCT FROM {}".format, attribute, _NOT, literal),
+    )
+
+
+def comparisons() -> st.SearchStrategy[str]:
+    """Comparisons of attributes with constants and attributes of their kind: what DuckDB judges word for word."""
+    return st.one_of(
+        _comparisons(NUMBERS, NUMBER_LITERALS),
+        _comparisons(WORDS, STRING_LITERALS),
+        _comparisons(BOOLEANS, ["TRUE", "FALSE"]),
+        _comparisons(TIMES, TIME_LITERALS),
+        st.sampled_from([*BOOLEANS, "TRUE", "FALSE", "NULL", "1 < 2", "'a' = 'b'", "NULL = 1"]),
+    )
+
+
+def patterns() -> st.SearchStrategy[str]:
+    """LIKE, ILIKE and ESCAPE."""
+    return st.builds(
+        "{} {}{} {}{}".format,
+        st.sampled_from(WORDS),
+        _NOT,
+        st.sampled_from(["LIKE", "ILIKE"]),
+        st.sampled_from([*PATTERNS, "'100$%'", "'a$_b'", "'%$%%'"]),
+        st.sampled_from(["", " ESCAPE '$'"]),
+    )
+
+
+def lists_and_texts() -> st.SearchStrategy[str]:
+    """array_contains, has_words, has_phrase."""
+    return st.one_of(
+        st.builds("array_contains(tags, {})".format, st.sampled_from(["'x'", "'y'", "'z'"])),
+        st.builds("has_words(body, '{}')".format, st.sampled_from(PHRASES)),
+        st.builds("has_phrase(body, '{}')".format, st.sampled_from([p for p in PHRASES if "*" not in p])),
+    )
+
+
+def history_terms() -> st.SearchStrategy[str]:
+    """The inside of a WHERE on history."""
+    number = st.sampled_from(NUMBERS)
+    return st.one_of(
+        st.builds("h.{} {} event.{}".format, number, _OPS, number),
+        st.builds("event.{} {} h.{}".format, number, _OPS, number),
+        st.builds("{} {} {}".format, number, _OPS, st.sampled_from(NUMBER_LITERALS)),
+        st.builds("h.s {} event.s".format, _OPS),
+        st.builds("h.{} IS {}NULL".format, number, _NOT),
+        st.builds("h.{} BETWEEN event.{} AND {}".format, number, number, st.sampled_from([*NUMBER_LITERALS, "NULL"])),
+        st.builds("event.{} > {}".format, number, st.sampled_from(NUMBER_LITERALS)),
+        st.sampled_from(["h.flag", "NOT h.flag", "event.s LIKE 'a%'", "NOT (h.i < event.i)", "TRUE", "NULL"]),
+    )
+
+
+def history() -> st.SearchStrategy[str]:
+    """ANY, ALL, IN and EXISTS on history."""
+    where = st.lists(history_terms(), max_size=3).map(lambda terms: f" WHERE {' AND '.join(terms)}" if terms else "")
+    number = st.sampled_from(NUMBERS)
+    return st.one_of(
+        st.builds(
+            "{} {} {} (SELECT {} FROM history h{})".format, number, _OPS, st.sampled_from(["ANY", "ALL"]), number, where
+        ),
+        st.builds("{} {}IN (SELECT h.{} FROM history h{})".format, number, _NOT, number, where),
+        st.builds("{}EXISTS (SELECT 1 FROM history h{})".format, _NOT, where),
+    )
+
+
+def logic(atoms: st.SearchStrategy[str], max_leaves: int = 8) -> st.SearchStrategy[str]:
+    """AND, OR, NOT and IS [NOT] TRUE over atoms."""
+
+    def extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        several = st.lists(inner, min_size=2, max_size=4)
+        return st.one_of(
+            several.map(lambda parts: f"({' AND '.join(parts)})"),
+            several.map(lambda parts: f"({' OR '.join(parts)})"),
+            inner.map("(NOT {})".format),
+            st.builds("({} IS {}{})".format, inner, _NOT, st.sampled_from(["TRUE", "FALSE"])),
+        )
+
+    return st.recursive(atoms.map("({})".format), extend, max_leaves=max_leaves)
+
+
+def conditions() -> st.SearchStrategy[str]:
+    """Conditions of every family that needs neither history nor XML."""
+    return logic(st.one_of(comparisons(), comparisons(), patterns(), lists_and_texts()))
+
+
+def conditions_on_history() -> st.SearchStrategy[str]:
+    """Conditions with history among them."""
+    return logic(st.one_of(history(), history(), comparisons()), max_leaves=4)
+
+
+def odd_conditions() -> st.SearchStrategy[str]:
+    """Comparisons of any attribute with a constant of any kind."""
+    attributes = [*NUMBERS, *WORDS, *BOOLEANS, *TIMES]
+    literals = [*NUMBER_LITERALS[:6], *STRING_LITERALS[:6], "TRUE", "FALSE", *TIME_LITERALS[:3]]
+    return logic(st.one_of(_comparisons(attributes, literals), patterns()))
