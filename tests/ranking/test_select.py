@@ -3,73 +3,85 @@
 import itertools
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.errors import OptionError
-from tocsin.ranking.select import Match, layer_sizes, select_k, top_k_in_layers
+from tocsin.ranking.select import Layer, layer_sizes, select_from_pairs, select_k, top_k_in_layers
 
+# Scores by subscription, and for each event its matches, some of them twice.
 scores_and_matches = st.lists(st.integers(0, 4).map(float), min_size=1, max_size=30).flatmap(
     lambda scores: st.tuples(
-        st.just(scores),
-        st.lists(st.lists(st.integers(0, len(scores) - 1), unique=True, max_size=30), max_size=6),
+        st.just(scores), st.lists(st.lists(st.integers(0, len(scores) - 1), max_size=40), max_size=6)
     )
 )
+Case = tuple[list[float], list[list[int]]]
 
 
 def best(matches: list[int], scores: list[float], k: int) -> list[int]:
-    return sorted(matches, key=lambda s: (-scores[s], s))[:k]
+    return sorted(set(matches), key=lambda s: (-scores[s], s))[:k]
+
+
+def split(answer: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]) -> list[list[int]]:
+    offsets, ids = answer
+    return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets.tolist())]
 
 
 @settings(max_examples=200, deadline=None)
 @given(scores_and_matches, st.integers(0, 12))
-def test_selects_the_best_of_each_event(case: tuple[list[float], list[list[int]]], k: int) -> None:
+def test_selects_the_best_of_each_event(case: Case, k: int) -> None:
     scores, events = case
     offsets = np.cumsum([0, *(len(matches) for matches in events)])
-    kept, chosen = select_k(offsets, [s for matches in events for s in matches], scores, k)
-    answers = [chosen[a:b].tolist() for a, b in itertools.pairwise(kept)]
-    assert answers == [best(matches, scores, k) for matches in events]
+    chosen = select_k(offsets, [s for matches in events for s in matches], scores, k)
+    assert split(chosen) == [best(matches, scores, k) for matches in events]
+
+
+@settings(max_examples=200, deadline=None)
+@given(scores_and_matches, st.integers(0, 12), st.randoms())
+def test_selects_from_pairs_in_any_order(case: Case, k: int, random: object) -> None:
+    scores, events = case
+    rows = [(event, s) for event, matches in enumerate(events) for s in matches]
+    random.shuffle(rows)  # type: ignore[attr-defined]  # Hypothesis gives a random.Random
+    pairs = np.array(rows, np.int32).reshape(-1, 2)
+    owner = np.arange(len(scores), dtype=np.int32)
+    chosen = select_from_pairs(pairs, owner, len(events), np.array(scores), k)
+    assert split(chosen) == [best(matches, scores, k) for matches in events]
 
 
 @settings(max_examples=200, deadline=None)
 @given(scores_and_matches, st.integers(0, 12), st.lists(st.integers(1, 10), min_size=1, max_size=5))
-def test_layers_give_the_same_answer_and_stop_at_k(
-    case: tuple[list[float], list[list[int]]], k: int, sizes: list[int]
-) -> None:
+def test_layers_give_the_same_answer_and_stop_at_k(case: Case, k: int, sizes: list[int]) -> None:
     scores, events = case
     ranked = best(list(range(len(scores))), scores, len(scores))
-    cuts = np.cumsum([0, *sizes, len(scores)])
+    parts = [ranked[a:b] for a, b in itertools.pairwise(np.cumsum([0, *sizes, len(scores)]).tolist())]
     asked: list[list[int]] = []
 
-    def layer(members: set[int]) -> Match:
-        def match(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def layer(members: list[int]) -> Layer:
+        def match(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
             asked.append(rows.tolist())
-            found = [[s for s in events[row] if s in members] for row in rows.tolist()]
-            ids = np.array([s for matches in found for s in matches], np.int32)
-            return np.cumsum([0, *(len(matches) for matches in found)]), ids
+            found = [(i, members.index(s)) for i, e in enumerate(rows.tolist()) for s in events[e] if s in members]
+            return np.array(found, np.int32).reshape(-1, 2)
 
-        return match
+        return Layer(match, np.array(members, np.int32))
 
-    parts = [ranked[a:b] for a, b in itertools.pairwise(cuts)]
-    offsets, ids = top_k_in_layers([layer(set(part)) for part in parts], len(events), np.array(scores), k)
-    answers = [ids[a:b].tolist() for a, b in itertools.pairwise(offsets)]
-    assert answers == [best(matches, scores, k) for matches in events]
+    answer = top_k_in_layers([layer(part) for part in parts], len(events), np.array(scores), k)
+    assert split(answer) == [best(matches, scores, k) for matches in events]
     before: set[int] = set()
-    for number, rows in enumerate(asked):
-        if number:
-            lacking = [e for e, matches in enumerate(events) if len(before & set(matches)) < k]
-            assert rows == lacking, "a layer matches only the events that lack matches"
-        before |= set(parts[number])
+    for rows, part in zip(asked[1:], parts, strict=False):
+        before |= set(part)
+        lacking = [e for e, matches in enumerate(events) if len(before & set(matches)) < min(k, len(scores))]
+        assert rows == lacking, "a layer matches only the events that lack matches"
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 100), st.floats(0, 1e6))
-def test_layers_cover_all_and_grow(subscriptions: int, k: int, matches: float) -> None:
+def test_layers_cover_all_and_are_few(subscriptions: int, k: int, matches: float) -> None:
     sizes = layer_sizes(subscriptions, k, matches)
     assert sum(sizes) == subscriptions
-    assert sizes[:-1] == sorted(sizes[:-1])
-    assert len(sizes) <= 9
+    assert sizes == sorted(sizes) or len(sizes) == 2
+    assert len(sizes) <= 6
 
 
 def test_a_negative_k_is_refused() -> None:

@@ -1,5 +1,7 @@
 """The best k: selection from known matches, and the weights of subscriptions for one event."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,68 +21,90 @@ def _worse(score: float, identity: int, than_score: float, than_identity: int) -
     return score < than_score or (score == than_score and identity > than_identity)
 
 
-@kernel
-def select_best(offsets: Int64s, subscriptions: Int32s, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
-    """Keep, for each event, the best `k` of its matches, best first.
+class Best(NamedTuple):
+    """The best k matches of each event so far: a row is a heap with the worst of them on top."""
 
-    `scores` goes by subscription. A heap of k holds the best so far with the worst of them on top, so that most
-    matches of a long list are turned away by one comparison.
-    """
-    events = offsets.size - 1
-    kept = np.zeros(events + 1, np.int64)
-    for event in range(events):
-        kept[event + 1] = kept[event] + min(k, offsets[event + 1] - offsets[event])
-    best = np.empty(kept[events], np.int32)
-    keys = np.empty(kept[events], np.float64)
-    for event in range(events):
-        first = kept[event]
-        room = kept[event + 1] - first
-        size = 0
-        for match in range(offsets[event], offsets[event + 1]):
-            if room == 0:
-                break
-            identity = subscriptions[match]
-            score = scores[identity]
-            if size < room:
-                place = size
-                size += 1
-                while place > 0:
-                    above = (place - 1) // 2
-                    if not _worse(score, identity, keys[first + above], best[first + above]):
-                        break
-                    best[first + place] = best[first + above]
-                    keys[first + place] = keys[first + above]
-                    place = above
-                best[first + place] = identity
-                keys[first + place] = score
-            elif _worse(keys[first], best[first], score, identity):
-                _replace_top(best, keys, first, room, identity, score)
-        while size > 1:
-            size -= 1
-            identity = best[first]
-            score = keys[first]
-            _replace_top(best, keys, first, size, best[first + size], keys[first + size])
-            best[first + size] = identity
-            keys[first + size] = score
-    return kept, best
+    ids: Int32s
+    scores: Float64s
+    sizes: Int64s
 
 
 @kernel
-def _replace_top(best: Int32s, keys: Float64s, first: int, size: int, identity: int, score: float) -> None:
+def _sink(best: Best, event: int, size: int, identity: int, score: float) -> None:
+    """Put a match in place of the top of a heap of `size` and let it sink."""
+    ids = best.ids[event]
+    scores = best.scores[event]
     place = 0
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        if child + 1 < size and _worse(
-            keys[first + child + 1], best[first + child + 1], keys[first + child], best[first + child]
-        ):
+        if child + 1 < size and _worse(scores[child + 1], ids[child + 1], scores[child], ids[child]):
             child += 1
-        if not _worse(keys[first + child], best[first + child], score, identity):
+        if not _worse(scores[child], ids[child], score, identity):
             break
-        best[first + place] = best[first + child]
-        keys[first + place] = keys[first + child]
+        ids[place] = ids[child]
+        scores[place] = scores[child]
         place = child
-    best[first + place] = identity
-    keys[first + place] = score
+    ids[place] = identity
+    scores[place] = score
+
+
+@kernel
+def _offer(best: Best, event: int, identity: int, score: float) -> None:
+    """Take in a match if it is among the best and not there yet. Most of a long list is turned away at once."""
+    ids = best.ids[event]
+    scores = best.scores[event]
+    size = best.sizes[event]
+    if size == ids.size and (size == 0 or not _worse(scores[0], ids[0], score, identity)):
+        return
+    for place in range(size):
+        if ids[place] == identity:
+            return
+    if size == ids.size:
+        _sink(best, event, size, identity, score)
+        return
+    best.sizes[event] = size + 1
+    place = size
+    while place > 0:
+        above = (place - 1) // 2
+        if not _worse(score, identity, scores[above], ids[above]):
+            break
+        ids[place] = ids[above]
+        scores[place] = scores[above]
+        place = above
+    ids[place] = identity
+    scores[place] = score
+
+
+@kernel
+def offer_lists(best: Best, offsets: Int64s, subscriptions: Int32s, scores: Float64s) -> None:
+    """Offer each event its list of subscriptions; `scores` goes by subscription."""
+    for event in range(offsets.size - 1):
+        for match in range(offsets[event], offsets[event + 1]):
+            _offer(best, event, subscriptions[match], scores[subscriptions[match]])
+
+
+@kernel
+def offer_pairs(best: Best, pairs: Int32s, rows: Int64s, owner: Int32s, scores: Float64s) -> None:
+    """Offer pairs (e, c) in any order: the event is `rows[e]` and the subscription `owner[c]`."""
+    for match in range(len(pairs)):
+        subscription = owner[pairs[match, 1]]
+        _offer(best, rows[pairs[match, 0]], subscription, scores[subscription])
+
+
+@kernel
+def sort_best(best: Best) -> tuple[Int64s, Int32s]:
+    """Empty the heaps: offsets by event, and the subscriptions of each event, best first."""
+    events = best.sizes.size
+    offsets = np.zeros(events + 1, np.int64)
+    for event in range(events):
+        offsets[event + 1] = offsets[event] + best.sizes[event]
+    found = np.empty(offsets[events], np.int32)
+    for event in range(events):
+        for size in range(best.sizes[event] - 1, -1, -1):
+            found[offsets[event] + size] = best.ids[event, 0]
+            _sink(best, event, size, best.ids[event, size], best.scores[event, size])
+        best.sizes[event] = 0
+    return offsets, found
 
 
 @kernel

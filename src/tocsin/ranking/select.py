@@ -1,92 +1,113 @@
 """The best k of matches that are known, and exact top-k in layers: match the best subscriptions first, stop at k."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.ranking_topk import select_best
+from tocsin._kernels.ranking_topk import Best, offer_lists, offer_pairs, sort_best
 from tocsin.errors import OptionError
 from tocsin.ranking.protocol import Float64s, Int32s, Int64s
 
-Match = Callable[[Int64s], tuple[Int64s, Int32s]]
-"""Matches one layer: from the rows of a batch to offsets and distinct subscriptions, those of each row together."""
+GROWTH = 16
+"""How many times larger each layer is than the one before."""
+ENOUGH = 3.0
+"""The first layer holds this many times k matches of a typical event: then nearly all events stop there."""
+PAYS = 8.0
+"""Layers pay where a typical event has more than this many times k matches."""
+
+
+class Layer(NamedTuple):
+    """Conjunctions of subscriptions that rank before those of the next layer.
+
+    `match` goes from the rows of a batch to pairs (place among the rows, conjunction), in any order; `owner` is the
+    subscription of each conjunction. A subscription may come up several times.
+    """
+
+    match: Callable[[Int64s], Int32s]
+    owner: Int32s
 
 
 def select_k(
     offsets: npt.ArrayLike, subscriptions: npt.ArrayLike, scores: npt.ArrayLike, k: int
 ) -> tuple[Int64s, Int32s]:
-    """Keep the best `k` matches of each event, best first, equal scores by id: offsets and subscriptions.
+    """Keep the best `k` distinct matches of each event, best first, equal scores by id: offsets and subscriptions.
 
-    `scores` goes by subscription. Costs m log k for m matches, and little more than m if they come in any order.
+    `scores` goes by subscription. Costs little more than one look a match, and log k for those that are kept.
 
     >>> [part.tolist() for part in select_k([0, 3, 4], [0, 1, 2, 1], [1.0, 3.0, 2.0], 2)]
     [[0, 2, 3], [1, 2, 1]]
     """
-    if k < 0:
-        raise OptionError(f"k is {k}", "Ask for 0 or more")
-    return select_best(
-        np.ascontiguousarray(offsets, np.int64),
-        np.ascontiguousarray(subscriptions, np.int32),
-        np.ascontiguousarray(scores, np.float64),
-        k,
-    )
+    starts = np.ascontiguousarray(offsets, np.int64)
+    best = _nothing_yet(starts.size - 1, min(k, int(np.diff(starts).max(initial=0))))
+    offer_lists(best, starts, np.ascontiguousarray(subscriptions, np.int32), np.ascontiguousarray(scores, np.float64))
+    return sort_best(best)
 
 
-def layer_sizes(subscriptions: int, k: int, matches_per_event: float) -> list[int]:
-    """Cut subscriptions, ordered by score, into layers that grow eightfold; one layer where cutting cannot pay.
+def select_from_pairs(pairs: Int32s, owner: Int32s, events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
+    """Do what `select_k` does for (event, conjunction) pairs in any order; `owner` goes by conjunction.
 
-    The first layer is as large as an event needs on average to find 2k matches there, so that most events stop at it.
-
-    >>> layer_sizes(1_000_000, 20, 1231.0)
-    [32493, 259944, 707563]
-    >>> layer_sizes(1_000_000, 20, 30.0)
-    [1000000]
+    >>> pairs = np.array([[1, 0], [0, 0], [0, 2], [0, 1]], np.int32)
+    >>> owner = np.array([0, 1, 1], np.int32)
+    >>> [part.tolist() for part in select_from_pairs(pairs, owner, 2, np.array([1.0, 3.0]), 2)]
+    [[0, 2, 3], [1, 0, 0]]
     """
-    if k == 0 or matches_per_event < 8 * k:
-        return [subscriptions]
-    sizes: list[int] = []
-    size, left = max(int(2 * k / matches_per_event * subscriptions), 1), subscriptions
-    while left > 0:
-        size = min(size, left) if left > 2 * size else left
-        sizes.append(size)
-        left -= size
-        size *= 8
-    return sizes
+    best = _nothing_yet(events, min(k, scores.size))
+    offer_pairs(best, pairs, np.arange(events), owner, scores)
+    return sort_best(best)
 
 
-def top_k_in_layers(layers: Sequence[Match], events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
+def top_k_in_layers(layers: Sequence[Layer], events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
     """Return the best `k` matches of each event, matching layer after layer the events that still lack some.
 
     Every subscription of a layer ranks before those of the next, so an event with k matches is done.
 
-    >>> best, rest = [2], [0, 1]
-    >>> def layer(members):
+    >>> def everything(members):
     ...     def match(rows):
-    ...         return np.arange(rows.size + 1) * len(members), np.tile(np.array(members, np.int32), rows.size)
-    ...     return match
-    >>> offsets, ids = top_k_in_layers([layer(best), layer(rest)], 2, np.array([1.0, 2.0, 3.0]), 2)
+    ...         return np.array([[place, c] for place in range(rows.size) for c in range(len(members))], np.int32)
+    ...     return Layer(match, np.array(members, np.int32))
+    >>> offsets, ids = top_k_in_layers([everything([2]), everything([0, 1])], 2, np.array([1.0, 2.0, 3.0]), 2)
     >>> offsets.tolist(), ids.tolist()
     ([0, 2, 4], [2, 1, 2, 1])
     """
+    best = _nothing_yet(events, min(k, scores.size))
     rows = np.arange(events)
-    have = np.zeros(events, np.int64)
-    owners, found = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-    for match in layers:
+    for layer in layers:
+        offer_pairs(best, layer.match(rows), rows, layer.owner, scores)
+        rows = rows[best.sizes[rows] < best.ids.shape[1]]
         if not rows.size:
             break
-        offsets, ids = match(rows)
-        kept, best = select_k(offsets, ids, scores, k)
-        counts = np.diff(kept)
-        owners.append(np.repeat(rows, counts))
-        found.append(best)
-        have[rows] += counts
-        rows = rows[have[rows] < k]
-    # Layers come best first, so a stable sort by event keeps each event's matches in order; the first k are its answer.
-    owner, ids = np.concatenate(owners), np.concatenate(found)
-    order = np.argsort(owner, kind="stable")
-    owner, ids = owner[order], ids[order]
-    place = np.arange(owner.size) - np.repeat(np.cumsum(have) - have, have)
-    offsets = np.zeros(events + 1, np.int64)
-    np.cumsum(np.minimum(have, k), out=offsets[1:])
-    return offsets, ids[place < k]
+    return sort_best(best)
+
+
+def layer_sizes(subscriptions: int, k: int, typical_matches: float) -> list[int]:
+    """Cut subscriptions, ordered by score, into layers for a top-k; one layer where cutting does not pay.
+
+    `typical_matches` is the median number of matches of an event in a sample. Two or three layers come out: more of
+    them would cost the events that stop late more than they save.
+
+    >>> layer_sizes(1_000_000, 20, 1231.0)
+    [48740, 951260]
+    >>> layer_sizes(1_000_000, 20, 20_000.0)
+    [3000, 48000, 949000]
+    >>> layer_sizes(1_000_000, 20, 30.0)
+    [1000000]
+    """
+    if k == 0 or typical_matches <= PAYS * k:
+        return [subscriptions]
+    sizes: list[int] = []
+    size, left = max(int(ENOUGH * k / typical_matches * subscriptions), 1), subscriptions
+    while left > 0:
+        # What would remain for a layer smaller than the next should be joins this one.
+        size = left if left < (1 + GROWTH / 2) * size and sizes else min(size, left)
+        sizes.append(size)
+        left -= size
+        size *= GROWTH
+    return sizes
+
+
+def _nothing_yet(events: int, k: int) -> Best:
+    if k < 0:
+        raise OptionError(f"k is {k}", "Ask for 0 or more")
+    return Best(np.empty((events, k), np.int32), np.empty((events, k), np.float64), np.zeros(events, np.int64))
