@@ -10,6 +10,7 @@ ILIKE is LIKE on `lower` of the text, the pattern and the escape character.
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -37,6 +38,12 @@ def is_word_character(code_point: int) -> bool:
     """Tell whether a code point belongs to words: alphanumeric, the underscore, or a combining mark."""
     character = chr(code_point)
     return character.isalnum() or character == "_" or is_mark(code_point)
+
+
+def word_spans() -> list[tuple[int, int]]:
+    """Return the runs of code points that are word characters, as (first, one after the last)."""
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    return [match.span() for match in _words().finditer(every)]
 
 
 def fold(text: str) -> str:
