@@ -1,0 +1,1 @@
+"""Predicates that compare a new event with the events before it."""

@@ -1,0 +1,110 @@
+"""What a single quantified comparison needs to know of the history: counts, the least and the greatest value."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.history import LANES, tally
+from tocsin.model.values import Kind
+from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.encode import LANES_OF, Encoder, comparable
+
+BLOCK = 4096
+
+
+class Aggregates:
+    """Per lane of one attribute: how many old values, the least and the greatest.
+
+    Appending updates them in O(1). When the least or greatest value expires they are computed anew from the same
+    aggregates of each block of 4,096 events, so that a sliding window costs O(n / 4096) at worst, not O(n).
+    """
+
+    def __init__(self, column: Column, encoder: Encoder) -> None:
+        self.column = column
+        self._encoder = encoder
+        self._first = self._next = 0
+        self._counts, self._least, self._greatest = _empty(())
+        self._blocks = _empty((0,))
+
+    def refresh(self, first: int, stop: int) -> None:
+        """Take in the positions up to `stop` and forget those before `first`."""
+        if self._next < stop:
+            self._tally(self._next, stop, self._counts, self._least, self._greatest)
+            self._refresh_blocks(self._next, stop)
+            self._next = stop
+        if self._first < first:
+            self._forget(first)
+
+    def count(self, kind: Kind) -> int:
+        """How many old values have this kind. Cost: O(1)."""
+        return int(self._counts[list(LANES_OF[kind])].sum())
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many old values lie in each lane."""
+        return self._counts
+
+    def least(self, kind: Kind) -> Any:
+        """The least old value of this kind; None if there is none. Cost: O(1)."""
+        return min(self._ends(kind, self._least), default=None, key=comparable)
+
+    def greatest(self, kind: Kind) -> Any:
+        """The greatest old value of this kind; None if there is none. Cost: O(1)."""
+        return max(self._ends(kind, self._greatest), default=None, key=comparable)
+
+    def _ends(self, kind: Kind, ends: npt.NDArray[np.int64]) -> list[Any]:
+        return [self._encoder.decode(lane, int(ends[lane])) for lane in LANES_OF[kind] if self._counts[lane]]
+
+    def _tally(self, start: int, stop: int, *into: npt.NDArray[np.int64]) -> None:
+        tally(start, stop, self._encoder.old(self.column), *into)
+
+    def _refresh_blocks(self, start: int, stop: int) -> None:
+        blocks = -(-stop // BLOCK)
+        if blocks > self._blocks[0].shape[0]:
+            added = _empty((blocks + blocks // 4 - self._blocks[0].shape[0],))
+            self._blocks = tuple(np.concatenate([old, new]) for old, new in zip(self._blocks, added, strict=True))
+        for block in range(start // BLOCK, blocks):
+            rows = tuple(array[block] for array in self._blocks)
+            self._tally(max(start, block * BLOCK), min(stop, (block + 1) * BLOCK), *rows)
+
+    def _forget(self, first: int) -> None:
+        gone = _empty(())
+        self._tally(self._first, first, *gone)
+        self._first = first
+        self._counts -= gone[0]
+        same = (self._least == gone[1]) | (self._greatest == gone[2])
+        if (same & (gone[0] > 0)).any():
+            self._recompute()
+
+    def _recompute(self) -> None:
+        counts, least, greatest = _empty(())
+        head = min(self._next, -(-self._first // BLOCK) * BLOCK)
+        self._tally(self._first, head, counts, least, greatest)
+        inside = slice(head // BLOCK, -(-self._next // BLOCK))
+        if head < self._next:
+            block_counts, block_least, block_greatest = (array[inside] for array in self._blocks)
+            for lane in np.flatnonzero(block_counts.sum(axis=0)):
+                present = block_counts[:, lane] > 0
+                for ends in (block_least, block_greatest):
+                    payloads = np.ascontiguousarray(ends[present, lane])
+                    self._tally_payloads(int(lane), payloads, counts, least, greatest)
+                counts[lane] += int(block_counts[:, lane].sum()) - 2 * int(present.sum())
+        self._counts, self._least, self._greatest = counts, least, greatest
+
+    def _tally_payloads(self, lane: int, payloads: npt.NDArray[np.int64], *into: npt.NDArray[np.int64]) -> None:
+        old = self._encoder.old(self.column)._replace(payloads=payloads, lanes=np.full(payloads.size, lane, np.uint8))
+        tally(0, payloads.size, old, *into)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        counts, least, greatest = _empty(())
+        self._tally(self._first, self._next, counts, least, greatest)
+        assert (counts == self._counts).all(), "every old value is counted once"
+        used = counts > 0
+        assert (least[used] == self._least[used]).all(), "the least of what is left"
+        assert (greatest[used] == self._greatest[used]).all(), "the greatest of what is left"
+
+
+def _empty(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], ...]:
+    return tuple(np.zeros((*shape, LANES), dtype=np.int64) for _ in range(3))

@@ -1,0 +1,236 @@
+"""How an old value is kept in 9 bytes, and how a condition on it becomes intervals.
+
+A value is a *lane* (one byte) and a 64-bit payload. Values of one kind may lie in several lanes: an integer of 64 bits
+and a float are kept as they are; decimals and longer integers, like strings, are codes of a dictionary. In each lane
+the keys are ordered as the values are, so that `op value` is one interval of keys per lane, found from the greatest
+key that is not above the value. The comparison is exact, as `tocsin.model.values` defines it.
+"""
+
+import datetime as dt
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.history import EXACT, LANES, STRING, Bounds, Old
+from tocsin.model.condition import Op
+from tocsin.model.values import Constant, Kind, Number, is_null, kind_of, microseconds
+from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.dictionary import OrderedDictionary
+
+_LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
+
+
+class Lane(IntEnum):
+    """Where values of one representation are kept. OTHER: present, but of no kind that compares (a list, bytes)."""
+
+    NULL = 0
+    OTHER = 1
+    BOOLEAN = 2
+    INTEGER = 3
+    FLOAT = 4
+    EXACT = EXACT
+    STRING = STRING
+    TIME = 7
+
+
+LANES_OF: dict[Kind, tuple[Lane, ...]] = {
+    Kind.BOOLEAN: (Lane.BOOLEAN,),
+    Kind.NUMBER: (Lane.INTEGER, Lane.FLOAT, Lane.EXACT),
+    Kind.STRING: (Lane.STRING,),
+    Kind.TIME: (Lane.TIME,),
+}
+
+
+def is_empty(bounds: Bounds) -> bool:
+    """Whether no value at all satisfies the condition."""
+    return not bounds.outside.any() and bool((bounds.low > bounds.high).all())
+
+
+def nothing() -> Bounds:
+    """The condition that no value satisfies."""
+    return Bounds(np.ones(LANES, dtype=np.int64), np.zeros(LANES, dtype=np.int64), np.zeros(LANES, dtype=np.bool_))
+
+
+def _set(bounds: Bounds, op: Op, lane: Lane, floor: int | None, equal: bool) -> None:
+    """Let `bounds` accept what is `op` a value whose floor among the keys of the lane is given."""
+    low, high = 1, 0
+    if floor is None:
+        if op in (Op.GT, Op.GE):
+            low, high = _LEAST, _GREATEST
+    elif op in (Op.EQ, Op.NE):
+        if equal:
+            low, high = floor, floor
+    elif op in (Op.LT, Op.LE):
+        if op is Op.LE or not equal:
+            low, high = _LEAST, floor
+        elif floor > _LEAST:
+            low, high = _LEAST, floor - 1
+    elif op is Op.GE and equal:
+        low, high = floor, _GREATEST
+    elif floor < _GREATEST:
+        low, high = floor + 1, _GREATEST
+    bounds.low[lane], bounds.high[lane], bounds.outside[lane] = low, high, op is Op.NE
+
+
+def in_lanes(lanes: tuple[Lane, ...]) -> Bounds:
+    """The condition that the value lies in one of the lanes."""
+    bounds = nothing()
+    bounds.outside[list(lanes)] = True
+    return bounds
+
+
+def not_comparable(kind: Kind | None) -> Bounds:
+    """The condition that the old value does not compare with a value of `kind`: every value, if it is None."""
+    inside = LANES_OF[kind] if kind is not None else ()
+    return in_lanes(tuple(lane for lane in Lane if lane not in inside))
+
+
+IS_NULL = in_lanes((Lane.NULL,))
+IS_NOT_NULL = in_lanes(tuple(lane for lane in Lane if lane is not Lane.NULL))
+
+
+def float_key(value: float) -> int:
+    """An integer in the order of floats. Both zeros are 0."""
+    if value == 0:
+        return 0
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else bits ^ _GREATEST
+
+
+def float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """`float_key` of many values."""
+    bits = (values + 0.0).view(np.int64)
+    return np.where(bits >= 0, bits, bits ^ _GREATEST)
+
+
+def float_of(key: int) -> float:
+    """The float of a key."""
+    value: float = struct.unpack("<d", struct.pack("<q", key if key >= 0 else key ^ _GREATEST))[0]
+    return value
+
+
+@dataclass
+class Encoder:
+    """The two dictionaries of a history, and the way of values through them."""
+
+    strings: OrderedDictionary = field(default_factory=OrderedDictionary)
+    exacts: OrderedDictionary = field(default_factory=OrderedDictionary)
+
+    @property
+    def relabellings(self) -> int:
+        """Grows whenever intervals over dictionary labels that were made before have become wrong."""
+        return self.strings.relabellings + self.exacts.relabellings
+
+    def old(self, column: Column) -> Old:
+        """The values of a column in the form that kernels take."""
+        return Old(column.payloads, column.lanes, self.strings.labels, self.exacts.labels)
+
+    def encode(self, value: object) -> tuple[Lane, int]:
+        """Lane and payload of an event's value.
+
+        >>> Encoder().encode(7), Encoder().encode("seven"), Encoder().encode(None)
+        ((<Lane.INTEGER: 3>, 7), (<Lane.STRING: 6>, 0), (<Lane.NULL: 0>, 0))
+        """
+        kind = kind_of(value)
+        if kind is Kind.NUMBER:
+            return self._encode_number(value)  # type: ignore[arg-type]  # the kind says so
+        if kind is Kind.STRING:
+            return Lane.STRING, self.strings.intern(value)
+        if kind is Kind.TIME:
+            return Lane.TIME, microseconds(value)  # type: ignore[arg-type]  # the kind says so
+        if kind is Kind.BOOLEAN:
+            return Lane.BOOLEAN, int(value is True)
+        return (Lane.NULL if is_null(value) else Lane.OTHER), 0
+
+    def _encode_number(self, value: int | float | Decimal) -> tuple[Lane, int]:
+        if isinstance(value, float):
+            return Lane.FLOAT, float_key(value)
+        if isinstance(value, Decimal) and value.is_infinite():
+            return Lane.FLOAT, float_key(float(value))
+        if _LEAST <= value <= _GREATEST and (isinstance(value, int) or value == value.to_integral_value()):
+            return Lane.INTEGER, int(value)
+        return Lane.EXACT, self.exacts.intern(value)
+
+    def condition(self, op: Op, value: object) -> Bounds:
+        """`old op value`: what holds for the dictionaries as they are now."""
+        kind = kind_of(value)
+        if kind is None:
+            return nothing()
+        bounds = nothing()
+        for lane in LANES_OF[kind]:
+            floor, equal = self._floor(lane, comparable(value))
+            _set(bounds, op, lane, floor, equal)
+        return bounds
+
+    def intern(self, constant: Constant) -> None:
+        """Give a constant a code where it needs one: its conditions then hold until a dictionary is labelled anew."""
+        kind = kind_of(constant)
+        if kind is Kind.STRING:
+            self.strings.intern(constant)
+        elif kind is Kind.NUMBER:
+            self.exacts.intern(comparable(constant))
+
+    def _floor(self, lane: Lane, value: Any) -> tuple[int | None, bool]:
+        """The greatest key of the lane that is not above the value, None if all are; and whether it equals it."""
+        if lane is Lane.STRING:
+            return self.strings.floor(value)
+        if lane is Lane.EXACT:
+            return self.exacts.floor(value)
+        if lane is Lane.FLOAT:
+            return _float_floor(value)
+        if lane is Lane.INTEGER:
+            return _integer_floor(value)
+        return int(value), True
+
+    def decode(self, lane: int, payload: int) -> object:
+        """The old value; times come back in UTC, and `...` stands for a value of no kind."""
+        return _DECODERS[Lane(lane)](self, payload)
+
+
+def comparable(value: object) -> Any:
+    """A value of some kind in the form that compares with all others of its kind."""
+    if isinstance(value, float):
+        return Number(value).exact
+    return microseconds(value) if isinstance(value, dt.date) else value
+
+
+def _float_floor(value: int | Decimal) -> tuple[int, bool]:
+    try:
+        near = float(value)
+    except OverflowError:
+        near = math.inf if value > 0 else -math.inf
+    if comparable(near) > value:
+        near = math.nextafter(near, -math.inf)
+    return float_key(near), bool(comparable(near) == value)
+
+
+def _integer_floor(value: int | Decimal) -> tuple[int | None, bool]:
+    if value > _GREATEST:
+        return _GREATEST, False
+    if value < _LEAST:
+        return None, False
+    floor = math.floor(value)
+    return floor, floor == value
+
+
+def _time(_: Encoder, payload: int) -> object:
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=payload)
+
+
+_DECODERS: dict[Lane, Callable[[Encoder, int], object]] = {
+    Lane.NULL: lambda _, payload: None,  # noqa: ARG005  # one signature for all lanes
+    Lane.OTHER: lambda _, payload: ...,  # noqa: ARG005  # one signature for all lanes
+    Lane.BOOLEAN: lambda _, payload: bool(payload),
+    Lane.INTEGER: lambda _, payload: payload,
+    Lane.FLOAT: lambda _, payload: float_of(payload),
+    Lane.EXACT: lambda encoder, payload: encoder.exacts.values[payload],
+    Lane.STRING: lambda encoder, payload: encoder.strings.values[payload],
+    Lane.TIME: _time,
+}

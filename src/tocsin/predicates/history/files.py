@@ -1,0 +1,225 @@
+"""The files of a history on disk: the commit record, and the logs of the dictionaries.
+
+A history is a folder. Columns and logs only grow; `commit.json` says how much of each file is committed, with its
+checksum, and is replaced in one step. What lies beyond is an append that was cut off, and is dropped.
+"""
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from tocsin.errors import StorageError
+from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.encode import Encoder
+
+VERSION = 1
+COMMIT = "commit.json"
+_OURS = re.compile(r"commit\.json(\.new)?|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
+_HINT = "Restore it from a copy, or start a new history"
+
+
+@dataclass
+class Commit:
+    """What is committed. `columns` maps an attribute to its file and the checksums of payloads and lanes."""
+
+    generation: int = 0
+    base: int = 0
+    first: int = 0
+    next: int = 0
+    latest_time: int | None = None
+    passed_time: int | None = None
+    columns: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    strings: tuple[int, int] = (0, 0)
+    exacts: tuple[int, int] = (0, 0)
+    """Committed bytes and checksum of each log."""
+
+    def write(self, folder: Path) -> None:
+        """Replace the commit record of `folder`, durably and in one step."""
+        body = json.dumps(asdict(self), sort_keys=True)
+        record = {"version": VERSION, "checksum": zlib.crc32(body.encode()), "body": body}
+        temporary = folder / f"{COMMIT}.new"
+        with temporary.open("w") as file:
+            json.dump(record, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(folder / COMMIT)
+        sync_folder(folder)
+
+    @staticmethod
+    def read(folder: Path) -> "Commit":
+        """Read the commit record of `folder`."""
+        path = folder / COMMIT
+        expect_size(path, 0)
+        try:
+            record = json.loads(path.read_text())
+            version, checksum, body = record["version"], record["checksum"], record["body"]
+            sound = zlib.crc32(body.encode()) == checksum
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise StorageError(f"history file {path} is damaged", _HINT) from None
+        if version != VERSION:
+            raise StorageError(f"history file {path} has version {version}, not {VERSION}", "Open it by that version")
+        if not sound:
+            raise StorageError(f"history file {path} is damaged", _HINT)
+        fields = json.loads(body)
+        fields["columns"] = {name: tuple(column) for name, column in fields["columns"].items()}
+        return Commit(**{**fields, "strings": tuple(fields["strings"]), "exacts": tuple(fields["exacts"])})
+
+
+class Folder:
+    """The folder of one history."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._generation = 0
+        self._last_file = 0
+        self._logs: tuple[DictionaryLog, DictionaryLog]
+
+    def open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
+        """Read what is committed: dictionaries into `encoder`, and columns; nothing if the folder is new."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if not self._files() - {f"{COMMIT}.new"}:
+            Commit().write(self.path)
+        state = Commit.read(self.path)
+        self._generation = state.generation
+        for (name, _, _), (size, _) in zip(_LOGS, (state.strings, state.exacts), strict=True):
+            if size:
+                expect_size(self.path / f"{name}-{state.generation}.log", size)
+        self._open_logs()
+        encoder.strings.intern_all(self._logs[0].read(*state.strings))
+        encoder.exacts.intern_all(self._logs[1].read(*state.exacts))
+        used = state.next - state.base
+        columns = {}
+        for name, (stem, *checksums) in state.columns.items():
+            for file, width in ((f"{stem}.payloads", 8), (f"{stem}.lanes", 1)):
+                expect_size(self.path / file, used * width)
+            columns[name] = Column(self.path / stem, used)
+            columns[name].verify(used, (checksums[0], checksums[1]))
+            self._last_file = max(self._last_file, int(stem.rsplit("-")[-1]))
+        self._delete_strays(state)
+        return state, columns
+
+    def new_column(self, used: int) -> Column:
+        """A column of NULLs in files of its own."""
+        self._last_file += 1
+        return Column(self.path / f"column-{self._last_file}", used)
+
+    def begin_generation(self) -> None:
+        """Start new logs, for dictionaries that have been written anew."""
+        self._generation += 1
+        self._open_logs()
+
+    def commit(self, state: Commit, columns: Mapping[str, Column], encoder: Encoder) -> None:
+        """Write everything through, then the record that says so; then delete the files it no longer names."""
+        for log, dictionary in zip(self._logs, (encoder.strings, encoder.exacts), strict=True):
+            log.append(dictionary.values[log.count :])
+        state.generation = self._generation
+        state.strings, state.exacts = self._logs[0].state, self._logs[1].state
+        used = state.next - state.base
+        state.columns = {name: (column.stem, *column.sync(used)) for name, column in columns.items()}
+        state.write(self.path)
+        self._delete_strays(state)
+
+    def _open_logs(self) -> None:
+        strings, exacts = (
+            DictionaryLog(self.path / f"{name}-{self._generation}.log", to_text, from_text)
+            for name, to_text, from_text in _LOGS
+        )
+        self._logs = strings, exacts
+
+    def _delete_strays(self, state: Commit) -> None:
+        named = {COMMIT, *(f"{name}-{state.generation}.log" for name, _, _ in _LOGS)}
+        for stem, _, _ in state.columns.values():
+            named |= {f"{stem}.payloads", f"{stem}.lanes"}
+        for stray in self._files() - named:
+            (self.path / stray).unlink()
+
+    def _files(self) -> set[str]:
+        return {file.name for file in self.path.iterdir() if _OURS.fullmatch(file.name)}
+
+
+class DictionaryLog:
+    """The values of a dictionary in order of their codes: a length of 4 bytes and the text, one after the other."""
+
+    def __init__(self, path: Path, to_text: Callable[[object], str], from_text: Callable[[str], object]) -> None:
+        self.path = path
+        self._to_text = to_text
+        self._from_text = from_text
+        self._size = 0
+        self._checksum = 0
+        self.count = 0
+        """Values written."""
+        path.touch()
+
+    def append(self, values: Sequence[object]) -> None:
+        """Write more values at the end, and through to the disk."""
+        if not values:
+            return
+        self.count += len(values)
+        texts = (self._to_text(value).encode("utf-8", "surrogatepass") for value in values)
+        data = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+        with self.path.open("r+b") as file:
+            file.truncate(self._size)
+            file.seek(self._size)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._size += len(data)
+        self._checksum = zlib.crc32(data, self._checksum)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """The bytes written and their checksum."""
+        return self._size, self._checksum
+
+    def read(self, size: int, checksum: int) -> list[object]:
+        """The values in the first `size` bytes."""
+        data = self.path.read_bytes()[:size]
+        if zlib.crc32(data) != checksum:
+            raise StorageError(f"history file {self.path} is damaged", _HINT)
+        self._size, self._checksum = size, checksum
+        values, at = [], 0
+        while at < size:
+            length = int.from_bytes(data[at : at + 4], "little")
+            values.append(self._from_text(data[at + 4 : at + 4 + length].decode("utf-8", "surrogatepass")))
+            at += 4 + length
+        self.count = len(values)
+        return values
+
+
+def _exact_text(value: object) -> str:
+    """A decimal or integer as text that keeps its type."""
+    return f"integer {value:x}" if isinstance(value, int) else f"decimal {value}"
+
+
+def _exact_value(text: str) -> int | Decimal:
+    kind, digits = text.split(" ")
+    return int(digits, 16) if kind == "integer" else Decimal(digits)
+
+
+_LOGS: tuple[tuple[str, Callable[[object], str], Callable[[str], object]], ...] = (
+    ("strings", str, str),
+    ("exacts", _exact_text, _exact_value),
+)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def expect_size(path: Path, size: int) -> None:
+    """Refuse a file that is missing or shorter than what is committed."""
+    if not path.exists():
+        raise StorageError(f"history file {path} is missing", _HINT)
+    if path.stat().st_size < size:
+        raise StorageError(f"history file {path} is damaged: it is shorter than what was committed", _HINT)

@@ -1,0 +1,174 @@
+"""The join table: every distinct quantified comparison with the history once, answered for a new event."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from tocsin.errors import OptionError
+from tocsin.model.condition import (
+    Exists,
+    OldComparedToConstant,
+    OldComparedToNew,
+    OldIsNull,
+    Op,
+    Quantified,
+    Quantifier,
+)
+from tocsin.predicates.history.constants import Constants, Row, Shape, split
+from tocsin.predicates.history.family import Family, StaticFamily
+from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
+from tocsin.predicates.history.simple import EXISTS, Form, SimpleTests
+from tocsin.predicates.history.store import HistoryStore
+
+HistoryTest = Exists | Quantified
+
+
+class Truths(NamedTuple):
+    """The ids of the tests that are TRUE and of those that are NULL; all others are FALSE. Each id once, unsorted."""
+
+    true: npt.NDArray[np.int32]
+    null: npt.NDArray[np.int32]
+
+
+class BatchTruths(NamedTuple):
+    """The same for a batch: row and id of each TRUE, row and id of each NULL; rows ascend."""
+
+    true_rows: npt.NDArray[np.int32]
+    true_ids: npt.NDArray[np.int32]
+    null_rows: npt.NDArray[np.int32]
+    null_ids: npt.NDArray[np.int32]
+
+
+class JoinTable:
+    """The truth of many tests on the history for one new event.
+
+    Tests are put together by shape. All tests that compare the same two attributes are answered from one look at the
+    aggregates; tests without a new value are kept true or false as events arrive; tests that differ in constants alone
+    share one search. `subscriptions` gives for a test the subscriptions that hang on it, as a bitmap.
+
+    >>> from tocsin.model.condition import Op, Quantified, Quantifier
+    >>> history = HistoryStore(attributes=["price"])
+    >>> table = JoinTable([(7, Quantified("price", Op.LT, Quantifier.ANY, "price"))], history)
+    >>> _ = history.append({"price": 10})
+    >>> table.probe({"price": 9}).true.tolist(), table.probe({"price": 10}).true.tolist()
+    ([7], [])
+    """
+
+    def __init__(
+        self,
+        tests: Iterable[tuple[int, HistoryTest]],
+        store: HistoryStore,
+        subscriptions: Mapping[int, BitMap] | None = None,
+    ) -> None:
+        self.store = store
+        self.tests = dict(tests)
+        self.subscriptions = {} if subscriptions is None else dict(subscriptions)
+        missing = sorted(attributes_of(self.tests.values()) - store.columns.keys())
+        if missing:
+            raise OptionError(f"the history does not keep {', '.join(missing)}", "Call `keep` with them first")
+        self._simple: dict[tuple[str, str], SimpleTests] = {}
+        self._non_empty: list[int] = []
+        self._families: list[Family | StaticFamily] = []
+        self._group()
+
+    def probe(self, event: Mapping[str, object]) -> Truths:
+        """The truth of every test for a new event against the history as it is now.
+
+        Cost: O(1) or O(log n) a pair of attributes compared alone; for a conjunction, what its rarest term finds.
+        """
+        search = Search(self.store, event)
+        true: list[int] = []
+        null: list[int] = []
+        if len(self.store):
+            true += self._non_empty
+        for tests in self._simple.values():
+            tests.probe(search, true, null)
+        truths = [Truths(np.array(true, dtype=np.int32), np.array(null, dtype=np.int32))]
+        truths += [Truths(*family.probe(search)) for family in self._families]
+        return truths[0] if len(truths) == 1 else Truths(*map(np.concatenate, zip(*truths, strict=True)))
+
+    def probe_batch(self, table: pa.Table, remember: bool = False) -> BatchTruths:
+        """Probe the rows in order; with `remember`, each is added to the history before the next is probed."""
+        truths = []
+        for event in table.to_pylist():
+            truths.append(self.probe(event))
+            if remember:
+                self.store.append(event)
+        return BatchTruths(*_with_rows([truth.true for truth in truths]), *_with_rows([truth.null for truth in truths]))
+
+    def matching(self, event: Mapping[str, object]) -> BitMap:
+        """The subscriptions on tests that are TRUE: the paper's procedure, for subscriptions that are one test each."""
+        bitmaps = [self.subscriptions[test] for test in self.probe(event).true.tolist() if test in self.subscriptions]
+        return BitMap.union(*bitmaps) if bitmaps else BitMap()
+
+    def witness(self, test: HistoryTest, event: Mapping[str, object]) -> int | None:
+        """The number of an old event that makes EXISTS or ANY true, or ALL false; None if there is none."""
+        search = Search(self.store, event)
+        shape, constants = split(_terms_when_met(test))
+        conditions = search.bind(shape.joins)
+        if shape.constants:
+            conditions += Constants(self.store, shape.constants, [constants]).conditions(0)
+        return some(self.store, conditions)
+
+    def _group(self) -> None:
+        """Put the tests together by shape."""
+        conjunctions: dict[tuple[Form, Shape, Shape | None], dict[int, Row]] = {}
+        for number, test in self.tests.items():
+            pair = _simple_pair(test)
+            if test == Exists(()):
+                self._non_empty.append(number)
+            elif pair is not None:
+                old, new, op, form = pair
+                tests = self._simple.setdefault((new, old), SimpleTests(new, old))
+                tests.ids.setdefault((op, form), []).append(number)
+            else:
+                met, constants = split(_terms_when_met(test))
+                if isinstance(test, Exists):
+                    conjunctions.setdefault((EXISTS, met, None), {})[number] = constants
+                else:
+                    unclear, _ = split((*test.terms, NotComparable(test.old, test.attribute)))
+                    conjunctions.setdefault((test.quantifier, met, unclear), {})[number] = constants
+        for (form, met, null), members in conjunctions.items():
+            ids, rows = np.array(list(members), dtype=np.int32), list(members.values())
+            if all(isinstance(term, OldIsNull) for term in met.joins):
+                self._families.append(StaticFamily(self.store, met, ids, rows))
+            else:
+                self._families.append(Family(self.store, form, met, null, ids, rows))
+
+
+def attributes_of(tests: Iterable[HistoryTest]) -> set[str]:
+    """The attributes of old events that the tests look at: what the history must keep."""
+    attributes = set()
+    for test in tests:
+        attributes |= {term.old for term in test.terms}
+        if isinstance(test, Quantified):
+            attributes.add(test.old)
+    return attributes
+
+
+def _terms_when_met(test: HistoryTest) -> tuple[JoinTerm | OldComparedToConstant, ...]:
+    """What some old event must satisfy for EXISTS and ANY to be TRUE, and for ALL to be FALSE."""
+    if isinstance(test, Exists):
+        return test.terms
+    op = test.op if test.quantifier is Quantifier.ANY else test.op.negated
+    return (*test.terms, OldComparedToNew(test.old, op.flipped, test.attribute))
+
+
+def _simple_pair(test: HistoryTest) -> tuple[str, str, Op, Form] | None:
+    """Old attribute, new attribute, operator (new op old) and form of a test that is one comparison."""
+    if isinstance(test, Quantified):
+        return None if test.terms else (test.old, test.attribute, test.op, test.quantifier)
+    if len(test.terms) == 1 and isinstance(test.terms[0], OldComparedToNew):
+        term = test.terms[0]
+        return term.old, term.new, term.op.flipped, EXISTS
+    return None
+
+
+def _with_rows(found: list[npt.NDArray[np.int32]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    sizes = [ids.size for ids in found]
+    rows = np.repeat(np.arange(len(found), dtype=np.int32), sizes)
+    return rows, np.concatenate(found) if found else np.empty(0, dtype=np.int32)

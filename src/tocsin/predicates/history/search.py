@@ -1,0 +1,119 @@
+"""Which old events satisfy a conjunction, once the new event's values are put in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.history import Bounds, narrow
+from tocsin.model.condition import OldComparedToNew, OldIsNull
+from tocsin.model.lookup import lookup
+from tocsin.model.values import kind_of
+from tocsin.predicates.history.encode import IS_NOT_NULL, IS_NULL, is_empty, not_comparable
+from tocsin.predicates.history.store import HistoryStore
+
+Positions = npt.NDArray[np.int32]
+
+_FIRST_SCAN = 1024
+_SELECTIVE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NotComparable:
+    """The comparison of `h.old` with `event.new` is NULL."""
+
+    old: str
+    new: str
+
+
+JoinTerm = OldComparedToNew | NotComparable | OldIsNull
+"""A term that is the same for all tests of one shape: it has no constant."""
+Condition = tuple[str, Bounds]
+
+
+class Search:
+    """The terms of one new event, bound to its values, against the history as it is now. Bounds are found once."""
+
+    def __init__(self, store: HistoryStore, event: Mapping[str, object]) -> None:
+        self.store = store
+        self.event = event
+        self._bounds: dict[JoinTerm, Bounds] = {}
+        self._positions: dict[tuple[JoinTerm, ...], Positions] = {}
+
+    def bind(self, terms: Sequence[JoinTerm]) -> list[Condition]:
+        """The terms as conditions on old values."""
+        return [(term.old, self._bind(term)) for term in terms]
+
+    def _bind(self, term: JoinTerm) -> Bounds:
+        if isinstance(term, OldIsNull):
+            return IS_NOT_NULL if term.negated else IS_NULL
+        bounds = self._bounds.get(term)
+        if bounds is None:
+            value = lookup(self.event, term.new)
+            if isinstance(term, NotComparable):
+                bounds = not_comparable(kind_of(value))
+            else:
+                bounds = self.store.encoder.condition(term.op, value)
+            self._bounds[term] = bounds
+        return bounds
+
+    def all(self, terms: tuple[JoinTerm, ...]) -> Positions:
+        """The positions of all old events that satisfy the terms, in no order."""
+        positions = self._positions.get(terms)
+        if positions is None:
+            positions = self._positions[terms] = every(self.store, self.bind(terms))
+        return positions
+
+    def estimate(self, terms: tuple[JoinTerm, ...]) -> int:
+        """At most how many old events satisfy the terms. Cost: O(log n) a term."""
+        conditions = self.bind(terms)
+        return min((self.store.tree(old).find(bounds).size for old, bounds in conditions), default=len(self.store))
+
+
+def every(store: HistoryStore, conditions: Sequence[Condition]) -> Positions:
+    """The positions of all old events that satisfy the conditions.
+
+    The rarest condition is looked up in its tree; the others are checked on what it finds.
+    """
+    if any(is_empty(bounds) for _, bounds in conditions) or len(store) == 0:
+        return np.empty(0, dtype=np.int32)
+    if not conditions:
+        return np.arange(store.first - store.base, store.next - store.base, dtype=np.int32)
+    found = [store.tree(old).find(bounds) for old, bounds in conditions]
+    rarest = min(range(len(found)), key=lambda i: found[i].size)
+    return narrowed(store, found[rarest].positions(), [c for i, c in enumerate(conditions) if i != rarest])
+
+
+def some(store: HistoryStore, conditions: Sequence[Condition]) -> int | None:
+    """The number of an old event that satisfies the conditions; None if there is none.
+
+    Conditions that hold for many old events are met by a recent one, most often: the newest are scanned first.
+    """
+    if any(is_empty(bounds) for _, bounds in conditions) or len(store) == 0:
+        return None
+    first, stop = store.first - store.base, store.next - store.base
+    size = _FIRST_SCAN
+    rarest = None
+    while stop > first:
+        start = max(first, stop - size)
+        kept = narrowed(store, np.arange(start, stop, dtype=np.int32), conditions)
+        if kept.size:
+            return int(kept[-1]) + store.base
+        stop = start
+        if rarest is None and stop > first:
+            rarest = min((store.tree(old).find(bounds) for old, bounds in conditions), key=lambda found: found.size)
+            if rarest.size * _SELECTIVE <= len(store):
+                kept = narrowed(store, rarest.positions(), conditions)
+                return int(kept.max()) + store.base if kept.size else None
+        size *= 4
+    return None
+
+
+def narrowed(store: HistoryStore, positions: Positions, conditions: Sequence[Condition]) -> Positions:
+    """Those of the positions whose old event satisfies the conditions."""
+    for old, bounds in conditions:
+        if positions.size == 0:
+            break
+        positions = narrow(positions, store.encoder.old(store.columns[old]), bounds)
+    return positions

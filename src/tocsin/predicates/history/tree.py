@@ -1,0 +1,103 @@
+"""The old events in the order of one attribute: sorted runs, and the newest events as they came.
+
+This is the paper's B-tree over the old documents, laid out flat. Run r holds the positions `starts[r]..starts[r + 1]`
+of the column, sorted by lane and key, in the same places of `order`: 4 bytes an event. Each run is more than
+`RATIO` times as long as the next, so that there are O(log n) of them.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.history import LANES, Bounds, gather, keys_at, narrow, slices
+from tocsin.predicates.history.column import Column, GrowingArray
+from tocsin.predicates.history.encode import Encoder
+
+RATIO = 4
+TAIL = 1024
+
+
+class Tree:
+    """Finds the old events that satisfy a condition on one attribute, and how many they are, without a scan."""
+
+    def __init__(self, column: Column, encoder: Encoder) -> None:
+        self.column = column
+        self._encoder = encoder
+        self._order = GrowingArray(np.int32)
+        self._starts = [0]
+        self._lane_starts: npt.NDArray[np.int64] = np.zeros((0, LANES + 1), dtype=np.int64)
+        self._first = self._next = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory held."""
+        return int(self._order.array.nbytes + self._lane_starts.nbytes)
+
+    def refresh(self, first: int, stop: int) -> None:
+        """Take in the positions up to `stop` and forget those before `first`. Cost: O(log n) an event, amortised."""
+        self._first, self._next = first, stop
+        if stop - self._starts[-1] >= TAIL:
+            self._add_run(stop)
+
+    def find(self, bounds: Bounds) -> "Found":
+        """The old events that satisfy a condition, as slices of the order. Cost: O(log n) a run."""
+        old = self._encoder.old(self.column)
+        found = slices(self._order.array, self._lane_starts, old, bounds)
+        tail = np.arange(max(self._starts[-1], self._first), self._next, dtype=np.int32)
+        return Found(self, found, narrow(tail, old, bounds))
+
+    def contains(self, equality: Bounds) -> bool:
+        """Whether an old event that has not expired equals a value. Cost: O(log n) a run.
+
+        Equal values lie in the order of their positions, so that the last of them tells.
+        """
+        found = self.find(equality)
+        return bool(found.newest.size or (self._order.array[found.slices[:, 1] - 1] >= self._first).any())
+
+    def positions(self, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """The positions in slices of the order, without those that have expired."""
+        return gather(self._order.array, found, self._first)
+
+    def _add_run(self, stop: int) -> None:
+        start = self._starts[-1]
+        runs = len(self._starts) - 1
+        while runs > 0 and self._starts[runs] - self._starts[runs - 1] <= RATIO * (stop - start):
+            runs -= 1
+            start = self._starts[runs]
+        self._order.reserve(stop)
+        positions = np.arange(start, stop, dtype=np.int32)
+        keys = keys_at(positions, self._encoder.old(self.column))
+        lanes = self.column.lanes[start:stop]
+        by_key = np.argsort(keys, kind="stable") if (lanes == lanes[0]).all() else np.lexsort((keys, lanes))
+        self._order.array[start:stop] = positions[by_key]
+        lane_starts = start + np.searchsorted(lanes[by_key], np.arange(LANES + 1))
+        self._lane_starts = np.vstack([self._lane_starts[:runs], lane_starts[np.newaxis]])
+        self._starts[runs + 1 :] = [stop]
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        lengths = np.diff(self._starts)
+        assert (lengths[:-1] > RATIO * lengths[1:]).all(), "each run is much longer than the next: O(log n) runs"
+        assert self._next - self._starts[-1] < TAIL, "the newest events that are not sorted are few"
+        for start, stop in pairwise(self._starts):
+            order = self._order.array[start:stop]
+            assert (np.sort(order) == np.arange(start, stop)).all(), "a run orders the positions it covers"
+            keys = keys_at(order, self._encoder.old(self.column))
+            values = list(zip(self.column.lanes[order].tolist(), keys.tolist(), strict=True))
+            assert values == sorted(values), "a run is sorted by lane and key"
+
+
+class Found:
+    """The old events that satisfy one condition: slices of the tree's order, and some of the newest."""
+
+    def __init__(self, tree: Tree, found: npt.NDArray[np.int64], newest: npt.NDArray[np.int32]) -> None:
+        self._tree = tree
+        self.slices = found
+        self.newest = newest
+        self.size: int = int((found[:, 1] - found[:, 0]).sum()) + newest.size
+        """At least how many there are: expired events in the slices count."""
+
+    def positions(self) -> npt.NDArray[np.int32]:
+        """Their positions. Cost: O(size)."""
+        return np.concatenate([self._tree.positions(self.slices), self.newest])
