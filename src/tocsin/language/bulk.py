@@ -85,7 +85,7 @@ class _Work:
         if planned is None:
             for number, pieces in zip(numbers, members, strict=True):
                 self._add_unplanned(number, pieces)
-        elif planned.vector is None or len(members) < SMALL:
+        elif planned.vector is None or len(members) < SMALL or len(planned.vector) > self._limit:
             for number, pieces in zip(numbers, members, strict=True):
                 self._add_one(planned, number, pieces)
         else:

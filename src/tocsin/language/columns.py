@@ -19,7 +19,7 @@ _SAFE_LENGTH = 16
 
 
 class Unreadable(Exception):  # noqa: N818  # a signal to do these rows otherwise, no error of the user's
-    """Some rows hold literals that mean no constant."""
+    """Some rows hold literals that mean no constant, or need the general way."""
 
     def __init__(self, rows: set[int]) -> None:
         super().__init__()
@@ -30,16 +30,20 @@ class Columns:
     """The literals of the texts of one shape, by slot."""
 
     def __init__(self, sources: Sequence[Source], literals: list[list[str]]) -> None:
-        self._sources = sources
+        self.sources = sources
         self._literals = list(zip(*literals, strict=True))
         self._read: dict[int, Values] = {}
 
     def __getitem__(self, slot: Slot) -> Values:
         """The constants of a slot: float64, microseconds, or objects."""
         if slot.index not in self._read:
-            source = self._sources[slot.index]
+            source = self.sources[slot.index]
             self._read[slot.index] = _column(self._literals[source.literal], source.reading)
         return self._read[slot.index]
+
+    def literals(self, number: int) -> Sequence[str]:
+        """One literal of every text, as written."""
+        return self._literals[number]
 
 
 def together(arrays: list[Values]) -> list[Values]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.condition import XPathExists
-from tocsin.model.predicate import Conjunction, Range, Ranges, Tested
+from tocsin.model.predicate import Conjunction, Predicate, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number, Scalar
 
 Int32s = npt.NDArray[np.int32]
@@ -128,25 +128,32 @@ class Builder:
 
     def add(self, owner: int, conjunctions: Iterable[Conjunction]) -> None:
         """Add all conjunctions of one text."""
-        found = [
-            [(p, self.test_id(p) if isinstance(p, Tested) else -1) for p in conjunction] for conjunction in conjunctions
-        ]
+        found = list(conjunctions)
+        # Look at every test first, so that nothing of a refused text is added.
+        for conjunction in found:
+            for predicate in conjunction:
+                if isinstance(predicate, Tested):
+                    self.test_id(predicate)
         if not found:
             self.never.append(owner)
         for conjunction in found:
             # Numbered from -1 downwards until the batches, which come first, are counted.
             self._single_owners.append(owner)
             number = -len(self._single_owners)
-            for predicate, test in conjunction:
-                if isinstance(predicate, Tested):
-                    self._single_tests.append((number, test))
-                    continue
-                key = predicate.attribute, predicate.kind
-                if predicate.or_null:
-                    self._single_null.setdefault(key, []).append(number)
-                rows = self._singles.setdefault(key, [])
-                for candidate in predicate.ranges:
-                    rows.append((number, candidate))
+            for predicate in conjunction:
+                self.add_predicate(number, predicate)
+
+    def add_predicate(self, number: int, predicate: Predicate) -> None:
+        """Add one predicate to one conjunction."""
+        if isinstance(predicate, Tested):
+            self._single_tests.append((number, self.test_id(predicate)))
+            return
+        key = predicate.attribute, predicate.kind
+        if predicate.or_null:
+            self._single_null.setdefault(key, []).append(number)
+        rows = self._singles.setdefault(key, [])
+        for candidate in predicate.ranges:
+            rows.append((number, candidate))
 
     def test_id(self, predicate: Tested) -> int:
         """The number of a test; a new one with an XPath is checked first."""
@@ -168,7 +175,7 @@ class Builder:
         """Add rows whose conjunctions were numbered by `new_conjunctions`."""
         self._batches.setdefault(key, []).append(rows)
 
-    def add_constant(self, numbers: Int32s, predicate: Ranges | Tested) -> None:
+    def add_constant(self, numbers: Int32s, predicate: Predicate) -> None:
         """Add one predicate to many conjunctions."""
         if isinstance(predicate, Tested):
             self._test_rows.append((numbers, np.full(len(numbers), self.test_id(predicate), np.int32)))

@@ -1,18 +1,23 @@
 """Plans: how all texts of one shape become rows at once.
 
-A shape is *regular* if its template is one conjunction, or several that cannot merge, of comparisons with constants and
-of predicates without slots. Then every conjunction is some vector comparisons. All other shapes keep a tree of goals
-that is bound text by text.
+A shape is *regular* if its template is a few conjunctions that cannot merge, each of comparisons with constants, which
+become vector operations, and of other leaves on other attributes, which are bound one by one and remembered. All other
+shapes keep a tree of goals that is bound text by text.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tocsin.language.constants import Reading
 from tocsin.language.normal_form import ColumnKey
+from tocsin.language.normalise import always, never
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.language.template import Template, fill_atom
-from tocsin.model.condition import And, Comparison, InList, IsTruth, Not, Op, Or, Slot
+from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, Slot
 from tocsin.model.predicate import Accepts, Predicate, Ranges
+
+MAX_CONJUNCTIONS = 16
+"""Shapes of more conjunctions are rare: they are bound text by text."""
 
 
 @dataclass(slots=True)
@@ -23,13 +28,15 @@ class VectorConjunction:
     """Comparisons by column, of which all must hold."""
     points: dict[ColumnKey, list[Slot]] = field(default_factory=dict)
     """Constants by column, of which one must be equal."""
+    leaves: list[Goal] = field(default_factory=list)
+    """What is bound one by one."""
     constant: list[Predicate] = field(default_factory=list)
     """What holds no slot."""
 
-    def columns(self) -> list[ColumnKey]:
-        """The columns of each part, so that one in two parts appears twice."""
-        fixed = [(p.attribute, p.kind) for p in self.constant if isinstance(p, Ranges)]
-        return [*self.bounds, *self.points, *fixed]
+    def names(self) -> list[object]:
+        """What each part is about; parts of one name could merge."""
+        columns = [*self.bounds, *self.points]
+        return [attribute for attribute, _ in columns] + [_about(leaf) for leaf in [*self.leaves, *self.constant]]
 
 
 @dataclass(slots=True)
@@ -43,93 +50,101 @@ class Plan:
 
 def plan(template: Template) -> Plan:
     """Plan the texts of a shape, once."""
-    tree = _rewrite_constants(rewrite(Goal(template.condition), STRUCTURAL))
+    tree = rewrite(Goal(template.condition), STRUCTURAL)
+    alternatives = _alternatives(tree)
     readings = [source.reading for source in template.sources]
-    return Plan(template, tree, _vectors(tree, readings))
+    vectors = None if alternatives is None else [_vector(leaves, readings) for leaves in alternatives]
+    regular = None if vectors is None or None in vectors else [vector for vector in vectors if vector is not None]
+    return Plan(template, tree, regular)
 
 
-def _rewrite_constants(root: Node) -> Node:
-    """Rewrite to the end what holds no slot."""
-    waiting: list[tuple[Node, bool]] = [(root, False)]
-    done: list[Node] = []
-    while waiting:
-        node, ready = waiting.pop()
-        if isinstance(node, (All, Some)) and node.children:
-            if ready:
-                count = len(node.children)
-                done[-count:] = [type(node)(tuple(done[-count:]))]
-            else:
-                waiting.append((node, True))
-                waiting.extend((child, False) for child in reversed(node.children))
-        elif isinstance(node, Goal) and not _has_slots(node):
-            done.append(rewrite(node, VALUES))
-        else:
-            done.append(node)
-    return done.pop()
-
-
-def _has_slots(goal: Goal) -> bool:
-    slots = []
+def slots(goal: Goal) -> list[Slot]:
+    """The slots of a goal without logic."""
+    found: list[Slot] = []
 
     def note(value: object) -> object:
         if isinstance(value, Slot):
-            slots.append(value)
+            found.append(value)
         return value
 
-    assert not isinstance(goal.condition, (And, Or, Not, IsTruth)), "logic was rewritten before"
     fill_atom(goal.condition, note)
-    return bool(slots)
+    return found
 
 
-def _vectors(tree: Node, readings: list[Reading]) -> list[VectorConjunction] | None:
-    alternatives = tree.children if isinstance(tree, Some) else (tree,)
-    vectors = []
-    for alternative in alternatives:
-        vector = _vector(alternative, readings)
-        if vector is None:
-            return None
-        vectors.append(vector)
-    # Alternatives of one predicate each on one column are one predicate: that is left to the general way.
-    alone = [v.columns()[0] for v in vectors if len(v.columns()) == 1 and len(v.constant) <= 1]
-    return vectors if len(alone) == len(set(alone)) and len(vectors) <= 64 else None
+def _about(leaf: Goal | Predicate) -> object:
+    """The attribute of a leaf; a leaf on history, or on two attributes, is about itself."""
+    subject = leaf.condition if isinstance(leaf, Goal) else leaf if isinstance(leaf, Ranges) else leaf.test
+    return subject if isinstance(subject, (Exists, Quantified)) else getattr(subject, "attribute", subject)
 
 
-def _vector(tree: Node, readings: list[Reading]) -> VectorConjunction | None:
-    vector = VectorConjunction()
-    waiting = [tree]
+def _alternatives(root: Node) -> list[tuple[Goal | Predicate, ...]] | None:
+    """The disjunctive normal form over leaves; None if it is large, or if alternatives could merge."""
+    waiting: list[tuple[Node, bool]] = [(root, False)]
+    done: list[list[tuple[Goal | Predicate, ...]]] = []
     while waiting:
-        node = waiting.pop()
-        if isinstance(node, All):
-            waiting += reversed(node.children)
-        elif isinstance(node, Some):
-            return None
-        elif not isinstance(node, Goal):
-            vector.constant.append(node)
-        elif not _add(vector, node, readings):
-            return None
-    columns = vector.columns()
-    tests = [p for p in vector.constant if not isinstance(p, Ranges)]
-    one_kind_each = len({attribute for attribute, _ in columns}) == len(columns)
-    return vector if one_kind_each and len(set(tests)) == len(tests) else None
+        node, ready = waiting.pop()
+        if not isinstance(node, (All, Some)):
+            settled = node if not isinstance(node, Goal) or slots(node) else rewrite(node, VALUES)
+            if isinstance(settled, (All, Some)):
+                waiting.append((settled, False))
+            else:
+                done.append([(settled,)])
+        elif not ready:
+            waiting.append((node, True))
+            waiting.extend((child, False) for child in reversed(node.children))
+        else:
+            start = len(done) - len(node.children)
+            parts, done[start:] = done[start:], []
+            combined = _product(parts) if isinstance(node, All) else _sum(parts)
+            if combined is None or len(combined) > MAX_CONJUNCTIONS:
+                return None
+            done.append(combined)
+    return done.pop()
 
 
-def _add(vector: VectorConjunction, goal: Goal, readings: list[Reading]) -> bool:
+def _product(parts: list[list[tuple[Goal | Predicate, ...]]]) -> list[tuple[Goal | Predicate, ...]]:
+    product: list[tuple[Goal | Predicate, ...]] = [()]
+    for part in parts:
+        product = [(*left, *right) for left in product for right in part][: MAX_CONJUNCTIONS + 1]
+    return product
+
+
+def _sum(parts: list[list[tuple[Goal | Predicate, ...]]]) -> list[tuple[Goal | Predicate, ...]] | None:
+    total = [leaves for part in parts for leaves in part]
+    alone = [_about(leaves[0]) for leaves in total if len(leaves) == 1]
+    return total if len(set(alone)) == len(alone) and all(total) else None
+
+
+def _vector(leaves: Sequence[Goal | Predicate], readings: list[Reading]) -> VectorConjunction | None:
+    vector = VectorConjunction()
+    for leaf in leaves:
+        if not isinstance(leaf, Goal):
+            if never(leaf) or always(leaf):
+                return None
+            vector.constant.append(leaf)
+        elif not _add_comparison(vector, leaf, readings):
+            vector.leaves.append(leaf)
+    names = vector.names()
+    return vector if len(set(names)) == len(names) else None
+
+
+def _add_comparison(vector: VectorConjunction, goal: Goal, readings: list[Reading]) -> bool:
+    """Add a goal to the bounds or points, if it is one."""
     condition = goal.condition
     if Accepts.NULL in goal.accepts:
         return False
     if isinstance(condition, Comparison) and isinstance(condition.constant, Slot):
         op = condition.op if Accepts.TRUE in goal.accepts else condition.op.negated
-        if op is Op.NE:
-            return False
-        key = condition.attribute, readings[condition.constant.index].kind
-        vector.bounds.setdefault(key, []).append((op, condition.constant))
-        return True
+        if op is not Op.NE:
+            key = condition.attribute, readings[condition.constant.index].kind
+            vector.bounds.setdefault(key, []).append((op, condition.constant))
+            return True
     if isinstance(condition, InList) and Accepts.TRUE in goal.accepts:
-        slots = [constant for constant in condition.constants if isinstance(constant, Slot)]
-        kinds = {readings[slot.index].kind for slot in slots}
-        if len(slots) == len(condition.constants) and len(kinds) == 1:
+        constants = [constant for constant in condition.constants if isinstance(constant, Slot)]
+        kinds = {readings[slot.index].kind for slot in constants}
+        if len(constants) == len(condition.constants) and len(kinds) == 1:
             key = condition.attribute, kinds.pop()
             if key not in vector.points:
-                vector.points[key] = slots
+                vector.points[key] = constants
                 return True
     return False

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tocsin.language.columns import Columns, together
+from tocsin.language.leaves import bind_leaf
 from tocsin.language.normal_form import Bools, Builder, ColumnKey, Int32s, Rows, Values
 from tocsin.language.plan import VectorConjunction
 from tocsin.model.condition import Op, Slot
@@ -28,20 +29,28 @@ def add_vectors(builder: Builder, vectors: list[VectorConjunction], owners: Int3
             vector,
             {key: _intersect(bounds, columns) for key, bounds in vector.bounds.items()},
             {key: together([columns[slot] for slot in slots]) for key, slots in vector.points.items()},
+            [bind_leaf(leaf, columns.sources, columns) for leaf in vector.leaves],
         )
         for vector in vectors
     ]
     matchable = np.zeros(len(owners), np.bool_)
-    for vector, ends, points in prepared:
+    for vector, ends, points, leaves in prepared:
         alive = np.ones(len(owners), np.bool_)
         for end in ends.values():
             alive &= _inhabited(end, len(owners))
+        for outcomes in leaves:
+            alive &= np.fromiter((outcome is not None for outcome in outcomes), np.bool_, len(owners))
         matchable |= alive
         numbers = builder.new_conjunctions(owners[alive])
         for key, end in ends.items():
             builder.add_rows(key, _rows(end, numbers, alive))
         for key, values in points.items():
             _add_points(builder, key, numbers, [array[alive] for array in values])
+        rows = np.flatnonzero(alive).tolist()
+        for outcomes in leaves:
+            for number, row in zip(numbers.tolist(), rows, strict=True):
+                for predicate in outcomes[row] or ():
+                    builder.add_predicate(number, predicate)
         for predicate in vector.constant:
             builder.add_constant(numbers, predicate)
     builder.never.extend(owners[~matchable].tolist())
