@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.predicates.pbtree.items import MEMBER_SHIFT, OVERFLOWN, Items, Pointers, Words, empty_size
 from tocsin.predicates.pbtree.keys import Key, KeyArray, KeyType
 from tocsin.predicates.pbtree.lists import LT
 from tocsin.predicates.pbtree.operators import OPERATORS, TAG_BITS
@@ -15,9 +15,7 @@ from tocsin.predicates.pbtree.pages import (
     LIST,
     Inner,
     Int64Array,
-    Items,
     Overflow,
-    empty_size,
     inline_limit,
     overflow_capacity,
 )
@@ -55,7 +53,8 @@ def build(pager: Pager, keys: KeyType, numbers: Int64Array, constants: KeyArray,
         pointers[which] = _pointers(which, columns.codes, starts, first, len(distinct))
     mine = _IN_LEAF[numbers]
     columns = _Columns.of(distinct, codes[mine], entries[mine], writer, every_key=True)
-    columns.members, columns.pointers = members, pointers
+    columns.words |= (members << MEMBER_SHIFT).astype(np.uint16)
+    columns.pointers = pointers
     starts = writer.cut(columns, LEAF)
     first = writer.items(columns, starts, LEAF, 0)
     writer.levels(columns.keys[starts].tolist(), first)
@@ -83,8 +82,8 @@ class _Columns:
     offsets: Int64Array
     entries: Int64Array
     heads: Int64Array
-    members: Int64Array
-    pointers: npt.NDArray[np.uint32]
+    words: Words
+    pointers: Pointers
 
     @classmethod
     def of(
@@ -102,9 +101,8 @@ class _Columns:
         entries = entries[~np.repeat(heads > 0, sizes)]
         sizes[large] = 0
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return cls(
-            mine, distinct[mine], offsets, entries, heads, np.zeros(len(mine), np.int64), np.zeros((0, 0), np.uint32)
-        )
+        words = (sizes + np.where(heads > 0, OVERFLOWN, 0)).astype(np.uint16)
+        return cls(mine, distinct[mine], offsets, entries, heads, words, np.zeros((0, 0), np.uint32))
 
     def sizes(self, keys: KeyType) -> Int64Array:
         """Bytes of each item, as `Items.sizes` counts them."""
@@ -171,9 +169,8 @@ class _Writer:
                 number - 1 if i else 0,
                 number + 1 if stop < len(columns.codes) else 0,
                 columns.keys[start:stop].tolist(),
-                columns.members[start:stop].tolist(),
-                np.diff(columns.offsets[start : stop + 1]).tolist(),
-                columns.heads[start:stop].tolist(),
+                columns.words[start:stop],
+                [head for head in columns.heads[start:stop].tolist() if head],
                 columns.entries[columns.offsets[start] : columns.offsets[stop]],
                 columns.pointers[:, start:stop],
             )

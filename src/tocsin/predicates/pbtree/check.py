@@ -1,11 +1,16 @@
 """Every invariant of a PB+tree, each with its reason."""
 
 import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.errors import StorageError
-from tocsin.predicates.pbtree.keys import Key, KeyType
+from tocsin.predicates.pbtree.items import COUNT, MEMBER_SHIFT, OVERFLOWN, Items
+from tocsin.predicates.pbtree.keys import Key, KeyArray, KeyType
 from tocsin.predicates.pbtree.lists import LIST_NAMES, LT
 from tocsin.predicates.pbtree.operators import OPERATORS, TAG_MASK
 from tocsin.predicates.pbtree.pager import Pager
@@ -15,10 +20,10 @@ from tocsin.predicates.pbtree.pages import (
     KIND_NAMES,
     LEAF,
     LIST,
+    NO_ENTRIES,
     OVERFLOW,
     Inner,
     Int64Array,
-    Items,
     Overflow,
     inline_limit,
     kind_of,
@@ -31,6 +36,22 @@ def check_tree(pager: Pager, keys: KeyType) -> None:
     _Check(pager, keys).run()
 
 
+@dataclass(slots=True)
+class _Flat:
+    """The items of many pages as arrays: per item its key and page, per entry the item it belongs to."""
+
+    keys: KeyArray
+    pages: Int64Array
+    words: npt.NDArray[np.uint16]
+    owners: Int64Array
+    entries: Int64Array
+
+    def with_tag(self, tag: int) -> tuple[Int64Array, Int64Array]:
+        """The entries of one operator, and their items."""
+        mine = (self.entries & TAG_MASK) == tag
+        return self.owners[mine], self.entries[mine]
+
+
 class _Check:
     def __init__(self, pager: Pager, keys: KeyType) -> None:
         self._pager = pager
@@ -39,21 +60,35 @@ class _Check:
 
     def run(self) -> None:
         pager, meta = self._pager, self._pager.meta
-        listed = [self._list(which) for which in range(3)]
+        lists = [self._flatten(self._list(which)) for which in range(3)]
         leaves = self._leaves(meta.root, meta.height, None, None)
-        counts = self._items(leaves, listed)
+        for before, leaf, after in zip([None, *leaves], leaves, [*leaves[1:], None], strict=False):
+            links = (before.number if before else 0, after.number if after else 0)
+            self._require((leaf.prev, leaf.next) == links, leaf.number, "leaves are linked in key order")
+        flat = self._flatten(leaves)
+        self._require(len(flat.keys) == meta.keys, 0, "the meta page counts the keys")
+        used = (flat.words & (COUNT | OVERFLOWN)) > 0
+        for which, listed in enumerate(lists):
+            used |= self._membership(which, flat, listed)
+            pointers = np.concatenate([leaf.pointers[which] for leaf in leaves])
+            self._pointers(which, flat, listed, pointers)
+        self._require_all(used, flat.pages, "a key without predicates is removed")
+        self._predicates(flat, lists)
         free, number = 0, meta.free
         while number:
             self._visit(number, FREE)
             free, number = free + 1, next_of(pager.read(number))
         self._require(free == meta.free_pages, 0, "the meta page counts the free pages")
-        self._require(counts == meta.predicates, 0, "the meta page counts the predicates of each operator")
         for number in range(1, meta.pages):
             self._require(number in self._seen, number, "a page is in use or free, or its space is lost")
 
     def _require(self, holds: bool, page: int, reason: str) -> None:
         if not holds:
             raise StorageError(f"page {page} of {self._pager.path} breaks an invariant: {reason}", "Build it again")
+
+    def _require_all(self, holds: npt.NDArray[np.bool_], pages: Int64Array, reason: str) -> None:
+        for wrong in np.flatnonzero(~holds)[:1]:
+            self._require(False, int(pages[wrong]), reason)
 
     def _visit(self, number: int, kind: int) -> bytes:
         self._require(number not in self._seen, number, "a page has one owner, or a change to one harms the other")
@@ -62,7 +97,7 @@ class _Check:
         self._require(kind_of(page) == kind, number, f"a {KIND_NAMES[kind]} page is expected by what points to it")
         return page
 
-    def _leaves(self, number: int, level: int, low: Key | None, high: Key | None) -> list[Items]:
+    def _leaves(self, number: int, level: int, low: Key, high: Key) -> list[Items]:
         """The leaves below a page, in key order; all keys lie in [low, high)."""
         if level == 0:
             leaf = Items.decode(self._visit(number, LEAF), self._keys)
@@ -74,21 +109,18 @@ class _Check:
         self._require(len(inner.keys) > 0, number, "an inner page separates at least two children")
         self._ordered(number, inner.keys, low, high)
         bounds = [low, *inner.keys, high]
-        return [
-            leaf
-            for i, child in enumerate(inner.children)
-            for leaf in self._leaves(child, level - 1, bounds[i], bounds[i + 1])
-        ]
+        below = [self._leaves(child, level - 1, bounds[i], bounds[i + 1]) for i, child in enumerate(inner.children)]
+        return list(itertools.chain.from_iterable(below))
 
-    def _ordered(self, number: int, keys: list[Key], low: Key | None, high: Key | None) -> None:
+    def _ordered(self, number: int, keys: list[Key], low: Key, high: Key) -> None:
         ascending = all(left < right for left, right in itertools.pairwise(keys))
         self._require(ascending, number, "keys ascend, so that a binary search finds them")
         inside = not keys or ((low is None or low <= keys[0]) and (high is None or keys[-1] < high))
         self._require(inside, number, "keys lie between the separators above, or a search misses them")
 
-    def _list(self, which: int) -> dict[Key, tuple[int, Int64Array]]:
-        """Page and entries of each key of a list."""
-        found: dict[Key, tuple[int, Int64Array]] = {}
+    def _list(self, which: int) -> list[Items]:
+        """The pages of a list, in key order."""
+        found: list[Items] = []
         number, previous, last = self._pager.meta.heads[which], 0, None
         while number:
             page = Items.decode(self._visit(number, LIST), self._keys)
@@ -97,75 +129,107 @@ class _Check:
             self._require(bool(page.keys), number, "an empty list page is unlinked")
             self._ordered(number, page.keys, last, None)
             self._require(last is None or last < page.keys[0], number, "keys ascend from page to page")
-            tags = {operator.tag for operator in OPERATORS if operator.list == which}
-            for i, key in enumerate(page.keys):
-                found[key] = (number, self._set(page, i, tags))
-                self._require(len(found[key][1]) > 0, number, "an item of a list has a predicate")
+            self._require(
+                all(not page.is_empty(i) for i in range(len(page.keys))), number, "a list item has a predicate"
+            )
+            found.append(page)
             previous, last, number = number, page.keys[-1], page.next
         self._require(self._pager.meta.tails[which] == previous, 0, "the meta page knows the end of each list")
         return found
 
-    def _set(self, page: Items, i: int, tags: set[int]) -> Int64Array:
-        """The entries of an item, ascending."""
-        entries = page.inline(i)
-        self._require(
-            len(entries) <= inline_limit(self._pager.page_size), page.number, "a large SidSet overflows to pages"
+    def _flatten(self, pages: Iterable[Items]) -> _Flat:
+        """The items of pages; every SidSet is verified on the way."""
+        keys: list[Key] = []
+        numbers, words, owners, entries = [], [], [NO_ENTRIES], [NO_ENTRIES]
+        for page in pages:
+            tags = {
+                operator.tag
+                for operator in OPERATORS
+                if operator.list == page.list or (page.list is None and operator.in_leaf)
+            }
+            counts = (page.words & COUNT).astype(np.int64)
+            limit = inline_limit(self._pager.page_size)
+            self._require(int(counts.max(initial=0)) <= limit, page.number, "a large SidSet overflows to other pages")
+            self._require(int(counts.sum()) == len(page.entries), page.number, "an entry belongs to an item")
+            mine = [np.repeat(np.arange(len(counts)), counts)]
+            held = [page.entries]
+            overflown = np.flatnonzero(page.words & OVERFLOWN)
+            self._require(len(overflown) == len(page.heads), page.number, "a chain belongs to an overflown item")
+            for i, head in zip(overflown.tolist(), page.heads, strict=True):
+                chained = self._chain(head)
+                mine.append(np.full(len(chained), i))
+                held.append(chained)
+            owner = np.concatenate(mine)
+            order = np.argsort(owner, kind="stable")
+            owner, entry = owner[order], np.concatenate(held)[order]
+            ascending = (np.diff(owner) > 0) | (np.diff(entry) > 0)
+            self._require(bool(ascending.all()), page.number, "the entries of a SidSet ascend, each once")
+            found = set(np.unique(entry & TAG_MASK).tolist())
+            self._require(found <= tags, page.number, "a SidSet holds predicates of its operators only")
+            owners.append(owner + len(keys))
+            entries.append(entry)
+            keys += page.keys
+            numbers.append(np.full(len(counts), page.number))
+            words.append(page.words)
+        array = np.empty(len(keys), {"integer": np.int64, "float": np.float64}.get(self._keys.name, np.object_))
+        array[:] = keys
+        return _Flat(
+            array,
+            np.concatenate([NO_ENTRIES, *numbers]),
+            np.concatenate([np.empty(0, np.uint16), *words]),
+            np.concatenate(owners),
+            np.concatenate(entries),
         )
-        head = page.heads[i]
+
+    def _chain(self, head: int) -> Int64Array:
+        """The entries of an overflow chain, ascending."""
+        parts = [NO_ENTRIES]
         while head:
             part = Overflow.decode(self._visit(head, OVERFLOW))
             self._require(len(part.entries) > 0, head, "an empty overflow page is unlinked")
-            entries = np.concatenate([part.entries, entries])
+            parts.append(part.entries)
             head = part.next
-        self._require(bool((np.diff(entries) > 0).all()), page.number, "entries of a SidSet ascend, each once")
-        self._require(
-            set(np.unique(entries & TAG_MASK).tolist()) <= tags, page.number, "a SidSet holds its operators only"
+        return np.concatenate(parts[::-1])
+
+    def _membership(self, which: int, leaves: _Flat, listed: _Flat) -> npt.NDArray[np.bool_]:
+        """Which keys are in a list, as the list says; the leaf items must say the same."""
+        place = np.searchsorted(leaves.keys, listed.keys)
+        known = place < len(leaves.keys)
+        known[known] = leaves.keys[place[known]] == listed.keys[known]
+        self._require_all(known, listed.pages, "every key of a list has a leaf item")
+        member: npt.NDArray[np.bool_] = np.zeros(len(leaves.keys), np.bool_)
+        member[place] = True
+        told = (leaves.words >> (MEMBER_SHIFT + which) & 1) > 0
+        self._require_all(
+            told == member, leaves.pages, f"a leaf item knows whether the {LIST_NAMES[which]} list has it"
         )
-        return entries
+        return member
 
-    def _items(self, leaves: list[Items], listed: list[dict[Key, tuple[int, Int64Array]]]) -> list[int]:
-        """Verify links, pointers and SidSets of all leaf items; the predicates of each operator."""
-        self._require(sum(len(leaf.keys) for leaf in leaves) == self._pager.meta.keys, 0, "the meta page counts keys")
-        for position, leaf in enumerate(leaves):
-            before = leaves[position - 1].number if position else 0
-            after = leaves[position + 1].number if position + 1 < len(leaves) else 0
-            self._require((leaf.prev, leaf.next) == (before, after), leaf.number, "leaves are linked in key order")
-        counts = [0] * len(OPERATORS)
-        for which, lists in enumerate(listed):
-            self._pointers(which, leaves, {key: page for key, (page, _) in lists.items()})
-        seen = [0, 0, 0]
-        for leaf in leaves:
-            for i, key in enumerate(leaf.keys):
-                own = self._set(leaf, i, {operator.tag for operator in OPERATORS if operator.in_leaf})
-                used = len(own) > 0
-                for which in range(3):
-                    member = bool(leaf.members[i] >> which & 1)
-                    self._require(
-                        member == (key in listed[which]), leaf.number, "a leaf item knows which lists hold its key"
-                    )
-                    used, seen[which] = used or member, seen[which] + member
-                self._require(used, leaf.number, "a key without predicates is removed")
-                for operator in OPERATORS:
-                    entries = own if operator.list is None else listed[operator.list].get(key, (0, own[:0]))[1]
-                    mine = entries[(entries & TAG_MASK) == operator.tag]
-                    counts[operator.number] += len(mine)
-                    self._require(
-                        not operator.in_leaf or np.array_equal(mine, own[(own & TAG_MASK) == operator.tag]),
-                        leaf.number,
-                        "a non-strict predicate stands in its list and in its leaf item",
-                    )
-        self._require(seen == [len(each) for each in listed], 0, "every key of a list has a leaf item")
-        return counts
-
-    def _pointers(self, which: int, leaves: list[Items], pages: dict[Key, int]) -> None:
+    def _pointers(self, which: int, leaves: _Flat, listed: _Flat, pointers: npt.NDArray[Any]) -> None:
         """Each leaf item points to the page of its nearest list item: not above for GT and INEQ, not below for LT."""
-        expected = 0
-        for leaf in reversed(leaves) if which == LT else leaves:
-            positions = range(len(leaf.keys))
-            for i in reversed(positions) if which == LT else positions:
-                expected = pages.get(leaf.keys[i], expected)
-                self._require(
-                    leaf.pointers[which, i] == expected,
-                    leaf.number,
-                    f"item {i} points to the {LIST_NAMES[which]} page where a search for its key has to start",
-                )
+        if which == LT:
+            nearest = np.searchsorted(listed.keys, leaves.keys, "left")
+        else:
+            nearest = np.searchsorted(listed.keys, leaves.keys, "right") - 1
+        expected = np.zeros(len(leaves.keys), np.int64)
+        exists = (nearest >= 0) & (nearest < len(listed.keys))
+        expected[exists] = listed.pages[nearest[exists]]
+        self._require_all(
+            pointers == expected, leaves.pages, f"items point to the {LIST_NAMES[which]} page where a search starts"
+        )
+
+    def _predicates(self, leaves: _Flat, lists: list[_Flat]) -> None:
+        """Non-strict predicates stand twice; the meta page counts the predicates of each operator."""
+        for operator in OPERATORS:
+            if operator.list is None:
+                owners, entries = leaves.with_tag(operator.tag)
+            else:
+                listed = lists[operator.list]
+                owners, entries = listed.with_tag(operator.tag)
+                if operator.in_leaf:
+                    items, own = leaves.with_tag(operator.tag)
+                    place = np.searchsorted(leaves.keys, listed.keys)[owners]
+                    twice = np.array_equal(place, items) and np.array_equal(entries, own)
+                    self._require(twice, 0, f"a {operator.symbol} predicate stands in its list and in its leaf item")
+            counted = self._pager.meta.predicates[operator.number]
+            self._require(len(entries) == counted, 0, "the meta page counts the predicates of each operator")

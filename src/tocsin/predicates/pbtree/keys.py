@@ -39,6 +39,9 @@ class KeyType(Protocol):
     def sizes(self, keys: KeyArray) -> npt.NDArray[np.int64]:
         """Bytes of each key in a page."""
 
+    def column(self, keys: list[Key]) -> int:
+        """Bytes of all keys of a page."""
+
     def pack(self, keys: list[Key]) -> bytes:
         """The key column of a page."""
 
@@ -66,6 +69,9 @@ class _Number:
 
     def sizes(self, keys: KeyArray) -> npt.NDArray[np.int64]:
         return np.full(len(keys), 8, np.int64)
+
+    def column(self, keys: list[Key]) -> int:
+        return 8 * len(keys)
 
     def pack(self, keys: list[Key]) -> bytes:
         return struct.pack(f"<{len(keys)}{self._code}", *keys)
@@ -155,6 +161,9 @@ class String:
 
     def sizes(self, keys: KeyArray) -> npt.NDArray[np.int64]:
         return np.fromiter((2 + len(key) for key in keys), np.int64, len(keys))
+
+    def column(self, keys: list[Key]) -> int:
+        return 2 * len(keys) + sum(map(len, keys))
 
     def pack(self, keys: list[Key]) -> bytes:
         return struct.pack(f"<{len(keys)}H", *map(len, keys)) + b"".join(keys)

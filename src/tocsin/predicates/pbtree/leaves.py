@@ -7,9 +7,10 @@ with a neighbour under the same parent: one page if they fit, two even ones if n
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from tocsin.predicates.pbtree.items import Items
 from tocsin.predicates.pbtree.keys import Key, KeyType
 from tocsin.predicates.pbtree.pager import Pager
-from tocsin.predicates.pbtree.pages import Inner, Items, split_point
+from tocsin.predicates.pbtree.pages import Inner, split_point
 
 
 class Leaves:

@@ -9,10 +9,11 @@ backward for LT, as long as they point to the old page.
 from collections.abc import Iterator
 
 from tocsin.predicates.pbtree import sidset
+from tocsin.predicates.pbtree.items import Items
 from tocsin.predicates.pbtree.keys import Key, KeyType
 from tocsin.predicates.pbtree.leaves import Leaves
 from tocsin.predicates.pbtree.pager import Pager
-from tocsin.predicates.pbtree.pages import LIST, Int64Array, Items, scan, split_point
+from tocsin.predicates.pbtree.pages import LIST, Int64Array, scan, split_point
 
 GT, LT, INEQ = 0, 1, 2
 LIST_NAMES = ("GreaterThan", "LessThan", "Inequality")
@@ -80,7 +81,7 @@ class Lists:
         i, found = page.find(key)
         if not found or not sidset.remove(self._pager, page, i, entry):
             return False, False
-        if not sidset.is_empty(page, i):
+        if not page.is_empty(i):
             self._store(page, i)  # a set that returns from its chain into the page makes the page grow
             return True, False
         page.remove(i)
@@ -176,7 +177,7 @@ class Lists:
 
     def _span(self, page: Items, start: int, stop: int) -> Iterator[Int64Array]:
         yield page.entries[page.start(start) : page.start(stop)]
-        for head in page.heads[start:stop]:
+        for head in filter(None, map(page.head, range(start, stop)) if page.heads else ()):
             yield from sidset.chain(self._pager, head)
 
     def _walk(self, number: int, *, forward: bool) -> Iterator[Int64Array]:

@@ -1,6 +1,6 @@
 """The six operators: where a predicate's entry goes, and its tag there."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ def operator_of(symbol: str) -> Operator:
     return found
 
 
-def operator_numbers(symbols: Any) -> npt.NDArray[np.int64]:
+def operator_numbers(symbols: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """The numbers of many operators, given as their symbols (a sequence, or one for all)."""
     array = np.atleast_1d(np.asarray(symbols, np.str_))
     distinct, inverse = np.unique(array, return_inverse=True)

@@ -215,6 +215,11 @@ class Pager:
     def log_bytes(self) -> int:
         return self._log.length
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the pages in the cache: at most what was asked for, or eight pages if that was less."""
+        return len(self._cache) * self.page_size
+
     def close(self) -> None:
         """Drop what is not committed, checkpoint, and let go of the file."""
         done = False

@@ -8,7 +8,7 @@ table in memory is needed, however many predicates there are. A point is `=`, "a
 decides.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from typing import NamedTuple
@@ -92,21 +92,21 @@ class PBTreePhase1:
         return Answers(offsets, np.concatenate([np.empty(0, np.int64), *found]))
 
 
-def _stored(predicate: int, ranges: Sequence[Range]) -> Iterator[tuple[str, Key, int]]:
+def _stored(predicate: int, ranges: Sequence[Range]) -> list[tuple[str, Key, int]]:
     """The one-sided predicates that a union of ranges is stored as."""
     single = predicate << _KIND_BITS | _ANY_HIT
     plain = [_Plain(_plain(each.low), each.low_closed, _plain(each.high), each.high_closed) for each in ranges]
     if len(plain) == 2 and _excludes_one(*plain):
-        yield "!=", plain[0].high, single
-        return
-    wide = []
+        return [("!=", plain[0].high, single)]
+    wide: list[_Plain] = []
+    stored: list[tuple[str, Key, int]] = []
     for each in plain:
         if each.low is None and each.high is None:
             raise OptionError(f"predicate {predicate} holds for every value", "Keep it outside the tree")
         if each.low is None or each.high is None or each.low < each.high:
             wide.append(each)
         elif each.low == each.high and each.low_closed and each.high_closed:
-            yield "=", each.low, single
+            stored.append(("=", each.low, single))
     for each, following in pairwise(wide):
         if not _is_before(each, following):
             raise OptionError(f"the ranges of predicate {predicate} overlap or are not sorted", "Sort and join them")
@@ -114,9 +114,10 @@ def _stored(predicate: int, ranges: Sequence[Range]) -> Iterator[tuple[str, Key,
     shared = predicate << _KIND_BITS | (_ODD_HITS if (len(wide) + 1 - infinite) % 2 else _EVEN_HITS)
     for each in wide:
         if each.low is not None:
-            yield (">=" if each.low_closed else ">"), each.low, shared
+            stored.append((">=" if each.low_closed else ">", each.low, shared))
         if each.high is not None:
-            yield ("<=" if each.high_closed else "<"), each.high, shared
+            stored.append(("<=" if each.high_closed else "<", each.high, shared))
+    return stored
 
 
 def _excludes_one(below: _Plain, above: _Plain) -> bool:

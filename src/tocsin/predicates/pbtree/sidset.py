@@ -6,8 +6,9 @@ however long the chain. Any other entry is found by walking: O(entries / entries
 
 import numpy as np
 
+from tocsin.predicates.pbtree.items import Items
 from tocsin.predicates.pbtree.pager import Pager
-from tocsin.predicates.pbtree.pages import Int64Array, Items, Overflow, inline_limit, overflow_capacity
+from tocsin.predicates.pbtree.pages import Int64Array, Overflow, inline_limit, overflow_capacity
 
 
 def chain(pager: Pager, head: int) -> list[Int64Array]:
@@ -22,12 +23,13 @@ def chain(pager: Pager, head: int) -> list[Int64Array]:
 
 def entries(pager: Pager, items: Items, i: int) -> Int64Array:
     """All entries of item `i`, in no order."""
-    return np.concatenate(chain(pager, items.heads[i])) if items.heads[i] else items.inline(i)
+    head = items.head(i)
+    return np.concatenate(chain(pager, head)) if head else items.inline(i)
 
 
 def add(pager: Pager, items: Items, i: int, entry: int) -> bool:
     """Add an entry to the set of item `i`; False if it is there already. The caller stores the page of items."""
-    if items.heads[i]:
+    if items.head(i):
         return _add_to_chain(pager, items, i, entry)
     inline = items.inline(i)
     at = int(np.searchsorted(inline, entry))
@@ -38,13 +40,13 @@ def add(pager: Pager, items: Items, i: int, entry: int) -> bool:
         items.set_inline(i, grown)
         return True
     items.set_inline(i, grown[:0])
-    items.heads[i] = _write(pager, Overflow(pager.allocate(), 0, grown))
+    items.set_head(i, _write(pager, Overflow(pager.allocate(), 0, grown)))
     return True
 
 
 def remove(pager: Pager, items: Items, i: int, entry: int) -> bool:
     """Remove an entry from the set of item `i`; False if it is not there. The caller stores the page of items."""
-    if items.heads[i]:
+    if items.head(i):
         return _remove_from_chain(pager, items, i, entry)
     inline = items.inline(i)
     at = int(np.searchsorted(inline, entry))
@@ -52,10 +54,6 @@ def remove(pager: Pager, items: Items, i: int, entry: int) -> bool:
         return False
     items.set_inline(i, np.delete(inline, at))
     return True
-
-
-def is_empty(items: Items, i: int) -> bool:
-    return not items.counts[i] and not items.heads[i]
 
 
 def _write(pager: Pager, page: Overflow) -> int:
@@ -66,7 +64,7 @@ def _write(pager: Pager, page: Overflow) -> int:
 def _link(pager: Pager, items: Items, i: int, before: Overflow | None, number: int) -> None:
     """Let `before`, or the item where there is none, point to page `number`."""
     if before is None:
-        items.heads[i] = number
+        items.set_head(i, number)
     else:
         before.next = number
         _write(pager, before)
@@ -81,7 +79,7 @@ def _find(pager: Pager, head: int, entry: int) -> tuple[Overflow | None, Overflo
 
 
 def _add_to_chain(pager: Pager, items: Items, i: int, entry: int) -> bool:
-    before, page = _find(pager, items.heads[i], entry)
+    before, page = _find(pager, items.head(i), entry)
     at = int(np.searchsorted(page.entries, entry))
     if at < len(page.entries) and page.entries[at] == entry:
         return False
@@ -98,7 +96,7 @@ def _add_to_chain(pager: Pager, items: Items, i: int, entry: int) -> bool:
 
 
 def _remove_from_chain(pager: Pager, items: Items, i: int, entry: int) -> bool:
-    before, page = _find(pager, items.heads[i], entry)
+    before, page = _find(pager, items.head(i), entry)
     at = int(np.searchsorted(page.entries, entry))
     if at == len(page.entries) or page.entries[at] != entry:
         return False
@@ -115,7 +113,7 @@ def _remove_from_chain(pager: Pager, items: Items, i: int, entry: int) -> bool:
             page.next = following.next
             pager.release(following.number)
     if before is None and not page.next and len(page.entries) <= inline_limit(pager.page_size) // 2:
-        items.heads[i] = 0
+        items.set_head(i, 0)
         items.set_inline(i, page.entries)
         pager.release(page.number)
         return True

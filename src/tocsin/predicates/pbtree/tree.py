@@ -1,6 +1,6 @@
 """The PB+tree of Wang, Zhang and Kitsuregawa: all predicates of one ordered attribute in one file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tocsin.predicates.pbtree import bulk, sidset
 from tocsin.predicates.pbtree.check import check_tree
+from tocsin.predicates.pbtree.items import Items
 from tocsin.predicates.pbtree.keys import KEY_TYPE_NAMES, Key, key_type_named
 from tocsin.predicates.pbtree.leaves import Leaves
 from tocsin.predicates.pbtree.lists import GT, INEQ, LT, Lists
@@ -25,7 +27,7 @@ from tocsin.predicates.pbtree.operators import (
     operator_of,
 )
 from tocsin.predicates.pbtree.pager import Pager
-from tocsin.predicates.pbtree.pages import NO_ENTRIES, Int64Array, Items
+from tocsin.predicates.pbtree.pages import NO_ENTRIES, Int64Array
 
 CACHE_BYTES = 64 << 20
 LOG_BYTES = 16 << 20
@@ -42,6 +44,7 @@ class Statistics:
     free_pages: int
     bytes: int
     log_bytes: int
+    cache_bytes: int
     page_reads: int
     page_writes: int
     cache_hits: int
@@ -118,7 +121,7 @@ class PBPlusTree:
                 return False
             pointer = 0
             if operator.list is not None:
-                leaf.members[i] |= 1 << operator.list
+                leaf.set_members(i, leaf.members(i) | 1 << operator.list)
                 pointer = int(leaf.pointers[operator.list, i])
             self._leaves.store(leaf)
             if operator.list is not None and not self._lists.insert(operator.list, constant, pointer, entry):
@@ -137,7 +140,7 @@ class PBPlusTree:
                 return False
             which = operator.list
             if which is not None:
-                if not leaf.members[i] & (1 << which):
+                if not leaf.members(i) & (1 << which):
                     return False
                 removed, gone = self._lists.remove(which, constant, int(leaf.pointers[which, i]), entry)
                 if not removed:
@@ -145,11 +148,11 @@ class PBPlusTree:
                 leaf = self._leaves.find(constant)  # the list may have moved its pointers
                 i, _ = leaf.find(constant)
                 if gone:
-                    leaf.members[i] &= ~(1 << which)
+                    leaf.set_members(i, leaf.members(i) & ~(1 << which))
             if operator.in_leaf and not sidset.remove(self._pager, leaf, i, entry):
                 return False
             self._pager.meta.predicates[operator.number] -= 1
-            if leaf.members[i] or not sidset.is_empty(leaf, i):
+            if leaf.members(i) or not leaf.is_empty(i):
                 self._leaves.store(leaf)
             else:
                 leaf.remove(i)
@@ -181,7 +184,7 @@ class PBPlusTree:
         for which in (INEQ, GT, LT):
             yield from self._lists.collect(which, value, int(leaf.pointers[which, nearest]))
 
-    def insert_many(self, ops: str | Sequence[str], keys: Any, sids: Any, *, fill: float = 0.9) -> int:
+    def insert_many(self, ops: npt.ArrayLike, keys: Any, sids: npt.ArrayLike, *, fill: float = 0.9) -> int:
         """Add many predicates given as columns (`ops` may be one operator for all); how many were new.
 
         An empty tree is built bottom up from sorted arrays, its pages filled to `fill`, and written once; a tree that
@@ -244,6 +247,7 @@ class PBPlusTree:
             meta.free_pages,
             meta.pages * meta.page_size,
             self._pager.log_bytes,
+            self._pager.cache_bytes,
             counters.page_reads,
             counters.page_writes,
             counters.cache_hits,
