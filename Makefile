@@ -12,8 +12,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/tocsin demo
 
+# Two processes; all tests that need the Spark session share one of them.
 test: $(READY) lint types
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -22,6 +23,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# Set up once, and again when what is to be installed has changed.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)

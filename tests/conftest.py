@@ -1,0 +1,44 @@
+"""What all tests share: how hard Hypothesis tries, and one Spark session that starts when the first test asks."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Shared machines stall now and then: a slow example is no failure. Set HYPOTHESIS_PROFILE=hunt for a long run.
+settings.register_profile("ci", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("hunt", settings.get_profile("ci"), max_examples=10_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+SPARK_SETTINGS = {
+    # Small data: one partition after a shuffle, and a JVM that starts fast rather than runs fast.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.memory": "1g",
+    # Columns of mapInArrow are matched by position: let a wrong name or type fail, not pass.
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    # Batches small enough that a test has several.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """The one Spark session of a test run; commands that run in this process use it as well."""
+    from tocsin.spark.session import local_session
+
+    with local_session("local[2]", SPARK_SETTINGS, name="tests") as session:
+        yield session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep all tests that need the Spark session in one process of a parallel run, and mark them."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.xdist_group("spark"))
