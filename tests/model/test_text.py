@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from tocsin.errors import SubscriptionError
 from tocsin.model import text as module
-from tocsin.model.predicate import Word
+from tocsin.model.predicate import Pattern, Wildcard, Word
 from tocsin.model.text import (
     fold,
     has_phrase,
     is_word_character,
     like,
+    like_pattern,
     like_runs,
     lower,
     missing_words,
@@ -160,3 +161,21 @@ def test_an_escape_at_the_end_or_of_two_characters_is_refused() -> None:
 
 def test_runs_keep_escaped_wildcards_as_literals() -> None:
     assert like_runs("%a$_b_%%", "$") == [[], ["a", "_", "b", None], [], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ()),
+        ("abc", ("abc",)),
+        ("%%", (Wildcard(0, True),)),
+        ("_%_a", (Wildcard(2, True), "a")),
+        ("a$%b%", ("a%b", Wildcard(0, True))),
+    ],
+)
+def test_parts_of_patterns(text: str, parts: tuple[str | Wildcard, ...]) -> None:
+    assert like_pattern(text, "$") == Pattern(parts)
+
+
+def test_ignored_case_is_lowered() -> None:
+    assert like_pattern("ÀXx%", "X", ignore_case=True) == Pattern(("àx", Wildcard(0, True)), True)

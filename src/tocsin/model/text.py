@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 
 from tocsin.errors import SubscriptionError
-from tocsin.model.predicate import Word
+from tocsin.model.predicate import Pattern, Wildcard, Word
 
 # Every combining mark of Unicode lies in one of these ranges (a test looks at all code points).
 _MARK_RANGES = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))
@@ -151,6 +151,28 @@ def like_runs(pattern: str, escape: str | None = None) -> Runs:
         else:
             runs[-1].append(None if character == "_" else character)
     return runs
+
+
+def like_pattern(text: str, escape: str | None = None, ignore_case: bool = False) -> Pattern:
+    """Return a LIKE pattern, ILIKE if `ignore_case`, with its wildcards apart from its text.
+
+    >>> like_pattern("%100$%_", "$")
+    Pattern(parts=(Wildcard(least=0, many=True), '100%', Wildcard(least=1, many=False)), ignore_case=False)
+    """
+    if ignore_case:
+        text, escape = lower(text), escape and lower(escape)
+    parts: list[str | Wildcard] = []
+    for number, run in enumerate(like_runs(text, escape)):
+        marks: list[str | Wildcard] = [Wildcard(0, True)] if number else []
+        for part in [*marks, *(Wildcard(1, False) if character is None else character for character in run)]:
+            last = parts[-1] if parts else None
+            if isinstance(part, str) and isinstance(last, str):
+                parts[-1] = last + part
+            elif isinstance(part, Wildcard) and isinstance(last, Wildcard):
+                parts[-1] = Wildcard(last.least + part.least, last.many or part.many)
+            else:
+                parts.append(part)
+    return Pattern(tuple(parts), ignore_case)
 
 
 def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Callable[[str], bool]:
