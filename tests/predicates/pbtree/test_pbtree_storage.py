@@ -141,19 +141,29 @@ def test_a_log_cut_anywhere_gives_one_of_the_commits(new_tree: NewTree, path: Pa
 
 
 def test_a_damaged_log_is_refused(new_tree: NewTree, path: Path, tmp_path: Path) -> None:
+    """Damage before the last commit is refused; damage in it is a commit that was never finished."""
     tree = new_tree(path=path, log_bytes=1 << 30)
-    for start in (0, 5):
+    ends = []
+    for start in (0, 5, 10):
         add(tree, some(5, start))
         tree.commit()
+        ends.append(tree.statistics.log_bytes)
     log = path.with_name("t.pbt.log").read_bytes()
     copy = tmp_path / "copy.pbt"
-    for place in (0, 20, 40, 100, 700):
+
+    def damage(place: int) -> None:
         shutil.copy(path, copy)
         damaged = bytearray(log)
         damaged[place] ^= 1
         copy.with_name("copy.pbt.log").write_bytes(damaged)
-        with pytest.raises(StorageError, match=r"(header|frame \d+) of .*copy.pbt.log is damaged"):
+
+    for place in (0, 20, 40, 100, ends[0] - 1, ends[0], ends[0] + 100, ends[1] - 530, ends[1] - 1):
+        damage(place)
+        with pytest.raises(StorageError, match=r"(header|frame \d+) of .*copy.pbt.log is damaged, and commits follow"):
             PBPlusTree.open(copy)
+    for place in (ends[1], ends[1] + 100, ends[2] - 1):
+        damage(place)
+        assert content(copy) == set(some(10))
 
 
 def test_the_log_of_another_tree_is_refused(new_tree: NewTree, path: Path, tmp_path: Path) -> None:

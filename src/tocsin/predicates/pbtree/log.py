@@ -1,21 +1,24 @@
 """The write-ahead log: page images appended until a commit, then made durable by one fsync.
 
-The log is a header and frames of one size. A frame is (salt of this log, its sequence, page number, whether it ends a
-commit, checksum) and the page. Frames behind the last commit are pages that the cache had no room for; recovery ignores
-them. Frames never refer to each other, so a damaged frame *before* a valid commit is told from a torn end, and refused.
+The log is a header and frames of one size. A frame is (salt of this log, its sequence, the number of its commit, page
+number, whether it ends its commit, checksum) and the page. Frames behind the last commit are pages that the cache had
+no room for; recovery ignores them. When the power fails, the frames of the last commit may be lost in any order, so a
+bad frame there only means that this commit did not happen. But a commit is begun after the one before it is durable: a
+bad frame that belongs to an earlier commit than some valid frame is damage, and refused.
 """
 
 import os
 import struct
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 from tocsin.errors import StorageError
 from tocsin.predicates.pbtree.pages import seal, verify
 
 MAGIC = b"TOCSLOG1"
 _HEADER = struct.Struct("<8sQQII")  # magic, identity of the file it belongs to, salt, page size, checksum
-_FRAME = struct.Struct("<QIIII")  # salt, sequence, page, ends a commit, checksum
+_FRAME = struct.Struct("<QIIIII")  # salt, sequence, number of its commit, page, ends its commit, checksum
 
 
 def write_all(handle: int, data: bytes, offset: int) -> None:
@@ -24,6 +27,16 @@ def write_all(handle: int, data: bytes, offset: int) -> None:
     while view:
         written = os.pwrite(handle, view, offset)
         view, offset = view[written:], offset + written
+
+
+class _Frame(NamedTuple):
+    """What stands before the page in a frame."""
+
+    salt: int
+    sequence: int
+    commit: int
+    page: int
+    ends_commit: int
 
 
 class Log:
@@ -38,6 +51,7 @@ class Log:
         self._salt = 0
         self._frames = 0  # appended, committed or not
         self._committed = 0
+        self._commits = 0
         self._index: dict[int, int] = {}  # page -> its last committed frame
         self._pending: dict[int, int] = {}  # page -> its last frame after the last commit
 
@@ -67,7 +81,7 @@ class Log:
             head = _HEADER.pack(MAGIC, self._identity, self._salt, self._page_size, 0)[:-4]
             write_all(self._handle, head + zlib.crc32(head).to_bytes(4, "little"), 0)
         sealed = seal(page)
-        head = _FRAME.pack(self._salt, self._frames, number, ends_commit, 0)[:-4]
+        head = _FRAME.pack(self._salt, self._frames, self._commits, number, ends_commit, 0)[:-4]
         checksum = zlib.crc32(sealed, zlib.crc32(head))
         write_all(self._handle, head + checksum.to_bytes(4, "little") + sealed, self._offset(self._frames))
         if ends_commit:
@@ -80,6 +94,7 @@ class Log:
     def _settle(self) -> None:
         """Count what is pending as committed."""
         self._committed = self._frames
+        self._commits += 1
         self._index.update(self._pending)
         self._pending.clear()
 
@@ -102,7 +117,11 @@ class Log:
         """Forget what was appended after the last commit."""
         self._frames = self._committed
         self._pending.clear()
-        os.ftruncate(self._handle, self._offset(self._frames) if self._frames else 0)
+        length = self._offset(self._frames) if self._frames else 0
+        if os.fstat(self._handle).st_size > length:
+            # Synced, so that no forgotten frame returns in the place of a new one that a power failure loses.
+            os.ftruncate(self._handle, length)
+            os.fsync(self._handle)
 
     def committed_pages(self) -> list[int]:
         """The pages that a checkpoint has to copy, ascending."""
@@ -118,47 +137,42 @@ class Log:
             return
         os.ftruncate(self._handle, 0)
         os.fsync(self._handle)
-        self._frames = self._committed = 0
+        self._frames = self._committed = self._commits = 0
         self._index.clear()
         self._pending.clear()
 
     def recover(self) -> None:
         """Find the commits that a process left behind when it ended; forget what follows the last of them."""
-        size = os.fstat(self._handle).st_size
         head = os.pread(self._handle, _HEADER.size, 0)
+        frames = [self._frame(i) for i in range((os.fstat(self._handle).st_size - _HEADER.size) // self._frame_size)]
         if len(head) < _HEADER.size or _HEADER.unpack(head)[4] != zlib.crc32(head[:-4]):
-            if size > self._offset(1):
-                raise StorageError(f"the header of {self.path} is damaged", "Restore the log from a copy")
+            self._refuse_if_committed(frames, 0, "the header")
             os.ftruncate(self._handle, 0)
             return
         magic, identity, self._salt, _, _ = _HEADER.unpack(head)
         if magic != MAGIC or identity != self._identity:
             raise StorageError(f"{self.path} is not the log of this tree", "Put the log that belongs to the file there")
-        bad: int | None = None
-        for frame in range((size - _HEADER.size) // self._frame_size):
-            found = self._frame(frame)
-            if found is None:
-                bad = frame if bad is None else bad
-            elif bad is None:
-                number, ends_commit = found
-                self._pending[number] = frame
-                self._frames = frame + 1
-                if ends_commit:
-                    self._settle()
-            elif found[1]:
-                raise StorageError(
-                    f"frame {bad} of {self.path} is damaged, and frame {frame} commits it",
-                    "Restore the log from a copy",
-                )
+        for i, frame in enumerate(frames):
+            if frame is None or (frame.salt, frame.sequence, frame.commit) != (self._salt, i, self._commits):
+                self._refuse_if_committed(frames[i:], self._commits, f"frame {i}")
+                break
+            self._pending[frame.page] = i
+            self._frames = i + 1
+            if frame.ends_commit:
+                self._settle()
         self.rollback()
 
-    def _frame(self, frame: int) -> tuple[int, bool] | None:
-        """Page number and commit mark of a frame, or None if it is not a whole frame of this log."""
-        data = os.pread(self._handle, self._frame_size, self._offset(frame))
-        salt, sequence, number, ends_commit, checksum = _FRAME.unpack_from(data)
-        head = data[: _FRAME.size - 4]
-        whole = checksum == zlib.crc32(memoryview(data)[_FRAME.size :], zlib.crc32(head))
-        return (number, bool(ends_commit)) if whole and (salt, sequence) == (self._salt, frame) else None
+    def _refuse_if_committed(self, frames: list["_Frame | None"], commit: int, what: str) -> None:
+        """Refuse the log if a part that is bad belongs to `commit` and one of the frames after it to a later one."""
+        if any(frame is not None and frame.commit > commit for frame in frames):
+            raise StorageError(f"{what} of {self.path} is damaged, and commits follow", "Restore the log from a copy")
+
+    def _frame(self, i: int) -> "_Frame | None":
+        """The description of frame `i`, or None if it is not whole."""
+        data = os.pread(self._handle, self._frame_size, self._offset(i))
+        *described, checksum = _FRAME.unpack_from(data)
+        body, head = memoryview(data)[_FRAME.size :], data[: _FRAME.size - 4]
+        return _Frame(*described) if checksum == zlib.crc32(body, zlib.crc32(head)) else None
 
     def close(self, *, remove: bool = False) -> None:
         os.close(self._handle)
