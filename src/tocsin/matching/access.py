@@ -22,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 LOOK = 24.0
 CELLS = 3.2
 """A range may cover this many cells of its level."""
-LEVEL_BITS = 3
-"""Levels of one column differ by a factor of 8."""
+LEVEL_BITS = 2
+"""Levels of one column differ by a factor of 4."""
 MOST_RECTANGLES = 64
 """A pair of unions makes at most this many rectangles; beyond it only the more selective union is an access."""
 
@@ -57,7 +57,7 @@ def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
     """
     bits = np.floor(np.log2(last_code.astype(np.float64) + 2)).astype(np.int64)
     levels = np.arange(2 + -(-31 // LEVEL_BITS))
-    finer = np.maximum(levels * LEVEL_BITS - 1, 0)
+    finer = np.maximum(levels * LEVEL_BITS, 0)
     table = np.maximum(bits[:, None] - finer[None, :], 0)
     table[:, 0] = bits + 1
     return np.vstack([table, np.zeros_like(levels)])
@@ -78,8 +78,9 @@ def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> A
     # The share of its domain that a cell of (column, level) is. HELD (-1) reads the row of ANYTHING, the last.
     last_code = np.append(conjunctions.last_code, 0).astype(np.float64)
     cell = np.minimum(np.exp2(shift) / (last_code[:, None] + 1), 1.0)
-    a, b = _fold(a, b, cell, anything)
-    swap = (a.column > b.column) & (a.column != anything)
+    swap = a.column > b.column
+    a, b = _fold(_mix(swap, b, a), _mix(swap, a, b), cell, anything)
+    swap = a.column > b.column
     return Access(_mix(swap, b, a), _mix(swap, a, b), test)
 
 
@@ -126,32 +127,95 @@ def _mix(which: npt.NDArray[np.bool_], yes: Side, no: Side) -> Side:
     )
 
 
+Levels = tuple[int, ...]
+Group = dict[Levels, list[float]]
+"""The tables on the same columns, by levels: (conjunctions, sum of the selectivities of each access)."""
+
+
 def _fold(a: Side, b: Side, cell: Floats, anything: int) -> tuple[Side, Side]:
-    """Give up levels that save fewer candidates than a look costs, the least useful first."""
-    while True:
-        low, high = np.minimum(a.column, b.column), np.maximum(a.column, b.column)
-        first = np.where(a.column <= b.column, a.level, b.level)
-        second = np.where(a.column <= b.column, b.level, a.level)
-        key = ((low.astype(np.int64) + 1) << 40) | (high.astype(np.int64) << 16) | (first << 8) | second
-        _, table = np.unique(key, return_inverse=True)
-        gain_a = np.bincount(table, _more_candidates(a, b, cell))
-        gain_b = np.bincount(table, _more_candidates(b, a, cell))
-        fold_b = (gain_b < LOOK) & (gain_b <= gain_a)
-        fold_a = (gain_a < LOOK) & ~fold_b
-        of_a, of_b = fold_a[table] & (a.level > 0), fold_b[table] & (b.level > 0)
-        of_a &= a.column != HELD
-        if not (of_a.any() or of_b.any()):
-            return a, b
-        a = replace(a, level=a.level - of_a.astype(np.int32))
-        b = replace(b, level=b.level - of_b.astype(np.int32))
-        a, b = _without(a, a.level == 0, anything), _without(b, b.level == 0, anything)
+    """Merge tables until no merger saves a look for fewer candidates than a look costs."""
+    key = np.stack([a.column, a.level, b.column, b.level], axis=1).astype(np.int64)
+    packed = ((key[:, 0] + 1) << 40) | (key[:, 1] << 32) | (key[:, 2] << 8) | key[:, 3]
+    _, one, table, size = np.unique(packed, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.stack([size, np.bincount(table, a.selectivity), np.bincount(table, b.selectivity)], axis=1)
+    pairs: dict[tuple[int, ...], Group] = {}
+    for (column_a, level_a, column_b, level_b), population in zip(key[one].tolist(), sums.tolist(), strict=True):
+        pairs.setdefault((column_a, column_b), {})[level_a, level_b] = population
+    final = _merge_groups(pairs, cell, anything)
+    new = np.array([final[tuple(row)] for row in key[one].tolist()], np.int32).reshape(-1, 2)
+    a, b = replace(a, level=new[table, 0]), replace(b, level=new[table, 1])
+    return _without(a, a.level == 0, anything), _without(b, b.level == 0, anything)
 
 
-def _more_candidates(side: Side, other: Side, cell: Floats) -> Floats:
-    """How many more events in one would look at each conjunction if its level on this side were one step coarser."""
-    now = np.minimum(side.selectivity + cell[side.column, side.level], 1.0)
-    coarser = np.where(side.level > 1, cell[side.column, np.maximum(side.level - 1, 0)], 1.0)
-    then = np.minimum(side.selectivity + coarser, 1.0)
-    seen = np.minimum(other.selectivity + cell[other.column, other.level], 1.0)
-    more: Floats = np.where((side.level > 0) & (side.column != HELD), (then - now) * seen, np.inf)
-    return more
+def _merge_groups(
+    pairs: dict[tuple[int, ...], Group], cell: Floats, anything: int
+) -> dict[tuple[int, ...], tuple[int, int]]:
+    """For each (column a, level a, column b, level b), the levels it ends with; level 0 is no access."""
+    final: dict[tuple[int, ...], tuple[int, int]] = {}
+    singles: dict[tuple[int, ...], Group] = {}
+    moved: list[tuple[int, int, int, tuple[int, ...]]] = []
+    for (column_a, column_b), group in pairs.items():
+        for start, end in _merge_group((column_a, column_b), group, cell).items():
+            level_a, level_b = end
+            count, share_a, share_b = group[end]
+            # Dropping b makes every conjunction visible to all events that pass a, and the other way round.
+            lost_b = share_a + count * cell[column_a, level_a] - _looks(group[end], (column_a, column_b), end, cell)
+            lost_a = share_b + count * cell[column_b, level_b] - _looks(group[end], (column_a, column_b), end, cell)
+            place: tuple[int, ...] = (column_a, start[0], column_b, start[1])
+            final[place] = (level_a, level_b)
+            if column_a != anything and column_b != anything and min(lost_a, lost_b) >= LOOK:
+                continue
+            keep_a = column_a == HELD or (column_a != anything and (column_b == anything or lost_b <= lost_a))
+            column, level, share = (column_a, level_a, share_a) if keep_a else (column_b, level_b, share_b)
+            if column == anything:
+                continue
+            single = singles.setdefault((column,), {}).setdefault((level,), [0.0, 0.0])
+            if start == end:
+                single[0] += count
+                single[1] += share
+            moved.append((column, level, 0 if keep_a else 1, place))
+    merged = {columns: _merge_group(columns, group, cell) for columns, group in singles.items()}
+    for column, level, side, place in moved:
+        (single_level,) = merged[column,][level,]
+        count, share = singles[column,][single_level,]
+        if column != HELD and count - share - count * cell[column, single_level] < LOOK:
+            single_level = 0
+        final[place] = (single_level, 0) if side == 0 else (0, single_level)
+    return final
+
+
+def _merge_group(columns: tuple[int, ...], group: Group, cell: Floats) -> dict[Levels, Levels]:
+    """Merge the tables of one group, the cheapest merger first; return where each ends. `group` keeps what is left."""
+    end = {levels: levels for levels in group}
+    while len(group) > 1:
+        best, chosen = LOOK, None
+        tables = list(group)
+        for number, left in enumerate(tables):
+            for right in tables[number + 1 :]:
+                joined = tuple(map(min, left, right))
+                cost = 0.0
+                for levels in (left, right):
+                    cost += _looks(group[levels], columns, joined, cell) - _looks(group[levels], columns, levels, cell)
+                if cost < best:
+                    best, chosen = cost, (left, right, joined)
+        if chosen is None:
+            break
+        left, right, joined = chosen
+        population = [x + y for x, y in zip(group.pop(left), group.pop(right), strict=True)]
+        known = group.get(joined)
+        group[joined] = population if known is None else [x + y for x, y in zip(known, population, strict=True)]
+        end = {levels: joined if now in (left, right) else now for levels, now in end.items()}
+    return end
+
+
+def _looks(population: list[float], columns: tuple[int, ...], levels: Levels, cell: Floats) -> float:
+    """How many of these conjunctions an event looks at, if they were filed at these levels.
+
+    A conjunction of selectivity f on each access is looked at with probability (f + cell) on each; the product of the
+    selectivities is the same at all levels and left out.
+    """
+    count = population[0]
+    if len(columns) == 1:
+        return float(count * cell[columns[0], levels[0]])
+    cell_a, cell_b = cell[columns[0], levels[0]], cell[columns[1], levels[1]]
+    return float(population[1] * cell_b + population[2] * cell_a + count * cell_a * cell_b)

@@ -1,0 +1,1 @@
+"""The Matcher: segments of subscriptions, snapshots of segments, and everything a user does with them."""

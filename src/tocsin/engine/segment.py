@@ -1,0 +1,246 @@
+"""A segment: an immutable set of subscriptions with its index, as named arrays that a file can hold."""
+
+import json
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from tocsin._kernels.codes import NULL
+from tocsin._kernels.grouping import group_by_event
+from tocsin._kernels.pairs import Events
+from tocsin.engine.build import code_columns, conjunctions_of, number_tests, popularity
+from tocsin.engine.families import FAMILIES, Family, Slices
+from tocsin.errors import SubscriptionError
+from tocsin.language.bulk import normalise_texts
+from tocsin.matching.pairs import PairMatcher
+from tocsin.model.events import EventBatch
+from tocsin.model.result import Evidence
+from tocsin.model.subscription import Subscription
+from tocsin.model.values import Kind, is_null
+from tocsin.predicates.domain import Domain, Strings
+from tocsin.storage.container import Container
+
+Int32 = npt.NDArray[np.int32]
+NO_BOOLS = np.empty(0, np.bool_)
+
+
+@dataclass(frozen=True)
+class Column:
+    """An attribute as predicates of one kind see it."""
+
+    attribute: str
+    kind: Kind
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Subscriptions 0 to n - 1 and everything that is needed to match them. Never changed."""
+
+    ids: Strings
+    texts: Strings
+    id_order: Int32
+    """The subscriptions sorted by id."""
+    scores: npt.NDArray[np.float64]
+    extras: Strings
+    """JSON of what few subscriptions have: weights and tags; empty text for most."""
+    columns: list[Column]
+    families: list[tuple[str, str, Family]]
+    matcher: PairMatcher
+    owner: Int32
+    """The subscription of each conjunction."""
+    several: npt.NDArray[np.bool_]
+    """Whether a subscription has several conjunctions; empty if none has."""
+    never: list[int]
+    """Subscriptions that can never match."""
+
+    @classmethod
+    def build(
+        cls,
+        ids: Sequence[str],
+        texts: Sequence[str],
+        scores: npt.NDArray[np.float64],
+        extras: Sequence[str],
+        limit: int,
+        check_xpath: Callable[[str], None] | None = None,
+    ) -> tuple["Segment", list[SubscriptionError]]:
+        """Build from subscriptions; those in error are left out and reported."""
+        form = normalise_texts(texts, ids, limit, check_xpath)
+        kept = np.ones(len(texts), bool)
+        kept[list(form.errors)] = False
+        new_number = np.cumsum(kept) - 1
+        columns = code_columns(form)
+        tests = number_tests(form)
+        conjunctions, filed_under = conjunctions_of(form, columns, tests)
+        shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        owner = new_number[form.owner].astype(np.int32)
+        counts = np.bincount(owner, minlength=int(kept.sum()))
+        rows = np.flatnonzero(kept).tolist()
+        packed_ids = Strings.of([ids[row] for row in rows])
+        segment = cls(
+            ids=packed_ids,
+            id_order=np.asarray(pc.sort_indices(packed_ids.arrow())).astype(np.int32),
+            texts=Strings.of([texts[row] for row in rows]),
+            scores=np.asarray(scores, np.float64)[kept],
+            extras=Strings.of([extras[row] for row in rows]),
+            columns=[Column(column.attribute, column.kind, column.domain) for column in columns],
+            families=tests.families,
+            matcher=PairMatcher.build(conjunctions, shares, filed_under),
+            owner=owner,
+            several=counts > 1 if (counts > 1).any() else NO_BOOLS,
+            never=new_number[form.never].tolist() if form.never else [],
+        )
+        return segment, list(form.errors.values())
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def attributes(self) -> set[str]:
+        """The attributes that some subscription names."""
+        named = {column.attribute for column in self.columns}
+        for _, attribute, family in self.families:
+            named |= {attribute} if attribute else getattr(family, "attributes", set())
+        return named
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the index: everything but the ids, texts, weights and tags of subscriptions."""
+        said = ("ids.", "texts.", "extras.", "id_order")
+        return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
+
+    def find(self, id: str) -> int | None:
+        """The number of the subscription with this id. O(log n)."""
+        order = self.id_order
+        place = bisect_left(range(order.size), id, key=lambda rank: self.ids[int(order[rank])])
+        if place < order.size and self.ids[int(order[place])] == id:
+            return int(order[place])
+        return None
+
+    def subscription(self, number: int) -> Subscription:
+        """A subscription as it was given."""
+        extras = json.loads(self.extras[number] or "{}")
+        return Subscription(self.ids[number], self.texts[number], float(self.scores[number]), **extras)
+
+    def match(self, batch: EventBatch, dropped: npt.NDArray[np.bool_] = NO_BOOLS) -> tuple[Slices, Evidence]:
+        """The subscriptions of each event, without those `dropped` (empty: none is)."""
+        start = time.perf_counter()
+        evidence = Evidence(events=len(batch))
+        events = self._encode(batch, evidence)
+        encoded = time.perf_counter()
+        pairs, evidence.candidates = self.matcher.match(events)
+        starts, values = group_by_event(pairs, self.owner, dropped, self.several, len(batch))
+        evidence.matches = values.size
+        evidence.encode_s = encoded - start
+        evidence.match_s = time.perf_counter() - encoded
+        return Slices(starts, values), evidence
+
+    def _encode(self, batch: EventBatch, evidence: Evidence) -> Events:
+        """Phase 1: the codes of every column and the tests that hold."""
+        codes = np.zeros((len(self.columns) + len(self.families) + 1, len(batch)), np.int32)
+        for place, column in enumerate(self.columns):
+            codes[place] = _codes(batch, column)
+        self._count_mismatches(batch, codes, evidence)
+        true, null, first_numbers = [], [], [0]
+        for place, (_, _, family) in enumerate(self.families, len(self.columns)):
+            probed = family.probe(batch)
+            true.append(probed.true)
+            null.append(probed.null or Slices.side_by_side([], [], len(batch)))
+            first_numbers.append(first_numbers[-1] + family.count)
+            if probed.present is not None:
+                codes[place] = probed.present
+        held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
+        unknown = Slices.side_by_side(null, first_numbers[:-1], len(batch))
+        return Events(codes, held.starts, held.values, unknown.starts, unknown.values)
+
+    def _count_mismatches(self, batch: EventBatch, codes: Int32, evidence: Evidence) -> None:
+        """Count values that are there but NULL for every kind their attribute is compared with."""
+        unread: dict[str, npt.NDArray[np.bool_]] = {}
+        for place, column in enumerate(self.columns):
+            if column.kind is not Kind.ANY:
+                missing = codes[place] == NULL
+                unread[column.attribute] = unread.get(column.attribute, missing) & missing
+        for attribute, missing in unread.items():
+            if missing.any():
+                there = _present(batch, attribute)
+                if count := int((missing & there).sum()):
+                    evidence.mismatches[attribute] = count
+
+    def container(self) -> Container:
+        """The segment as named arrays, for a file."""
+        names = ("id_order", "scores", "owner", "several")
+        arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
+        for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
+            arrays |= {f"{name}.offsets": strings.offsets, f"{name}.bytes": strings.data}
+        for place, column in enumerate(self.columns):
+            arrays |= column.domain.arrays(f"domain.{place}")
+        for place, (_, _, family) in enumerate(self.families):
+            arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
+        arrays |= {f"pairs.{name}": array for name, array in self.matcher.arrays().items()}
+        meta = {
+            "columns": [[column.attribute, column.kind.value] for column in self.columns],
+            "families": [[name, attribute] for name, attribute, _ in self.families],
+            "never": self.never,
+        }
+        return Container(arrays, meta)
+
+    @classmethod
+    def of(cls, container: Container) -> "Segment":
+        """The segment that a container holds, without copying its arrays."""
+        arrays, meta = container.arrays, container.meta
+        columns = []
+        for place, (attribute, kind) in enumerate(meta["columns"]):
+            columns.append(Column(attribute, Kind(kind), Domain.from_arrays(Kind(kind), f"domain.{place}", arrays)))
+        families = []
+        for place, (name, attribute) in enumerate(meta["families"]):
+            family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
+            families.append((name, attribute, family))
+        strings = {
+            name: Strings(arrays[f"{name}.offsets"], arrays[f"{name}.bytes"]) for name in ("ids", "texts", "extras")
+        }
+        return cls(
+            **strings,
+            id_order=arrays["id_order"],
+            scores=arrays["scores"],
+            columns=columns,
+            families=families,
+            matcher=PairMatcher.from_arrays(_under("pairs.", arrays)),
+            owner=arrays["owner"],
+            several=arrays["several"],
+            never=meta["never"],
+        )
+
+    def check(self) -> None:
+        """Assert what matching relies on."""
+        self.matcher.check()
+        assert self.owner.size == self.matcher.postings.rest_starts.size - 1, "each conjunction has an owner"
+        assert self.owner.max(initial=-1) < len(self), "each owner is a subscription"
+        assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
+
+
+def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _codes(batch: EventBatch, column: Column) -> Int32 | int:
+    values = batch.column(column.attribute)
+    if values is None:
+        return NULL
+    if isinstance(values, list):
+        return np.array([column.domain.code(value) for value in values], np.int32)
+    return column.domain.codes(values)
+
+
+def _present(batch: EventBatch, attribute: str) -> npt.NDArray[np.bool_]:
+    values = batch.column(attribute)
+    if values is None:
+        return np.zeros(len(batch), bool)
+    if isinstance(values, list):
+        return np.array([not is_null(value) for value in values], bool)
+    return ~np.asarray(values.is_null(nan_is_null=True))

@@ -1,0 +1,50 @@
+"""What a match returns, with the evidence of how it was found."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Evidence:
+    """How a result was found: the work done, the time of each phase, and what could not be read."""
+
+    events: int = 0
+    candidates: int = 0
+    """Conjunctions that were verified."""
+    matches: int = 0
+    encode_s: float = 0.0
+    """Phase 1: values to codes, and tests."""
+    match_s: float = 0.0
+    """Phase 2: conjunctions."""
+    mismatches: dict[str, int] = field(default_factory=dict)
+    """Values by attribute whose type no subscription compares that attribute with; they count as NULL."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """Values that could not be read, such as malformed XML, by message; they count as NULL."""
+
+    def add(self, other: "Evidence") -> None:
+        """Add the work of another part of the same match."""
+        self.candidates += other.candidates
+        self.matches += other.matches
+        self.encode_s += other.encode_s
+        self.match_s += other.match_s
+        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
+            for name, count in theirs.items():
+                mine[name] = max(mine.get(name, 0), count)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The subscriptions that an event satisfies; iterates as (id, score)."""
+
+    ids: Sequence[str]
+    scores: Sequence[float]
+    evidence: Evidence
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(zip(self.ids, self.scores, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, subscription: object) -> bool:
+        return subscription in self.ids
