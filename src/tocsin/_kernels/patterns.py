@@ -1,7 +1,7 @@
 """Many LIKE patterns in one pass over a text column: literal fragments by hashed windows, then verification.
 
-Each pattern is filed under one *window* of its literals: 1, 2, 4, 8 or 16 bytes (the longest that fits), the one that
-fewest patterns contain. The hashes of all windows of a text come from one another by doubling. A window whose hash is
+Each pattern is filed under one *window* of its literals: 1 to 16 bytes (the longest of LENGTHS that fits), the one that
+fewest patterns contain. The hashes of the windows of a text are made of those of shorter ones. A window whose hash is
 in the filter leads to a bucket of patterns, and only these are compared with the text.
 """
 
@@ -24,9 +24,13 @@ UInt32s = npt.NDArray[np.uint32]
 ONE, MANY = 256, 257
 # How a literal must lie in the text: 1 at its start, 2 at its end; WHOLE: run the program of the pattern.
 AT_START, AT_END, WHOLE = 1, 2, 4
-LEVELS = 5
-_CHUNK = 4096
-_MULTIPLIERS = np.array([2654435761, 2246822519, 3266489917, 668265263, 374761393], np.uint32)
+# A window of each level is one of level _HEAD followed by one of level _TAIL.
+LENGTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16])
+LEVELS = len(LENGTHS)
+_HEAD = np.array([0, 0, 1, 1, 3, 3, 5, 5])
+_TAIL = np.array([0, 0, 0, 1, 1, 3, 3, 5])
+_MULTIPLIERS = np.array([2654435761, 2246822519, 3266489917, 668265263, 374761393, 40503, 69069, 1664525], np.uint32)
+_CHUNK = 1024
 
 
 class Fragments(NamedTuple):
@@ -64,15 +68,15 @@ def lower_ascii(data: Bytes) -> Bytes:
 
 @kernel
 def hash_windows(text: Bytes, start: int, count: int, level: int, hashes: UInt32s) -> None:
-    """From the hashes of all windows of half the length to those of 2**level bytes; at level 0 from the text."""
+    """Write into hashes[level] the hash of each window of `count` bytes of text, from those of lower levels."""
     multiplier = _MULTIPLIERS[level]
     if level == 0:
         for i in range(count):
-            hashes[i] = (np.uint32(text[start + i]) + np.uint32(1)) * multiplier
+            hashes[0, i] = (np.uint32(text[start + i]) + np.uint32(1)) * multiplier
         return
-    half = 1 << (level - 1)
-    for i in range(count - 2 * half + 1):
-        hashes[i] = hashes[i] * multiplier + hashes[i + half]
+    head, tail, shift = _HEAD[level], _TAIL[level], LENGTHS[_HEAD[level]]
+    for i in range(count - LENGTHS[level] + 1):
+        hashes[level, i] = hashes[head, i] * multiplier + hashes[tail, i + shift]
 
 
 @kernel
@@ -92,13 +96,13 @@ def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tu
     longest = 1
     for s in range(len(offsets) - 1):
         longest = max(longest, offsets[s + 1] - offsets[s])
-    hashes = np.empty(longest, np.uint32)
+    hashes = np.empty((LEVELS, longest), np.uint32)
     for s in range(len(offsets) - 1):
         length = offsets[s + 1] - offsets[s]
         for level in range(LEVELS):
             hash_windows(data, offsets[s], length, level, hashes)
-            for i in range(length - (1 << level) + 1):
-                counts[final_hash(np.int64(hashes[i])) & (size - 1)] += 1
+            for i in range(length - LENGTHS[level] + 1):
+                counts[final_hash(np.int64(hashes[level, i])) & (size - 1)] += 1
     literal = np.full(patterns, -1, np.int64)
     window = np.zeros(patterns, np.int32)
     levels = np.zeros(patterns, np.int32)
@@ -107,7 +111,7 @@ def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tu
         best_level = -1
         for s in range(pattern_literals[p], pattern_literals[p + 1]):
             level = best_level + 1
-            while level < LEVELS and (1 << level) <= offsets[s + 1] - offsets[s]:
+            while level < LEVELS and LENGTHS[level] <= offsets[s + 1] - offsets[s]:
                 best_level = level
                 level += 1
         fewest = -1
@@ -115,8 +119,8 @@ def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tu
             length = offsets[s + 1] - offsets[s]
             for level in range(best_level + 1):
                 hash_windows(data, offsets[s], length, level, hashes)
-            for i in range(length - (1 << best_level) + 1 if best_level >= 0 else 0):
-                h = final_hash(np.int64(hashes[i]))
+            for i in range(length - LENGTHS[best_level] + 1 if best_level >= 0 else 0):
+                h = final_hash(np.int64(hashes[best_level, i]))
                 if fewest < 0 or counts[h & (size - 1)] < fewest:
                     fewest = counts[h & (size - 1)]
                     literal[p], window[p], levels[p], chosen[p] = s, i, best_level, h
@@ -162,8 +166,12 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
         elif many >= 0:
             step = many + 1
             mark += 1
-            while mark < stop and (text[mark] & 0xC0) == 0x80:
-                mark += 1
+            if step < end and program[step] < ONE:
+                while mark < stop and text[mark] != program[step]:
+                    mark += 1
+            else:
+                while mark < stop and (text[mark] & 0xC0) == 0x80:
+                    mark += 1
             i = mark
         else:
             return False
@@ -173,32 +181,13 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
 
 
 @kernel
-def _verify(index: Fragments, p: int, at: int, text: Bytes, start: int, stop: int) -> int:
-    """1 if pattern p holds, 0 if it does not by this place of its literal, -1 if it does not at all."""
-    length = index.literal_length[p]
-    if at < start or at + length > stop:
-        return 0
-    literal = index.literal_start[p]
-    for k in range(length):
-        if index.literal_data[literal + k] != text[at + k]:
-            return 0
-    kind = index.kind[p]
-    if kind == WHOLE:
-        steps, end = index.program_offsets[p], index.program_offsets[p + 1]
-        return 1 if matches_program(index.program, steps, end, text, start, stop) else -1
-    if (kind & AT_START and at != start) or (kind & AT_END and at + length != stop):
-        return 0
-    return 1
-
-
-@kernel
 def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -> tuple[Int64s, Int32s, int]:
     """For each text, the patterns that match it: a CSR, and how many were compared. `done` is all 0, as after it."""
     rows = len(offsets) - 1
     found_offsets = np.zeros(rows + 1, np.int64)
     found = np.empty(1024, np.int32)
     settled = np.empty(len(done), np.int32)
-    hashes = np.empty(_CHUNK + 16, np.uint32)
+    hashes = np.empty((LEVELS, _CHUNK + 16), np.uint32)
     filled = 0
     verified = 0
     mask = len(index.table) - 1
@@ -221,8 +210,8 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
                 hash_windows(text, base, count, level, hashes)
                 if not index.levels[level]:
                     continue
-                for i in range(min(_CHUNK, count - (1 << level) + 1)):
-                    h = final_hash(np.int64(hashes[i]))
+                for i in range(min(_CHUNK, count - LENGTHS[level] + 1)):
+                    h = final_hash(np.int64(hashes[level, i]))
                     if (index.filter[(h >> 3) & mask] >> (h & 7)) & 1 == 0:
                         continue
                     place = h & mask
@@ -236,12 +225,21 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
                         if done[p]:
                             continue
                         verified += 1
-                        verdict = _verify(index, p, base + i - index.window_offset[p], text, start, stop)
-                        if verdict != 0:
-                            done[p] = 1
-                            settled[settled_count] = p
-                            settled_count += 1
-                        if verdict == 1:
+                        at = base + i - index.window_offset[p]
+                        length, literal = index.literal_length[p], index.literal_start[p]
+                        if at < start or at + length > stop:
+                            continue
+                        k = 0
+                        while k < length and index.literal_data[literal + k] == text[at + k]:
+                            k += 1
+                        kind = index.kind[p]
+                        if k < length or (kind & AT_START and at != start) or (kind & AT_END and at + length != stop):
+                            continue
+                        done[p] = 1
+                        settled[settled_count] = p
+                        settled_count += 1
+                        steps, end = index.program_offsets[p], index.program_offsets[p + 1]
+                        if kind != WHOLE or matches_program(index.program, steps, end, text, start, stop):
                             found[filled] = p
                             filled += 1
         for k in range(settled_count):
