@@ -52,3 +52,9 @@ def judge() -> Judge:
         return connection.execute(f"SELECT {selected} FROM event ORDER BY row").fetchall()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def typed() -> Callable[[Sequence[dict[str, Any]]], pa.Table]:
+    """Events as an Arrow table with a type for each attribute."""
+    return _table

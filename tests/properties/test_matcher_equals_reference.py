@@ -1,0 +1,86 @@
+"""The Matcher equals the reference, and DuckDB, on generated subscriptions and events."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies import comparisons, conditions, events, logic, odd_conditions, odd_events
+from tocsin import Matcher
+from tocsin.language.parse import parse
+from tocsin.reference import evaluate
+
+Event = dict[str, Any]
+Found = set[tuple[int, str]]
+Judge = Callable[[Sequence[str], Sequence[Event], Sequence[Event]], list[tuple[bool | None, ...]]]
+
+SUBSCRIPTIONS = st.lists(conditions(), min_size=1, max_size=12)
+EVENTS = st.lists(events(), min_size=1, max_size=6)
+
+
+def by_reference(texts: Sequence[str], batch: Sequence[Event]) -> Found:
+    parsed = [parse(text) for text in texts]
+    return {
+        (row, str(number))
+        for row, event in enumerate(batch)
+        for number, condition in enumerate(parsed)
+        if evaluate(condition, event) is True
+    }
+
+
+def matcher_of(texts: Sequence[str]) -> Matcher:
+    matcher = Matcher.from_table(pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)}))
+    assert matcher.rejected == []
+    return matcher
+
+
+def found_in(table: pa.Table) -> Found:
+    rows = table.select(["event", "subscription"]).to_pylist()
+    found = {(row["event"], row["subscription"]) for row in rows}
+    assert len(found) == len(rows), "no subscription is reported twice for one event"
+    return found
+
+
+@given(SUBSCRIPTIONS, EVENTS)
+def test_events_as_mappings(texts: list[str], batch: list[Event]) -> None:
+    matcher = matcher_of(texts)
+    expected = by_reference(texts, batch)
+    assert found_in(matcher.match_batch(batch)) == expected
+    assert {(0, id) for id in matcher.match(batch[0]).ids} == {pair for pair in expected if pair[0] == 0}
+
+
+@given(texts=SUBSCRIPTIONS, batch=EVENTS)
+def test_events_as_columns(typed: Callable[[Sequence[Event]], pa.Table], texts: list[str], batch: list[Event]) -> None:
+    assert found_in(matcher_of(texts).match_batch(typed(batch))) == by_reference(texts, batch)
+
+
+@given(st.lists(odd_conditions(), min_size=1, max_size=12), st.lists(odd_events(), min_size=1, max_size=4))
+def test_values_of_another_kind_are_null(texts: list[str], batch: list[Event]) -> None:
+    assert found_in(matcher_of(texts).match_batch(batch)) == by_reference(texts, batch)
+
+
+@given(
+    texts=st.lists(logic(comparisons()), min_size=4, max_size=8), batch=st.lists(events(False), min_size=4, max_size=8)
+)
+def test_matcher_equals_duckdb(
+    judge: Judge, typed: Callable[[Sequence[Event]], pa.Table], texts: list[str], batch: list[Event]
+) -> None:
+    truths = judge(texts, batch, [])
+    expected = {(row, str(n)) for row, values in enumerate(truths) for n, value in enumerate(values) if value is True}
+    assert found_in(matcher_of(texts).match_batch(typed(batch))) == expected
+
+
+@pytest.mark.slow
+@settings(max_examples=100_000)
+@given(
+    texts=st.lists(logic(comparisons()), min_size=2, max_size=4), batch=st.lists(events(False), min_size=2, max_size=4)
+)
+def test_matcher_equals_duckdb_for_long(
+    judge: Judge, typed: Callable[[Sequence[Event]], pa.Table], texts: list[str], batch: list[Event]
+) -> None:
+    truths = judge(texts, batch, [])
+    expected = {(row, str(n)) for row, values in enumerate(truths) for n, value in enumerate(values) if value is True}
+    assert found_in(matcher_of(texts).match_batch(typed(batch))) == expected == by_reference(texts, batch)
