@@ -1,0 +1,119 @@
+"""Phase 2 of GPX-Matcher: which structures match, given the predicates that hold on each path."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import kernel
+from tocsin._kernels.xpath_paths import load_path, structure_ends, unload_path
+from tocsin._kernels.xpath_tokens import Documents
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+class Conjunctions(NamedTuple):
+    """Structures as conjunctions of predicate ids. Posting lists say which conjunctions a predicate leads to.
+
+    `structure` numbers the conjunctions; those of wildcards only come last, `lengths` of them, the shortest first, each
+    with the depth that it asks for instead of predicates.
+    """
+
+    offsets: Ints
+    predicates: Ints
+    posting_offsets: Ints
+    postings: Ints
+    structure: Ints
+    lengths: Ints
+
+
+@kernel
+def match_conjunctions(
+    documents: Documents,
+    path_offsets: Longs,
+    rows: Ints,
+    held_offsets: Longs,
+    held: Ints,
+    conjunctions: Conjunctions,
+    structures: Ints,
+    structure_offsets: Ints,
+    tags: int,
+    counting: bool,
+    evidence: Longs,
+) -> tuple[Longs, Ints]:
+    """The structures that match each document, by counting or, under an access predicate, by checking the rest.
+
+    Path i, that ends in rows[i], satisfies the predicates held[held_offsets[i]:held_offsets[i + 1]]. Where a path
+    repeats a tag the predicates may hold on different occurrences, so the structure itself is followed along the path.
+    evidence[2] counts the conjunctions looked at.
+    """
+    count = len(path_offsets) - 1
+    size = len(conjunctions.offsets) - 1
+    offsets = np.zeros(count + 1, dtype=np.int64)
+    out = np.empty(1024, dtype=np.int32)
+    matched = np.full(size, -1, dtype=np.int32)
+    hits = np.zeros(size if counting else 0, dtype=np.int32)
+    hit_on = np.full(size if counting else 0, -1, dtype=np.int32)
+    held_on = np.full(len(conjunctions.posting_offsets) - 1, -1, dtype=np.int32)
+    positions = np.zeros(tags, dtype=np.uint64)
+    present = np.empty(64, dtype=np.int32)
+    used = 0
+    for document in range(count):
+        if used + size + len(conjunctions.lengths) > len(out):
+            larger = np.empty(2 * len(out) + size + len(conjunctions.lengths), dtype=np.int32)
+            larger[:used] = out[:used]
+            out = larger
+        depth = 0
+        for path in range(path_offsets[document], path_offsets[document + 1]):
+            row = rows[path]
+            length = documents.level[row]
+            depth = max(depth, length)
+            found = load_path(documents, row, positions, present)
+            repeats = False
+            for i in range(found):
+                repeats = repeats or positions[present[i]] & (positions[present[i]] - np.uint64(1)) != 0
+            begin, end = held_offsets[path], held_offsets[path + 1]
+            if not counting:
+                for i in range(begin, end):
+                    held_on[held[i]] = path
+            for i in range(begin, end):
+                predicate = held[i]
+                for k in range(conjunctions.posting_offsets[predicate], conjunctions.posting_offsets[predicate + 1]):
+                    candidate = conjunctions.postings[k]
+                    first, last = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
+                    if counting:
+                        if hit_on[candidate] != path:
+                            hit_on[candidate] = path
+                            hits[candidate] = 0
+                        hits[candidate] += 1
+                        holds = hits[candidate] == last - first
+                        evidence[2] += 1
+                        if not holds or matched[candidate] == document:
+                            continue
+                    else:
+                        if matched[candidate] == document:
+                            continue
+                        evidence[2] += 1
+                        holds = True
+                        for at in range(first, last):
+                            if held_on[conjunctions.predicates[at]] != path:
+                                holds = False
+                                break
+                    if holds and repeats:
+                        structure = conjunctions.structure[candidate]
+                        start, stop = structure_offsets[structure], structure_offsets[structure + 1]
+                        holds = structure_ends(structures, start, stop, positions, length) != 0
+                    if holds:
+                        matched[candidate] = document
+                        out[used] = conjunctions.structure[candidate]
+                        used += 1
+            unload_path(positions, present, found)
+        for i in range(len(conjunctions.lengths)):
+            if conjunctions.lengths[i] > depth:
+                break
+            out[used] = conjunctions.structure[size + i]
+            used += 1
+        offsets[document + 1] = used
+    return offsets, out[:used].copy()

@@ -1,0 +1,256 @@
+"""What structures begin to match at each path, remembered from document to document.
+
+The memory is a tree of the paths seen: a node is a path from the root, its list holds the structures that match the
+path but no shorter beginning of it. A document is a walk through this tree; the structures that match it are the union
+of the lists of the nodes it visits. A list is made once, when its node is first seen: under the access key of the
+structures' last two tags lie the candidates, and each is followed along the path.
+
+A structure ends in `trailing` wildcards below its last tag. It begins to match at length n only if that tag stands at
+n - trailing, so its key is (trailing, last tag, the tag before it).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import kernel
+from tocsin._kernels.xpath_paths import lowest, structure_ends
+from tocsin._kernels.xpath_tokens import Documents
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+NO_TAG = (1 << 20) - 1
+"""The tag before the first one, and the last tag of a structure of wildcards only."""
+
+
+class Access(NamedTuple):
+    """Structures under their access keys. `keys` ascends; a key's links lie from `links[i]` to `links[i + 1]`.
+
+    A link is a gap between the last two tags; its structures lie from `members[link]` to `members[link + 1]`.
+    """
+
+    keys: Longs
+    slots: Ints
+    links: Ints
+    gap: Ints
+    members: Ints
+    structures: Ints
+    trailing: Ints
+
+
+class Memory(NamedTuple):
+    """The tree of paths: a hash table of nodes by (parent, tag), 0 for none, each node's list in `lists`.
+
+    `size` holds the number of nodes in use, of list entries in use, and of documents so far.
+    `visited` is the number of the last document that came by.
+    """
+
+    slots: Ints
+    parent: Ints
+    tag: Ints
+    list_start: Ints
+    lists: Ints
+    visited: Ints
+    size: Longs
+
+
+@kernel
+def access_parts(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Longs, Ints]:
+    """The access key of each chosen structure and the gap between its last two tags."""
+    keys = np.empty(len(chosen), dtype=np.int64)
+    gaps = np.empty(len(chosen), dtype=np.int32)
+    for i in range(len(chosen)):
+        before, last = NO_TAG, NO_TAG
+        exact, distance, gap = 1, 0, 0
+        for at in range(offsets[chosen[i]], offsets[chosen[i] + 1], 2):
+            distance += structures[at + 1] >> 1
+            exact &= structures[at + 1] & 1
+            if structures[at] >= 0:
+                before, last = last, structures[at]
+                gap = 2 * min(distance, 127) + exact
+                exact, distance = 1, 0
+        keys[i] = (int(min(distance, 127)) << 40) | (int(last) << 20) | int(before)
+        gaps[i] = gap
+    return keys, gaps
+
+
+@kernel
+def _key_slot(access: Access, key: int) -> int:
+    mask = len(access.slots) - 1
+    slot = ((key ^ (key >> 17)) * 40503) & mask
+    while access.slots[slot] >= 0 and access.keys[access.slots[slot]] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def enter_keys(access: Access) -> None:
+    """Fill the hash table of the keys, whose slots are all -1."""
+    for i in range(len(access.keys)):
+        access.slots[_key_slot(access, access.keys[i])] = i
+
+
+@kernel
+def _list_structures(
+    access: Access,
+    structures: Ints,
+    offsets: Ints,
+    path: Ints,
+    length: int,
+    positions: Words,
+    memory: Memory,
+    evidence: Longs,
+) -> None:
+    """Append the structures that begin to match at path[1:length + 1] to the lists."""
+    used = memory.size[1]
+    for trailing in access.trailing:
+        place = length - trailing
+        if place < 0:
+            break
+        last = NO_TAG if place == 0 else path[place]
+        if last == 0:
+            continue
+        for above in range(place, -1, -1):
+            # Each tag before the last one is looked up once, at its lowest position; NO_TAG stands at position 0.
+            before = NO_TAG if above == 0 else path[above]
+            if above == place and above > 0:
+                continue
+            if before == 0 or (above > 0 and lowest(positions[before]) != above - 1):
+                continue
+            row = access.slots[_key_slot(access, (int(trailing) << 40) | (int(last) << 20) | int(before))]
+            if row < 0:
+                continue
+            for link in range(access.links[row], access.links[row + 1]):
+                distance = access.gap[link] >> 1
+                if access.gap[link] & 1:
+                    at = place - distance
+                    if at != above if above == 0 else at < 1 or path[at] != before:
+                        continue
+                elif place - above < distance:
+                    continue
+                for k in range(access.members[link], access.members[link + 1]):
+                    structure = access.structures[k]
+                    evidence[2] += 1
+                    ends = structure_ends(structures, offsets[structure], offsets[structure + 1], positions, length)
+                    if lowest(ends) == length - 1:
+                        memory.lists[used] = structure
+                        used += 1
+    memory.size[1] = used
+
+
+@kernel
+def _forget(memory: Memory) -> None:
+    memory.slots[:] = 0
+    memory.size[0] = 1
+    memory.size[1] = 0
+
+
+@kernel
+def _child(
+    memory: Memory,
+    access: Access,
+    structures: Ints,
+    offsets: Ints,
+    node: int,
+    path: Ints,
+    length: int,
+    positions: Words,
+    evidence: Longs,
+) -> int:
+    """The node of path[1:length + 1] below `node`, made if it is new; -1 if there is no room for it."""
+    tag = path[length]
+    mask = len(memory.slots) - 1
+    slot = (int(node) * 40503 + int(tag) * 2654435) & mask
+    while memory.slots[slot] > 0:
+        known = memory.slots[slot]
+        if memory.parent[known] == node and memory.tag[known] == tag:
+            evidence[3] += 1
+            return known
+        slot = (slot + 1) & mask
+    new = memory.size[0]
+    if new + 1 >= len(memory.parent) or memory.size[1] + len(access.structures) > len(memory.lists):
+        return -1
+    memory.slots[slot] = new
+    memory.parent[new] = node
+    memory.tag[new] = tag
+    memory.visited[new] = -1
+    memory.list_start[new] = memory.size[1]
+    evidence[4] += 1
+    _list_structures(access, structures, offsets, path, length, positions, memory, evidence)
+    memory.list_start[new + 1] = memory.size[1]
+    memory.size[0] = new + 1
+    return new
+
+
+@kernel
+def recall(
+    documents: Documents,
+    access: Access,
+    structures: Ints,
+    offsets: Ints,
+    memory: Memory,
+    matched: Ints,
+    tags: int,
+    evidence: Longs,
+) -> tuple[Longs, Ints]:
+    """The structures that match each document, by the memory, which grows or, when full, starts anew.
+
+    `matched` has a place for each structure: the number of the last document it matched. evidence[3] counts elements
+    whose path was known, evidence[4] those whose path was new, evidence[5] fresh starts.
+    """
+    count = len(documents.bounds) - 1
+    result = np.zeros(count + 1, dtype=np.int64)
+    out = np.empty(len(access.structures) + 1024, dtype=np.int32)
+    used = 0
+    positions = np.zeros(tags, dtype=np.uint64)
+    path = np.zeros(66, dtype=np.int32)
+    nodes = np.zeros(66, dtype=np.int64)
+    if memory.size[2] + count > 2_000_000_000:
+        matched[:] = -1
+        memory.visited[:] = -1
+        memory.size[2] = 0
+    for document in range(count):
+        now = memory.size[2]
+        memory.size[2] += 1
+        if used + len(access.structures) > len(out):
+            larger = np.empty(2 * len(out) + len(access.structures), dtype=np.int32)
+            larger[:used] = out[:used]
+            out = larger
+        length = 0
+        for row in range(documents.bounds[document] + 1, documents.bounds[document + 1]):
+            level = documents.level[row]
+            while length >= level:
+                positions[path[length]] &= ~(np.uint64(1) << np.uint64(length - 1))
+                length -= 1
+            length = level
+            path[length] = documents.tag[row]
+            positions[path[length]] |= np.uint64(1) << np.uint64(length - 1)
+            node = _child(memory, access, structures, offsets, nodes[length - 1], path, length, positions, evidence)
+            if node < 0:
+                _forget(memory)
+                evidence[5] += 1
+                for above in range(1, length + 1):
+                    # The lists of shorter paths are made with the bits of the longer one masked by their length.
+                    nodes[above] = _child(
+                        memory, access, structures, offsets, nodes[above - 1], path, above, positions, evidence
+                    )
+                    memory.visited[nodes[above]] = now
+                node = nodes[length]
+                memory.visited[node] = -1
+            nodes[length] = node
+            if memory.visited[node] != now:
+                memory.visited[node] = now
+                for k in range(memory.list_start[node], memory.list_start[node + 1]):
+                    structure = memory.lists[k]
+                    if matched[structure] != now:
+                        matched[structure] = now
+                        out[used] = structure
+                        used += 1
+        while length > 0:
+            positions[path[length]] &= ~(np.uint64(1) << np.uint64(length - 1))
+            length -= 1
+        result[document + 1] = used
+    return result, out[:used].copy()

@@ -1,0 +1,188 @@
+"""The predicates of GPX-Matcher: structures to conjunctions, paths to the predicates that hold on them.
+
+A predicate is one integer: kind, first tag, second tag, the occurrence numbers of both, value. Sorted, the predicates
+of one kind and pair of tags are neighbours, in the order of their values: that is the predicate table of the paper.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import kernel
+from tocsin._kernels.xpath_paths import highest, load_path, lowest, unload_path
+from tocsin._kernels.xpath_tokens import Documents
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+POSITION_EXACT, POSITION_FROM, END_FROM, DISTANCE_EXACT, DISTANCE_FROM, LENGTH_FROM = range(6)
+KIND_SHIFT, FIRST_SHIFT, SECOND_SHIFT, FIRST_OCCURRENCE, SECOND_OCCURRENCE = 59, 39, 19, 13, 7
+MAX_VALUE, MAX_OCCURRENCE, MAX_TAG = 127, 63, (1 << 20) - 1
+
+
+class Predicates(NamedTuple):
+    """Distinct predicates in order, and a hash table from (kind, first tag, second tag) to where their rows begin."""
+
+    keys: Longs
+    slots: Ints
+
+
+@kernel
+def pack(kind: int, first: int, occurrence: int, second: int, second_occurrence: int, value: int) -> int:
+    """The integer of a predicate. A value or occurrence above 63 lies beyond any path, so larger ones may be cut."""
+    occurrence = min(occurrence, MAX_OCCURRENCE)
+    second_occurrence = min(second_occurrence, MAX_OCCURRENCE)
+    key = (kind << KIND_SHIFT) | (int(first) << FIRST_SHIFT) | (int(second) << SECOND_SHIFT)
+    return key | (occurrence << FIRST_OCCURRENCE) | (second_occurrence << SECOND_OCCURRENCE) | min(value, MAX_VALUE)
+
+
+@kernel
+def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Longs, Longs]:
+    """The conjunction of each chosen structure as packed predicates, in the order of its steps."""
+    limit = 0
+    for structure in chosen:
+        limit += (offsets[structure + 1] - offsets[structure]) // 2 + 2
+    keys = np.empty(limit, dtype=np.int64)
+    bounds = np.zeros(len(chosen) + 1, dtype=np.int64)
+    used = 0
+    for i in range(len(chosen)):
+        start, stop = offsets[chosen[i]], offsets[chosen[i] + 1]
+        before, before_occurrence = -1, 0
+        exact, distance = 1, 0
+        first = used
+        for at in range(start, stop, 2):
+            tag, gap = structures[at], structures[at + 1]
+            distance += gap >> 1
+            exact &= gap & 1
+            if tag < 0:
+                continue
+            occurrence = 1
+            for other in range(start, at, 2):
+                if structures[other] == tag:
+                    occurrence += 1
+            if before >= 0:
+                kind = DISTANCE_EXACT if exact else DISTANCE_FROM
+                keys[used] = pack(kind, before, before_occurrence, tag, occurrence, distance)
+                used += 1
+            elif exact:
+                keys[used] = pack(POSITION_EXACT, tag, 1, 0, 0, distance)
+                used += 1
+            else:
+                keys[used] = pack(POSITION_FROM, tag, 1, 0, 0, distance)
+                used += 1
+            before, before_occurrence = tag, occurrence
+            exact, distance = 1, 0
+        if before < 0:
+            keys[used] = pack(LENGTH_FROM, 0, 0, 0, 0, distance)
+            used += 1
+        elif distance > 0:
+            keys[used] = pack(END_FROM, before, before_occurrence, 0, 0, distance)
+            used += 1
+        # That the first tag stands anywhere follows from any other predicate on it.
+        if used - first > 1 and keys[first] >> KIND_SHIFT == POSITION_FROM and keys[first] & MAX_VALUE == 1:
+            for k in range(first, used - 1):
+                keys[k] = keys[k + 1]
+            used -= 1
+        bounds[i + 1] = used
+    return keys[:used].copy(), bounds
+
+
+@kernel
+def _table_slot(predicates: Predicates, table: int) -> int:
+    mask = len(predicates.slots) - 1
+    slot = ((table ^ (table >> 17)) * 40503) & mask
+    while predicates.slots[slot] >= 0 and predicates.keys[predicates.slots[slot]] >> SECOND_SHIFT != table:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def enter_predicates(predicates: Predicates) -> None:
+    """Fill the hash table, whose slots are all -1."""
+    table = -1
+    for row in range(len(predicates.keys)):
+        if predicates.keys[row] >> SECOND_SHIFT != table:
+            table = predicates.keys[row] >> SECOND_SHIFT
+            predicates.slots[_table_slot(predicates, table)] = row
+
+
+@kernel
+def _occurrences(positions: np.uint64, number: int) -> np.uint64:
+    """The positions with at least `number` occurrences up to and including them."""
+    for _ in range(number - 1):
+        positions &= positions - np.uint64(1) if positions != 0 else positions
+    return positions
+
+
+@kernel
+def _test(
+    predicates: Predicates, kind: int, a: int, b: int, first: np.uint64, second: np.uint64, out: Ints, used: int
+) -> int:
+    """Write the predicates of one table that hold; `first` and `second` are where its tags stand."""
+    table = (kind << (KIND_SHIFT - SECOND_SHIFT)) | (int(a) << (FIRST_SHIFT - SECOND_SHIFT)) | int(b)
+    row = predicates.slots[_table_slot(predicates, table)]
+    if row < 0:
+        return used
+    occurrences = -1
+    low, high = first, second
+    while row < len(predicates.keys):
+        key = predicates.keys[row]
+        if key >> SECOND_SHIFT != table:
+            break
+        value = key & MAX_VALUE
+        if key >> SECOND_OCCURRENCE != occurrences:
+            occurrences = key >> SECOND_OCCURRENCE
+            low = _occurrences(first, (key >> FIRST_OCCURRENCE) & MAX_OCCURRENCE)
+            high = _occurrences(second, (key >> SECOND_OCCURRENCE) & MAX_OCCURRENCE)
+        holds = False
+        if low != 0 and value <= 64:
+            if kind == DISTANCE_EXACT:
+                holds = value < 64 and (low << np.uint64(value)) & high != 0
+            elif kind in (DISTANCE_FROM, END_FROM):
+                holds = highest(high) - lowest(low) >= value
+            elif kind == POSITION_EXACT:
+                holds = low & (np.uint64(1) << np.uint64(value - 1)) != 0
+            else:
+                holds = highest(low) + 1 >= value
+        if holds:
+            out[used] = row
+            used += 1
+        row += 1
+    return used
+
+
+@kernel
+def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int) -> tuple[Longs, Ints]:
+    """The predicates that hold on each path that ends in `rows`: for the paper, its publications taken together.
+
+    An occurrence number k stands for any k-th or later occurrence, so a path is one publication, whatever it repeats.
+    Predicates on the length are left out: a document's depth answers them.
+    """
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    out = np.empty(1024, dtype=np.int32)
+    positions = np.zeros(tags, dtype=np.uint64)
+    present = np.empty(64, dtype=np.int32)
+    used = 0
+    for i in range(len(rows)):
+        found = load_path(documents, rows[i], positions, present)
+        length = documents.level[rows[i]]
+        for x in range(found):
+            a = present[x]
+            if used + len(predicates.keys) > len(out):
+                larger = np.empty(2 * len(out) + len(predicates.keys), dtype=np.int32)
+                larger[:used] = out[:used]
+                out = larger
+            used = _test(predicates, POSITION_EXACT, a, 0, positions[a], positions[a], out, used)
+            used = _test(predicates, POSITION_FROM, a, 0, positions[a], positions[a], out, used)
+            end = np.uint64(1) << np.uint64(length - 1)
+            used = _test(predicates, END_FROM, a, 0, positions[a], end, out, used)
+            for y in range(found):
+                b = present[y]
+                if lowest(positions[a]) < highest(positions[b]):
+                    used = _test(predicates, DISTANCE_EXACT, a, b, positions[a], positions[b], out, used)
+                    used = _test(predicates, DISTANCE_FROM, a, b, positions[a], positions[b], out, used)
+        unload_path(positions, present, found)
+        offsets[i + 1] = used
+    return offsets, out[:used].copy()

@@ -1,0 +1,165 @@
+"""XML documents, read with care and turned into arrays.
+
+lxml reads each document: it decides what is well-formed. It expands no entity, loads no document type and opens no
+connection. Walking its tree from Python costs more than reading it, so the arrays come from a compiled pass over the
+bytes instead: over the document's own when they are plain (UTF-8, no document type, no CDATA section, no carriage
+return), over lxml's serialisation otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from lxml import etree
+
+from tocsin._kernels.xpath_tokens import Documents, Names, enter_names, tokenize
+from tocsin.errors import EventError
+from tocsin.predicates.xpath.catalog import Catalog
+from tocsin.predicates.xpath.parse import XML_NAMESPACE
+
+MAX_DEPTH: Final = 64
+"""Levels of a document. A path is one machine word, so this limit is fixed; libxml2's own is 256."""
+MAX_BYTES: Final = 10_000_000
+
+_RESERVED: Final = b"xml" + XML_NAMESPACE.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """Documents as arrays, and the error of each that could not be read, by its place; such a document has no rows."""
+
+    arrays: Documents
+    errors: dict[int, EventError]
+
+    def __len__(self) -> int:
+        return len(self.arrays.bounds) - 1
+
+
+def read_document(document: str | bytes, max_bytes: int = MAX_BYTES) -> etree._Element:
+    """Parse one document with lxml, hardened. Cost: linear in the document.
+
+    >>> read_document("<a><b/></a>").tag
+    'a'
+    >>> read_document("<a><b></a>")
+    Traceback (most recent call last):
+    tocsin.errors.EventError: XML: not well-formed: Opening and ending tag mismatch: b line 1 and a, line 1, ...
+    """
+    return _read(_checked(document, max_bytes), isinstance(document, str))
+
+
+def encode_documents(
+    documents: Sequence[str | bytes | None], catalog: Catalog, max_bytes: int = MAX_BYTES
+) -> EncodedBatch:
+    """Read documents into arrays, in the names of a catalog; None is an event without a document."""
+    errors: dict[int, EventError] = {}
+    plain = []
+    for place, document in enumerate(documents):
+        serialised = b""
+        if document is not None:
+            try:
+                serialised = _plain(document, max_bytes)
+            except EventError as error:
+                errors[place] = error
+        plain.append(serialised)
+    starts = np.zeros(len(plain) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in plain], out=starts[1:])
+    joined = b"".join(plain)
+    arrays = _empty_arrays(joined, len(plain))
+    reserved = np.frombuffer(_RESERVED, dtype=np.uint8)
+    has_spaces = b"xmlns" in joined
+    uris = np.zeros(len(reserved) + (max(map(len, plain), default=0) if has_spaces else 0), dtype=np.uint8)
+    uris[: len(reserved)] = reserved
+    used = tokenize(arrays, starts, _names(catalog), uris, len(reserved), MAX_DEPTH)
+    for place in np.flatnonzero(used[:-3] > MAX_DEPTH).tolist():
+        errors[place] = _too_deep()
+    return EncodedBatch(_trimmed(arrays, *used[-3:].tolist()), errors)
+
+
+def _plain(document: str | bytes, max_bytes: int) -> bytes:
+    """Well-formed UTF-8 of the document, without a document type, CDATA sections and carriage returns."""
+    text = isinstance(document, str)
+    data = _checked(document, max_bytes)
+    root = _read(data, text)
+    if data[:1] == b"<" and b"<!DOCTYPE" not in data and b"<![CDATA[" not in data and b"\r" not in data:
+        declaration = data[: data.find(b"?>")].lower() if data.startswith(b"<?xml") else b""
+        if text or b"encoding" not in declaration or b"utf-8" in declaration:
+            return data
+    return etree.tostring(root, encoding="utf-8", with_tail=False)
+
+
+def _checked(document: str | bytes, max_bytes: int) -> bytes:
+    if isinstance(document, str):
+        try:
+            document = document.encode()
+        except UnicodeEncodeError as error:
+            raise EventError("XML: the text holds half of a surrogate pair", "Send well-formed Unicode") from error
+    if len(document) > max_bytes:
+        raise EventError(
+            f"XML: the document has {len(document):,} bytes, the limit is {max_bytes:,}",
+            "Split it, or raise max_bytes",
+        )
+    return document
+
+
+def _parser(text: bool) -> etree.XMLParser:
+    return etree.XMLParser(
+        encoding="utf-8" if text else None,
+        resolve_entities=False,
+        load_dtd=False,
+        no_network=True,
+        huge_tree=False,
+        collect_ids=False,
+    )
+
+
+_PARSERS: Final = {text: _parser(text) for text in (False, True)}
+
+
+def _read(data: bytes, text: bool) -> etree._Element:
+    try:
+        root = etree.fromstring(data, _PARSERS[text])
+    except etree.XMLSyntaxError as error:
+        if "xcessive depth" in str(error):
+            raise _too_deep() from error
+        raise EventError(f"XML: not well-formed: {error.msg}", "Send a well-formed document") from error
+    subset: Any = root.getroottree().docinfo.internalDTD if b"<!DOCTYPE" in data else None
+    if subset is not None and (subset.entities() or subset.elements()):
+        raise EventError("XML: the document declares entities or elements", "Send it without an internal subset")
+    return root
+
+
+def _too_deep() -> EventError:
+    return EventError(f"XML: the document has more than {MAX_DEPTH} levels", "Flatten it")
+
+
+def _names(catalog: Catalog) -> Names:
+    data, offsets = catalog.name_arrays()
+    slots = np.zeros(1 << (2 * len(offsets)).bit_length(), dtype=np.int32)
+    names = Names(data, offsets, slots)
+    enter_names(names)
+    return names
+
+
+def _empty_arrays(data: bytes, count: int) -> Documents:
+    rows = data.count(b"<") + count + 1
+    attributes = data.count(b"=") + 1
+
+    def ints(size: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        return np.empty(size, dtype=np.int32)
+
+    return Documents(
+        np.frombuffer(data, dtype=np.uint8),
+        ints(count + 1),
+        *(ints(rows) for _ in range(5)),
+        *(ints(attributes) for _ in range(3)),
+        *(ints(rows) for _ in range(5)),
+    )
+
+
+def _trimmed(arrays: Documents, rows: int, attributes: int, texts: int) -> Documents:
+    """The arrays cut to what is used, as a copy: room was made for the most that the bytes might hold."""
+    lengths = [rows, rows, rows, rows, rows + 1]
+    lengths += [attributes, attributes, attributes, rows, rows, texts, texts, texts]
+    cut = [array[:length].copy() for array, length in zip(arrays[2:], lengths, strict=True)]
+    return Documents(arrays.data, arrays.bounds, *cut)

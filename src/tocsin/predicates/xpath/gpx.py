@@ -1,0 +1,90 @@
+"""GPX-Matcher: path expressions as conjunctions of predicates, documents as sets of predicates that hold."""
+
+from typing import Literal
+
+import numpy as np
+
+from tocsin._kernels.xpath_gpx import Conjunctions, match_conjunctions
+from tocsin._kernels.xpath_tokens import Documents
+from tocsin.predicates.xpath.document import MAX_BYTES
+from tocsin.predicates.xpath.encoding import Ints, Longs, encode_catalog, publish_documents
+from tocsin.predicates.xpath.index import StructureIndex
+
+Access = Literal["all", "first", "last"]
+
+
+class GPXIndex(StructureIndex):
+    """Match conjunctions of predicates: by counting, or under the first or last predicate of each as access predicate.
+
+    A conjunction is filed under all its predicates (GPX), its last (GPX-ap) or its first one (GPX-apf).
+
+    >>> from tocsin.predicates.xpath import parse_xpath
+    >>> index = GPXIndex("last")
+    >>> index.build([parse_xpath("/a/b"), parse_xpath("a//c/*")])
+    >>> index.match("<a><b/><x><c><d/></c></x></a>").tolist()
+    [0, 1]
+    """
+
+    def __init__(self, access: Access = "all", max_bytes: int = MAX_BYTES) -> None:
+        self.access = access
+        super().__init__(max_bytes)
+
+    def _build_structures(self, chosen: Ints) -> None:
+        encoding = encode_catalog(self.catalog, chosen)
+        first = encoding.ids[encoding.offsets[:-1]]
+        wild = encoding.of_length()[first]
+        values = encoding.values()[first]
+        tagged, lengths = np.flatnonzero(~wild), np.flatnonzero(wild)
+        lengths = lengths[np.argsort(values[lengths], kind="stable")]
+        counts = np.diff(encoding.offsets)[tagged]
+        offsets = np.zeros(len(tagged) + 1, dtype=np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        ids = encoding.ids[np.repeat(~wild, np.diff(encoding.offsets))]
+        if self.access == "all":
+            filed, owner = ids, np.repeat(np.arange(len(tagged)), counts)
+        else:
+            filed = ids[offsets[:-1] if self.access == "first" else offsets[1:] - 1]
+            owner = np.arange(len(tagged))
+        posting_offsets = np.zeros(len(encoding.predicates.keys) + 1, dtype=np.int32)
+        np.cumsum(np.bincount(filed, minlength=len(encoding.predicates.keys)), out=posting_offsets[1:])
+        self._encoding = encoding
+        self._conjunctions = Conjunctions(
+            offsets,
+            ids,
+            posting_offsets,
+            owner[np.argsort(filed, kind="stable")].astype(np.int32),
+            chosen[np.concatenate([tagged, lengths])],
+            values[lengths],
+        )
+
+    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+        publications = publish_documents(documents, self._encoding, self._tag_count)
+        table = self.catalog.structures
+        return match_conjunctions(
+            documents,
+            publications.documents,
+            publications.rows,
+            publications.offsets,
+            publications.ids,
+            self._conjunctions,
+            table.data,
+            table.offsets,
+            self._tag_count,
+            self.access == "all",
+            self._evidence,
+        )
+
+    def _nbytes(self) -> int:
+        # The encoding's own ids are those of the conjunctions, but for the lengths.
+        predicates = self._encoding.predicates
+        return sum(array.nbytes for array in (*predicates, *self._conjunctions))
+
+    def _check(self) -> None:
+        conjunctions = self._conjunctions
+        keys = self._encoding.predicates.keys
+        assert (np.diff(keys) > 0).all(), "predicates are distinct and in order"
+        filed = np.repeat(np.arange(len(keys)), np.diff(conjunctions.posting_offsets))
+        for predicate, candidate in zip(filed, conjunctions.postings, strict=True):
+            own = conjunctions.predicates[conjunctions.offsets[candidate] : conjunctions.offsets[candidate + 1]]
+            assert predicate in own, "a conjunction is filed under its own predicates"
+        assert (np.diff(conjunctions.lengths) >= 0).all(), "lengths ascend"

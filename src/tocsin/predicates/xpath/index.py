@@ -1,0 +1,272 @@
+"""What all XPath indexes share: documents in, structures found by the algorithm, filters checked, ids out.
+
+An algorithm knows only structures: paths without filters, each once. From a structure lead its paths (the same steps
+with filters), from a path its expressions (all that are equal). Expressions that came after the last build are few and
+are evaluated one by one; when they grow to a sixteenth of the others, all are built again.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.xpath_collect import Groups, collect
+from tocsin._kernels.xpath_evaluate import Scratch, Tables
+from tocsin._kernels.xpath_tokens import Documents
+from tocsin.errors import UnknownSubscriptionError
+from tocsin.predicates.xpath.catalog import Catalog
+from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
+from tocsin.predicates.xpath.expression import XPath
+from tocsin.predicates.xpath.protocol import XPathMatches, XPathStatistics
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+_CHUNK_BYTES = 64_000_000
+_SLOT_BYTES = 16_000_000
+
+
+class StructureIndex(ABC):
+    """An index of path expressions over one way to find structures.
+
+    >>> from tocsin.predicates.xpath import AutoIndex, parse_xpath
+    >>> index = AutoIndex()
+    >>> index.build([parse_xpath("/a/b"), parse_xpath("//b[@x > 3]"), parse_xpath("a//c")])
+    >>> index.match('<a><b x="4"/></a>').tolist()
+    [0, 1]
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.build([])
+
+    def build(self, expressions: Sequence[XPath]) -> None:
+        """Replace what the index holds. Cost: linear in the expressions, some 20 µs for each distinct one."""
+        self.catalog = Catalog()
+        self._path_of: Ints = self.catalog.add(expressions)
+        self._late: list[int] = []
+        self._tail: Groups | None = None
+        self._alive = np.full(len(expressions) // 64 + 1, ~np.uint64(0), dtype=np.uint64)
+        self._evidence = np.zeros(6, dtype=np.int64)
+        self._documents = 0
+        self._space: Scratch | None = None
+        self._space_for = (0, 0, 0, 0, 0)
+        self._freeze()
+
+    def __len__(self) -> int:
+        return len(self._path_of) + len(self._late)
+
+    def insert(self, expression: XPath) -> int:
+        """Add one expression and return its id. Cost: linear in the expression, and now and then a new build."""
+        self._late.append(int(self.catalog.add([expression])[0]))
+        count = len(self)
+        if len(self._alive) < count // 64 + 1:
+            self._alive = np.append(self._alive, ~np.uint64(0))
+        self._tail = None
+        if len(self._late) > 64 + len(self._path_of) // 16:
+            self._freeze()
+        return count - 1
+
+    def delete(self, expression_id: int) -> None:
+        """Remove one expression. Cost: constant."""
+        bit = np.uint64(1) << np.uint64(expression_id & 63)
+        known = 0 <= expression_id < len(self)
+        if not known or not self._alive[expression_id >> 6] & bit:
+            raise UnknownSubscriptionError(
+                f"no expression has the id {expression_id}", "Use an id that insert returned"
+            )
+        self._alive[expression_id >> 6] &= ~bit
+
+    def match(self, document: str | bytes) -> Ints:
+        """The sorted ids of the expressions that hold; raises EventError if the document cannot be read."""
+        matches = self.match_batch([document])
+        if matches.errors:
+            raise matches.errors[0]
+        return matches.ids
+
+    def match_batch(self, documents: Sequence[str | bytes | None]) -> XPathMatches:
+        """The same for many documents at once; None is an event without a document; errors are reported, not raised."""
+        parts = []
+        first = 0
+        while first < len(documents):
+            last, size = first, 0
+            while last < len(documents) and (last == first or size + len(documents[last] or "") <= _CHUNK_BYTES):
+                size += len(documents[last] or "")
+                last += 1
+            parts.append((first, self.match_encoded(self.encode(documents[first:last]))))
+            first = last
+        offsets = np.zeros(len(documents) + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([[0], *(np.diff(part.offsets) for _, part in parts)]), out=offsets)
+        ids = np.concatenate([np.empty(0, dtype=np.int32), *(part.ids for _, part in parts)])
+        errors = {first + place: error for first, part in parts for place, error in part.errors.items()}
+        return XPathMatches(offsets, ids, errors)
+
+    def encode(self, documents: Sequence[str | bytes | None]) -> EncodedBatch:
+        """Read documents into arrays, in the names of this index."""
+        return encode_documents(documents, self.catalog, self.max_bytes)
+
+    def match_encoded(self, batch: EncodedBatch) -> XPathMatches:
+        """Match documents already read: the part of the work that is this index's own."""
+        arrays = batch.arrays
+        offsets, structures = self._structures(arrays)
+        result = self._collect(arrays, offsets, structures, self._groups)
+        tail = self._tail_groups()
+        if tail is not None:
+            every = np.arange(len(tail.path_offsets) - 1, dtype=np.int32)
+            repeated = np.tile(every, len(batch))
+            late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), repeated, tail, every_path=True)
+            result = _side_by_side(result, late)
+        self._documents += len(batch)
+        return XPathMatches(*result, batch.errors)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the expressions and of what finds them."""
+        return self.catalog.nbytes + self._path_of.nbytes + sum(array.nbytes for array in self._groups) + self._nbytes()
+
+    @property
+    def statistics(self) -> XPathStatistics:
+        """The work done since the index was built."""
+        alive = int(np.unpackbits(self._alive.view(np.uint8), bitorder="little")[: len(self)].sum())
+        filtered, _, candidates, hits, misses, resets = self._evidence.tolist()
+        distinct = len(np.union1d(self._path_of, self._late))
+        return XPathStatistics(self._documents, alive, distinct, candidates, filtered, hits, misses, resets)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.catalog.check()
+        groups = self._groups
+        assert len(groups.members) <= len(self._path_of), "each built expression is a member at most once"
+        assert (np.diff(groups.member_offsets) >= 0).all(), "member offsets ascend"
+        for path in range(len(groups.member_offsets) - 1):
+            members = groups.members[groups.member_offsets[path] : groups.member_offsets[path + 1]]
+            assert (self._path_of[members] == path).all(), "the members of a path are its expressions"
+        structure_of = self.catalog.structure_of_paths()
+        for structure in range(len(groups.path_offsets) - 1):
+            paths = groups.paths[groups.path_offsets[structure] : groups.path_offsets[structure + 1]]
+            assert (structure_of[paths] == structure).all(), "the paths of a structure have its steps"
+        assert not self._found.any(), "the bitmap of results is clear between documents"
+        self._check()
+
+    @abstractmethod
+    def _build_structures(self, chosen: Ints) -> None:
+        """Index the chosen structures of the catalog."""
+
+    @abstractmethod
+    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+        """Offsets for each document, and the structures that match it."""
+
+    @abstractmethod
+    def _nbytes(self) -> int:
+        """Bytes of the arrays that find structures."""
+
+    def _check(self) -> None:  # noqa: B027 (an algorithm without invariants of its own needs none)
+        """Assert the invariants of the algorithm's own arrays."""
+
+    @property
+    def _tag_count(self) -> int:
+        return len(self.catalog.names) + 1
+
+    def _freeze(self) -> None:
+        """Build the algorithm's arrays for all expressions that are alive."""
+        self.catalog.shrink()
+        self._path_of = np.append(self._path_of, np.array(self._late, dtype=np.int32))
+        self._late = []
+        self._tail = None
+        self._groups = self._group(self._path_of, 0)
+        self._build_structures(np.flatnonzero(np.diff(self._groups.path_offsets)).astype(np.int32))
+        self._found = np.zeros(0, dtype=np.uint64)
+
+    def _group(self, path_of: Ints, first: int) -> Groups:
+        """Group the expressions that are alive; they are numbered from `first` on."""
+        alive = np.unpackbits(self._alive.view(np.uint8), bitorder="little")[first : first + len(path_of)]
+        expressions = np.flatnonzero(alive)
+        paths = path_of[expressions]
+        order = np.argsort(paths, kind="stable")
+        path_count, structure_count = len(self.catalog.paths), len(self.catalog.structures)
+        used = np.unique(paths)
+        structure_of = self.catalog.structure_of_paths()[used]
+        by_structure = np.argsort(structure_of, kind="stable")
+        return Groups(
+            offsets_of(structure_of, structure_count),
+            used[by_structure].astype(np.int32),
+            offsets_of(paths, path_count),
+            (expressions[order] + first).astype(np.int32),
+            self._alive,
+        )
+
+    def _tail_groups(self) -> Groups | None:
+        if self._late and self._tail is None:
+            self._tail = self._group(np.array(self._late, dtype=np.int32), len(self._path_of))
+        return self._tail
+
+    def _collect(
+        self, documents: Documents, offsets: Longs, structures: Ints, groups: Groups, *, every_path: bool = False
+    ) -> tuple[Longs, Ints]:
+        words = len(self._alive)
+        if len(self._found) != words:
+            self._found = np.zeros(words, dtype=np.uint64)
+        groups = groups._replace(alive=self._alive)
+        count = len(offsets) - 1
+        out = np.empty(4096, dtype=np.int32)
+        out_offsets = np.zeros(count + 1, dtype=np.int64)
+        scratch = self._scratch(documents)
+        tables = self._tables()
+        done = 0
+        while True:
+            done = collect(
+                documents, offsets, structures, tables, groups, scratch, self._found, out, out_offsets, done,
+                every_path, self._evidence,
+            )  # fmt: skip
+            if done == count:
+                return out_offsets, out[: out_offsets[count]]
+            larger = np.empty(2 * len(out) + len(self), dtype=np.int32)
+            larger[: out_offsets[done]] = out[: out_offsets[done]]
+            out = larger
+
+    def _tables(self) -> Tables:
+        catalog = self.catalog
+        structures, filters, paths = catalog.structures, catalog.filters, catalog.paths
+        return Tables(
+            structures.data, structures.offsets, filters.data, filters.offsets, paths.data, paths.offsets
+        )  # fmt: skip
+
+    def _scratch(self, documents: Documents) -> Scratch:
+        """Work space for the largest document of a batch, kept for the next batch if it is large enough."""
+        rows = int(np.diff(documents.bounds).max(initial=1))
+        nested = self.catalog.most_nested
+        paths = len(self.catalog.paths) if nested else 0
+        needed = (rows, self._tag_count + 2, paths, nested, len(documents.data) + 8)
+        if self._space is None or any(need > has for need, has in zip(needed, self._space_for, strict=True)):
+            slots = max(nested + 1, min(1024, _SLOT_BYTES // rows)) if nested else 1
+            self._space_for = needed
+            self._space = Scratch(
+                np.zeros(rows, dtype=np.int64),
+                np.zeros(3, dtype=np.int64),
+                np.empty(rows, dtype=np.int32),
+                np.empty(rows, dtype=np.int32),
+                np.zeros(self._tag_count + 2, dtype=np.int32),
+                np.empty((slots, rows if nested else 1), dtype=np.bool_),
+                np.empty(paths, dtype=np.int32),
+                np.zeros(paths, dtype=np.int64),
+                np.empty(nested + 2, dtype=np.int32),
+                np.empty(len(documents.data) + 8, dtype=np.uint8),
+            )
+        return self._space
+
+
+def offsets_of(keys: Ints, count: int) -> Ints:
+    """Where each key from 0 to count - 1 starts in the sorted keys, and where the last one ends."""
+    offsets = np.zeros(count + 1, dtype=np.int32)
+    np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
+    return offsets
+
+
+def _side_by_side(left: tuple[Longs, Ints], right: tuple[Longs, Ints]) -> tuple[Longs, Ints]:
+    """Join two results document by document; the ids on the right are all larger."""
+    parts = []
+    for document in range(len(left[0]) - 1):
+        for offsets, ids in (left, right):
+            parts.append(ids[offsets[document] : offsets[document + 1]])
+    return left[0] + right[0], np.concatenate([np.empty(0, dtype=np.int32), *parts])

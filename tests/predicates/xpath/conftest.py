@@ -1,0 +1,133 @@
+"""Documents and expressions at random, and GPX-Matcher's publications by the book."""
+
+from collections.abc import Callable
+from itertools import chain, combinations
+
+import pytest
+from hypothesis import strategies as st
+from lxml import etree
+
+NAMESPACES = {"p": "urn:p", "q": "urn:q?a&b"}
+_TAGS = ["a", "b", "c", "p:a", "q:b"]
+_ATTRIBUTES = ["x", "y", "p:x", "xml:lang"]
+_VALUES = ["", "1", "2", "2.5", " 3 ", "-1", "1e1", "abc", "a&b", "it's", 'say "x"', "é\U0001f600", "\n\t2", "+1", "."]
+_NUMBERS = ["0", "1", "2", "2.5", ".5", "-1", "10", "3."]
+
+
+def _escape(text: str, *, attribute: bool) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
+    if attribute:
+        return text.replace('"', "&quot;").replace("\n", "&#10;").replace("\t", "&#x9;")
+    return text.replace("\n", "&#xA;")
+
+
+def _nodes() -> st.SearchStrategy[str]:
+    texts = st.sampled_from(_VALUES).map(lambda value: _escape(value, attribute=False))
+    extra = st.sampled_from(["<!-- <a> -->", "<?pi <b x='1'?>", "<![CDATA[<a>&]]>", "<![CDATA[2]]>", "&#50;", "\r\n"])
+    leaves = st.one_of(texts, extra, _element(st.just("")))
+    return st.recursive(leaves, lambda inner: _element(st.lists(inner, max_size=4).map("".join)), max_leaves=16)
+
+
+def _element(content: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    attributes = st.dictionaries(st.sampled_from(_ATTRIBUTES), st.sampled_from(_VALUES), max_size=3)
+    spaces = st.sampled_from(["", "", "", ' xmlns="urn:p"', ' xmlns=""', ' xmlns:p="urn:q?a&amp;b"'])
+
+    def write(tag: str, space: str, values: dict[str, str], inner: str) -> str:
+        written = "".join(f' {name}="{_escape(value, attribute=True)}"' for name, value in values.items())
+        return f"<{tag}{space}{written}>{inner}</{tag}>" if inner else f"<{tag}{space}{written}/>"
+
+    return st.builds(write, st.sampled_from(_TAGS), spaces, attributes, content)
+
+
+def documents() -> st.SearchStrategy[str]:
+    """Documents with recursion, repeated tags, mixed content, comments, instructions, CDATA and namespaces."""
+    return st.lists(_nodes(), max_size=4).map(
+        lambda inner: '<a xmlns:p="urn:p" xmlns:q="urn:q?a&amp;b">' + "".join(inner) + "</a>"
+    )
+
+
+def _comparison() -> st.SearchStrategy[str]:
+    strings = st.sampled_from(_VALUES).map(lambda value: f"'{value}'" if "'" not in value else f'"{value}"')
+    value = st.one_of(st.sampled_from(_NUMBERS), strings)
+    compared = st.builds(lambda op, v: f" {op} {v}", st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), value)
+    return st.one_of(st.just(""), compared)
+
+
+def _filters(depth: int) -> st.SearchStrategy[str]:
+    attribute = st.builds(lambda name, test: f"@{name}{test}", st.sampled_from(_ATTRIBUTES), _comparison())
+    text = _comparison().map(lambda test: f"text(){test}")
+    string = _comparison().filter(bool).map(lambda test: f".{test}")
+    kinds = [attribute, text, string]
+    if depth:
+        end = st.one_of(st.just(""), attribute.map(lambda t: f"/{t}"), attribute.map(lambda t: f"//{t}"), _comparison())
+        start = st.sampled_from(["", "./", ".//"])
+        kinds.append(st.builds(lambda s, steps, e: s + steps + e, start, _steps(depth - 1, 2), end))
+        kinds.append(st.builds(lambda s, t: s + t, st.sampled_from(["./", ".//"]), attribute | text))
+    one = st.one_of(kinds).map(lambda inner: f"[{inner}]")
+    return st.one_of(st.just(""), st.just(""), st.lists(one, min_size=1, max_size=2).map("".join))
+
+
+def _steps(depth: int, most: int) -> st.SearchStrategy[str]:
+    test = st.sampled_from([*_TAGS, "a", "b", "*", "*"])
+    step = st.builds(lambda name, filters: name + filters, test, _filters(depth))
+    rest = st.lists(st.tuples(st.sampled_from(["/", "/", "//"]), step), max_size=most - 1)
+    return st.builds(lambda first, more: first + "".join(chain.from_iterable(more)), step, rest)
+
+
+def expressions() -> st.SearchStrategy[str]:
+    """Expressions with every construct of the language."""
+    start = st.sampled_from(["/", "//", ""])
+    end = st.sampled_from(["", "", "", "", "/@x", "//@y", "/text()", "//text()"])
+    return st.builds(lambda s, steps, e: s + steps + e, start, _steps(2, 5), end)
+
+
+def judge(expression: str, document: str) -> bool:
+    """What lxml says of the expression as it is written."""
+    root = etree.fromstring(document.encode(), etree.XMLParser(resolve_entities=False))
+    absolute = expression if expression.startswith("/") else "//" + expression
+    return bool(root.getroottree().xpath(absolute, namespaces=NAMESPACES))
+
+
+Publication = dict[tuple[str, ...], int]
+
+
+def publications(path: str) -> list[Publication]:
+    """All publications of a path as the paper defines them: one for each set of earlier occurrences left out."""
+    tags = list(path)
+    last = {tag: place for place, tag in enumerate(tags)}
+    earlier = [place for place, tag in enumerate(tags) if last[tag] != place]
+    removals = chain.from_iterable(combinations(earlier, size) for size in range(len(earlier) + 1))
+    return [_publication(tags, set(removed)) for removed in removals]
+
+
+def _publication(tags: list[str], removed: set[int]) -> Publication:
+    seen: dict[str, int] = {}
+    kept = []
+    for place, tag in enumerate(tags, start=1):
+        if place - 1 not in removed:
+            seen[tag] = seen.get(tag, 0) + 1
+            kept.append((place, tag if seen[tag] == 1 else f"{tag}^{seen[tag]}"))
+    found: Publication = {("length",): len(tags)}
+    found |= {(tag,): place for place, tag in kept}
+    found |= {(one, other): q - p for (p, one), (q, other) in combinations(kept, 2)}
+    return found
+
+
+@pytest.fixture(scope="session")
+def paper_publications() -> Callable[[str], list[Publication]]:
+    return publications
+
+
+@pytest.fixture(scope="session")
+def random_documents() -> st.SearchStrategy[str]:
+    return documents()
+
+
+@pytest.fixture(scope="session")
+def random_expressions() -> st.SearchStrategy[str]:
+    return expressions()
+
+
+@pytest.fixture(scope="session")
+def lxml_says() -> Callable[[str, str], bool]:
+    return judge

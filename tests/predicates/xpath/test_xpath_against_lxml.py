@@ -1,0 +1,150 @@
+"""Every index gives the answer of lxml, on documents and expressions at random."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tocsin.errors import SubscriptionError
+from tocsin.predicates.xpath import XPATH_INDEXES, parse_xpath
+from tocsin.predicates.xpath.oracle import evaluate, failing_step
+
+NAMESPACES = {"p": "urn:p", "q": "urn:q?a&b"}
+MODEST = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def compare(name: str, documents: list[str], expressions: list[str], lxml_says: Callable[[str, str], bool]) -> int:
+    """Assert that an index agrees with lxml on all pairs; returns their number."""
+    index = XPATH_INDEXES[name]()
+    index.build([parse_xpath(text, NAMESPACES) for text in expressions])
+    index.check()
+    for _ in range(2):
+        matches = index.match_batch(documents)
+        assert not matches.errors
+        for place, document in enumerate(documents):
+            expected = [i for i, text in enumerate(expressions) if lxml_says(text, document)]
+            assert matches[place].tolist() == expected, (document, [expressions[i] for i in expected])
+    index.check()
+    return len(documents) * len(expressions)
+
+
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_index_equals_lxml(
+    name: str,
+    random_documents: st.SearchStrategy[str],
+    random_expressions: st.SearchStrategy[str],
+    lxml_says: Callable[[str, str], bool],
+) -> None:
+    @MODEST
+    @given(
+        st.lists(random_documents, min_size=1, max_size=3),
+        st.lists(random_expressions, min_size=1, max_size=12),
+    )
+    def run(documents: list[str], expressions: list[str]) -> None:
+        compare(name, documents, expressions, lxml_says)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_index_equals_lxml_on_fifty_thousand_pairs(
+    name: str,
+    random_documents: st.SearchStrategy[str],
+    random_expressions: st.SearchStrategy[str],
+    lxml_says: Callable[[str, str], bool],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pairs = 0
+
+    @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(
+        st.lists(random_documents, min_size=4, max_size=6),
+        st.lists(random_expressions, min_size=32, max_size=40),
+    )
+    def run(documents: list[str], expressions: list[str]) -> None:
+        nonlocal pairs
+        pairs += compare(name, documents, expressions, lxml_says)
+
+    run()
+    with capsys.disabled():
+        print(f"\n{name}: {pairs} pairs equal lxml")
+    assert pairs >= 50_000
+
+
+def test_oracle_and_failing_step_agree_with_the_text(
+    random_documents: st.SearchStrategy[str],
+    random_expressions: st.SearchStrategy[str],
+    lxml_says: Callable[[str, str], bool],
+) -> None:
+    @MODEST
+    @given(random_documents, st.lists(random_expressions, min_size=1, max_size=8))
+    def run(document: str, expressions: list[str]) -> None:
+        for text in expressions:
+            xpath = parse_xpath(text, NAMESPACES)
+            expected = lxml_says(text, document)
+            assert evaluate(xpath, document) == expected
+            assert (failing_step(xpath, document) == "") == expected
+
+    run()
+
+
+def test_canonical_text_is_read_back(random_expressions: st.SearchStrategy[str]) -> None:
+    @MODEST
+    @given(random_expressions)
+    def run(text: str) -> None:
+        xpath = parse_xpath(text, NAMESPACES)
+        written = str(xpath)
+        if "{" in written or "descendant-or-self" in written:
+            return
+        assert parse_xpath(written) == xpath
+        assert hash(parse_xpath(written)) == hash(xpath)
+
+    run()
+
+
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_insert_and_delete_keep_the_answer(
+    name: str,
+    random_documents: st.SearchStrategy[str],
+    random_expressions: st.SearchStrategy[str],
+    lxml_says: Callable[[str, str], bool],
+) -> None:
+    @settings(parent=MODEST, max_examples=15)
+    @given(random_documents, st.lists(random_expressions, min_size=2, max_size=10), st.data())
+    def run(document: str, expressions: list[str], data: st.DataObject) -> None:
+        index = XPATH_INDEXES[name]()
+        built = data.draw(st.integers(0, len(expressions)))
+        index.build([parse_xpath(text, NAMESPACES) for text in expressions[:built]])
+        for place, text in enumerate(expressions[built:], start=built):
+            assert index.insert(parse_xpath(text, NAMESPACES)) == place
+            index.check()
+        gone = data.draw(st.sets(st.integers(0, len(expressions) - 1)))
+        for place in gone:
+            index.delete(place)
+        index.check()
+        expected = [i for i, text in enumerate(expressions) if i not in gone and lxml_says(text, document)]
+        assert index.match(document).tolist() == expected
+        assert index.statistics.expressions == len(expressions) - len(gone)
+
+    run()
+
+
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_many_inserts_build_again(name: str) -> None:
+    index = XPATH_INDEXES[name]()
+    paths = [f"/a/t{i % 50}" for i in range(300)]
+    for path in paths:
+        index.insert(parse_xpath(path))
+    index.check()
+    matched = index.match("<a><t7/></a>")
+    assert matched.dtype == np.int32
+    assert matched.tolist() == [i for i, path in enumerate(paths) if path == "/a/t7"]
+    assert index.statistics.distinct == 50
+
+
+def test_an_unknown_prefix_is_named() -> None:
+    with pytest.raises(SubscriptionError, match="prefix 'z' of z:a is not declared"):
+        parse_xpath("/z:a", NAMESPACES)
