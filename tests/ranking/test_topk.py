@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import OptionError
 from tocsin.ranking import RANKED, SOPTRTree
-from tocsin.ranking.counting import top_k_by_counting
+from tocsin.ranking.counting import prefer_counting, top_k_by_counting, top_k_relaxed
 from tocsin.ranking.exact import ExactTopK
 from tocsin.ranking.rows import NULL, Rows, as_probe, as_rows
 from tocsin.ranking.threshold import RelaxedTopK
@@ -214,6 +214,21 @@ def test_bad_rows_and_options_are_named() -> None:
         relaxed.top_k(as_probe([1]), 1, "mean")  # type: ignore[arg-type]  # the error is the test
     with pytest.raises(OptionError, match="Give 1 numbers"):
         relaxed.top_k(as_probe([1]), 1, "sum", [-1.0])
+
+
+@pytest.mark.parametrize("attributes", [1, 30])
+def test_the_plan_changes_the_way_not_the_answer(attributes: int) -> None:
+    random = np.random.default_rng(4)
+    count = 3000
+    attribute, subscription = np.tile(np.arange(attributes), count), np.repeat(np.arange(count), attributes)
+    lo = random.integers(0, 1000, attribute.size)
+    weight = random.random(attribute.size)
+    rows = as_rows(attribute, lo, lo + 300, weight, subscription, attributes=attributes, count=count)
+    relaxed = RelaxedTopK.build(rows)
+    assert prefer_counting(count, attributes, 5, relaxed.typical_held, False) == (attributes == 30)
+    for probe in map(as_probe, random.integers(0, 1300, (5, attributes))):
+        answers = [top_k_relaxed(relaxed, probe, 5), relaxed.top_k(probe, 5), top_k_by_counting(relaxed, probe, 5)]
+        assert len({(tuple(ids.tolist()), tuple(scores.tolist())) for ids, scores in answers}) == 1
 
 
 class CountingTree(SOPTRTree):

@@ -180,13 +180,22 @@ def unseen(subscriptions: Int32s, seen: Bools) -> Int32s:
 
 
 @kernel
-def add_weights(partial: Float64s, seen: Bools, subscriptions: Int32s, weights: Float64s, factor: float) -> Int32s:
-    """Add a list of weights to the sums of their subscriptions; return those that come for the first time."""
-    fresh = np.empty(subscriptions.size, np.int32)
+def add_weights(
+    partial: Float64s,
+    seen: Bools,
+    found: Int32s,
+    members: Int32s,
+    subscriptions: Int32s,
+    weights: Float64s,
+    factor: float,
+) -> Int32s:
+    """Add the weights of rows `members[found]` to the sums of their subscriptions; return the new ones."""
+    fresh = np.empty(found.size, np.int32)
     count = 0
-    for index in range(subscriptions.size):
-        subscription = subscriptions[index]
-        partial[subscription] += factor * weights[index]
+    for place in found:
+        row = members[place]
+        subscription = subscriptions[row]
+        partial[subscription] += factor * weights[row]
         if not seen[subscription]:
             seen[subscription] = True
             fresh[count] = subscription

@@ -99,3 +99,20 @@ def as_probe(values: npt.ArrayLike, until: npt.ArrayLike | None = None, how: How
     last = np.asarray(until, np.int64)
     latest, earliest = (last, first) if how == "overlap" else (first, last)
     return Probe(first != NULL, first, latest, earliest, how)
+
+
+def typical_held(rows: Rows) -> float:
+    """Estimate how many rows of one attribute hold for an event, from a sample of rows and of their endpoints.
+
+    >>> rows = as_rows([0, 0, 0, 0], [0, 0, 5, 5], [9, 9, 9, 9], [1.0] * 4, [0, 1, 2, 3], attributes=1, count=4)
+    >>> typical_held(rows)
+    3.0
+    """
+    if not rows.lo.size or not rows.attributes:
+        return 0.0
+    sample = np.linspace(0, rows.lo.size - 1, min(rows.lo.size, 2048)).astype(np.int64)
+    lo, hi, attribute = rows.lo[sample], rows.hi[sample], rows.attribute[sample]
+    picked = sample[:: max(sample.size // 64, 1)]
+    same = rows.attribute[picked][:, None] == attribute
+    over = same & (lo <= rows.lo[picked][:, None]) & (hi >= rows.lo[picked][:, None])
+    return float(over.sum() / max(same.sum(), 1) * rows.lo.size / rows.attributes)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tocsin._kernels.ranking_topk import MAX, SUM, combine_weights, held_weights, unseen
 from tocsin.errors import OptionError
 from tocsin.ranking.protocol import Float64s, Int32s, RankedIndex, RankedIterator
-from tocsin.ranking.rows import Probe, Rows
+from tocsin.ranking.rows import Probe, Rows, typical_held
 from tocsin.ranking.sopt import SOPTRTree
 
 Combination = Literal["sum", "max"] | Callable[[npt.NDArray[np.float64]], Float64s]
@@ -41,10 +41,13 @@ class RelaxedTopK:
             members = np.flatnonzero(rows.attribute == attribute)
             self.indexes.append(index.build(rows.lo[members], rows.hi[members], rows.weight[members]))
             self.members.append(members.astype(np.int32))
+        self.equal_weights = bool(np.all(rows.weight == rows.weight[:1]))
+        self.typical_held = typical_held(rows)
         # Sums of a few thousand such weights are exact in 53 bits.
         scaled = rows.weight * 2.0**16
+        self.heaviest = float(np.abs(rows.weight).max(initial=0.0))
         self.never_subtracts = bool(np.all(rows.weight >= 0))
-        self._adds_exactly = bool(np.all((scaled == np.rint(scaled)) & (np.abs(scaled) < 2.0**40)))
+        self.adds_exactly = bool(np.all((scaled == np.rint(scaled)) & (np.abs(scaled) < 2.0**40)))
 
     @classmethod
     def build(cls, rows: Rows, index: type[RankedIndex] = SOPTRTree) -> Self:
@@ -87,7 +90,7 @@ class RelaxedTopK:
         """Return the best `k` subscriptions and their scores; `coefficients` make the sum a weighted sum."""
         score = self.scorer(probe, combine, coefficients)
         factors = self.factors(coefficients)
-        exactly = coefficients is None and (combine == "max" or self._adds_exactly)
+        exactly = coefficients is None and (combine == "max" or self.adds_exactly)
         present = np.flatnonzero(probe.present).tolist()
         lists = {name: _List(probe.iterate(name, self.indexes[name])) for name in present}
         seen = np.zeros(self.rows.subscriptions, np.bool_)
