@@ -6,11 +6,22 @@ with a neighbour under the same parent: one page if they fit, two even ones if n
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tocsin.predicates.pbtree.items import Items
 from tocsin.predicates.pbtree.keys import Key, KeyType
 from tocsin.predicates.pbtree.pager import Pager
 from tocsin.predicates.pbtree.pages import Inner, split_point
+
+
+class Outline(NamedTuple):
+    """A page of the tree with the pages below it; in a leaf, the pages of each list that its items point to."""
+
+    page: int
+    level: int
+    keys: list[Key]
+    children: tuple["Outline", ...] = ()
+    pointers: tuple[frozenset[int], ...] = ()
 
 
 class Leaves:
@@ -36,6 +47,20 @@ class Leaves:
             leaf = self.load(number)
             yield leaf
             number = leaf.next
+
+    def outline(self, depth: int) -> Outline:
+        """The pages of the tree from the root down, `depth` levels below it."""
+        meta = self._pager.meta
+        return self._outline(meta.root, meta.height, depth)
+
+    def _outline(self, number: int, level: int, depth: int) -> Outline:
+        if level == 0:
+            leaf = self.load(number)
+            pointers = tuple(frozenset(row.tolist()) - {0} for row in leaf.pointers)
+            return Outline(number, 0, leaf.keys, (), pointers)
+        inner = self._inner(number)
+        children = [self._outline(child, level - 1, depth - 1) for child in inner.children if depth > 0]
+        return Outline(number, level, inner.keys, tuple(children))
 
     def _inner(self, number: int) -> Inner:
         return Inner.decode(self._pager.read(number), self._keys)

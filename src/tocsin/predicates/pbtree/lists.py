@@ -27,7 +27,8 @@ class Lists:
         self._keys = keys
         self._leaves = leaves
 
-    def _load(self, number: int) -> Items:
+    def load(self, number: int) -> Items:
+        """A page of a list."""
         return Items.decode(self._pager.read(number), self._keys)
 
     def _write(self, page: Items) -> None:
@@ -37,7 +38,7 @@ class Lists:
         """All pages of a list, in key order."""
         number = self._pager.meta.heads[which]
         while number:
-            page = self._load(number)
+            page = self.load(number)
             yield page
             number = page.next
 
@@ -45,7 +46,7 @@ class Lists:
         """Add an entry under `key`, whose leaf item points to page `pointer`; False if it is there already."""
         meta = self._pager.meta
         number = pointer or (meta.tails if which == LT else meta.heads)[which]
-        page = self._load(number) if number else Items(self._pager.allocate(), LIST, which)
+        page = self.load(number) if number else Items(self._pager.allocate(), LIST, which)
         if not number:
             meta.heads[which] = meta.tails[which] = page.number
         i, found = page.find(key)
@@ -77,7 +78,7 @@ class Lists:
 
     def remove(self, which: int, key: Key, pointer: int, entry: int) -> tuple[bool, bool]:
         """Remove an entry under `key`: whether it was there, and whether the key has left the list."""
-        page = self._load(pointer)
+        page = self.load(pointer)
         i, found = page.find(key)
         if not found or not sidset.remove(self._pager, page, i, entry):
             return False, False
@@ -103,7 +104,7 @@ class Lists:
         for left, right in ((page.number, page.next), (page.prev, page.number)):
             if not left or not right:
                 continue
-            kept, gone = self._load(left), self._load(right)
+            kept, gone = self.load(left), self.load(right)
             kept.absorb(gone)
             if kept.size(self._keys) <= self._pager.page_size:
                 self._write(kept)
@@ -127,7 +128,7 @@ class Lists:
             if next is not None:
                 meta.heads[which] = next
             return
-        page = self._load(number)
+        page = self.load(number)
         page.prev = page.prev if prev is None else prev
         page.next = page.next if next is None else next
         self._write(page)
@@ -159,14 +160,14 @@ class Lists:
             start = pointer or self._pager.meta.heads[which]
             if not start:
                 return
-            page = self._load(start)
+            page = self.load(start)
             i, found = page.find(value)
             yield from self._span(page, 0, i)
             yield from self._span(page, i + found, len(page.keys))
             yield from self._walk(page.prev, forward=False)
             yield from self._walk(page.next, forward=True)
         elif pointer:
-            page = self._load(pointer)
+            page = self.load(pointer)
             i, found = page.find(value)
             if which == GT:
                 yield from self._span(page, 0, i)

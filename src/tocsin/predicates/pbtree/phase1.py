@@ -23,8 +23,8 @@ from tocsin.predicates.pbtree.keys import Key
 from tocsin.predicates.pbtree.pages import Int64Array
 from tocsin.predicates.pbtree.tree import PBPlusTree
 
-_ANY_HIT, _EVEN_HITS, _ODD_HITS = 0, 1, 2
-_KIND_BITS = 2
+ANY_HIT, EVEN_HITS, ODD_HITS = 0, 1, 2
+KIND_BITS = 2
 
 
 class Answers(NamedTuple):
@@ -79,10 +79,7 @@ class PBTreePhase1:
 
     def probe(self, value: object) -> Int64Array:
         """The ids of the predicates that hold for `value`, ascending, each once. One search of the tree."""
-        stored, hits = np.unique(self.tree.search(value), return_counts=True)
-        kinds = stored & ((1 << _KIND_BITS) - 1)
-        holds = (kinds == _ANY_HIT) | (hits % 2 == (kinds == _ODD_HITS))
-        return np.unique(stored[holds] >> _KIND_BITS)
+        return predicates_that_hold(self.tree.search(value))
 
     def probe_batch(self, values: Sequence[object] | npt.NDArray[np.generic]) -> Answers:
         """The predicates that hold for each of `values`; equal values are searched once."""
@@ -92,9 +89,17 @@ class PBTreePhase1:
         return Answers(offsets, np.concatenate([np.empty(0, np.int64), *found]))
 
 
+def predicates_that_hold(hits: Int64Array) -> Int64Array:
+    """The predicates among the stored ids that a search found, by the number of times each was found."""
+    stored, times = np.unique(hits, return_counts=True)
+    kinds = stored & ((1 << KIND_BITS) - 1)
+    holds = (kinds == ANY_HIT) | (times % 2 == (kinds == ODD_HITS))
+    return np.unique(stored[holds] >> KIND_BITS)
+
+
 def _stored(predicate: int, ranges: Sequence[Range]) -> list[tuple[str, Key, int]]:
     """The one-sided predicates that a union of ranges is stored as."""
-    single = predicate << _KIND_BITS | _ANY_HIT
+    single = predicate << KIND_BITS | ANY_HIT
     plain = [_Plain(_plain(each.low), each.low_closed, _plain(each.high), each.high_closed) for each in ranges]
     if len(plain) == 2 and _excludes_one(*plain):
         return [("!=", plain[0].high, single)]
@@ -111,7 +116,7 @@ def _stored(predicate: int, ranges: Sequence[Range]) -> list[tuple[str, Key, int
         if not _is_before(each, following):
             raise OptionError(f"the ranges of predicate {predicate} overlap or are not sorted", "Sort and join them")
     infinite = sum((each.low is None) + (each.high is None) for each in wide)
-    shared = predicate << _KIND_BITS | (_ODD_HITS if (len(wide) + 1 - infinite) % 2 else _EVEN_HITS)
+    shared = predicate << KIND_BITS | (ODD_HITS if (len(wide) + 1 - infinite) % 2 else EVEN_HITS)
     for each in wide:
         if each.low is not None:
             stored.append((">=" if each.low_closed else ">", each.low, shared))

@@ -14,7 +14,7 @@ from tocsin.predicates.pbtree import bulk, sidset
 from tocsin.predicates.pbtree.check import check_tree
 from tocsin.predicates.pbtree.items import Items
 from tocsin.predicates.pbtree.keys import KEY_TYPE_NAMES, Key, key_type_named
-from tocsin.predicates.pbtree.leaves import Leaves
+from tocsin.predicates.pbtree.leaves import Leaves, Outline
 from tocsin.predicates.pbtree.lists import GT, INEQ, LT, Lists
 from tocsin.predicates.pbtree.meta import Meta
 from tocsin.predicates.pbtree.operators import (
@@ -205,7 +205,7 @@ class PBPlusTree:
             for number, constant, sid in zip(*listed, strict=True)
         )
 
-    def predicates(self) -> Iterator[tuple[str, int | float | str, int]]:
+    def predicates(self) -> Iterator[tuple[str, Key, int]]:
         """Yield every predicate once, (op, key, sid): equalities, then each list, in key order. Do not change the tree.
 
         Reads every leaf and every list page.
@@ -218,6 +218,25 @@ class PBPlusTree:
                 for entry in sidset.entries(self._pager, page, i).tolist():
                     if entry & TAG_MASK in operators:
                         yield operators[entry & TAG_MASK], constant, entry >> TAG_BITS
+
+    def sids(self, op: str, key: object) -> Int64Array:
+        """The ids of the predicates `op key`, ascending. Reads one page per level, and one list page unless `=`."""
+        operator, constant = operator_of(op), self._keys.constant(key)
+        page = self._leaves.find(constant)
+        i, found = page.find(constant)
+        if found and operator.list is not None:
+            if not page.members(i) & (1 << operator.list):
+                return NO_ENTRIES
+            page = self._lists.load(int(page.pointers[operator.list, i]))
+            i, found = page.find(constant)
+        if not found:
+            return NO_ENTRIES
+        entries = sidset.entries(self._pager, page, i)
+        return np.sort(entries[(entries & TAG_MASK) == operator.tag] >> TAG_BITS)
+
+    def outline(self, depth: int = 8) -> Outline:
+        """The pages from the root down, `depth` levels below it, for drawings."""
+        return self._leaves.outline(depth)
 
     def commit(self) -> None:
         """Make all changes so far durable: one fsync of the log, now and then a checkpoint of the file."""
