@@ -52,6 +52,7 @@ def test_endpoints_cut_as_in_the_paper() -> None:
         (3, 6, "[5, 30)"),
         (7, 8, "[30, ∞)"),
         (5, 2**31 - 1, "[18, ∞)"),
+        (9, 2**31 - 1, "∅"),
     ],
 )
 def test_names_of_ranges(first: int, last: int, text: str) -> None:

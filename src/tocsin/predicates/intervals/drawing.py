@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-CELL = 7.2
+# Pixels: a character, a box, the distance of levels, the space between boxes.
+CELL, BOX, LEVEL, GAP = 7.2, 36, 62, 10
 
 
 @dataclass(frozen=True)
@@ -57,37 +58,38 @@ def as_text(root: Drawing, code: int | None) -> str:
 
 
 def as_svg(root: Drawing, code: int | None) -> str:
-    """Draw a tree as SVG: leaves side by side, parents above the middle of their children, the path of `code` bold."""
+    """Draw a tree as SVG: each node above the middle of its children, the path of `code` bold."""
     marked = {id(node) for node in root.path(code)} if code is not None else set()
-    shapes: list[str] = []
-    right, bottom = 0.0, 0
+    edges: list[str] = []
+    boxes: list[str] = []
 
-    def place(node: Drawing, depth: int) -> float:
-        nonlocal right, bottom
+    def place(node: Drawing, left: float, top: int) -> tuple[float, float, int]:
+        """Draw a subtree from `left` to the right; return its centre, its right end and its bottom."""
         lines = [node.label, *([node.bits] if node.bits else [])]
         width = CELL * max(len(line) for line in lines) + 10
-        centres = [place(child, depth + 1) for child in node.children]
-        x = (centres[0] + centres[-1]) / 2 if centres else right + width / 2 + 6
-        right = max(right, x + width / 2 + 6)
-        top = 10 + depth * 62
-        bottom = max(bottom, top + 44)
+        centres, right, bottom = [], left, top + BOX
+        for child in node.children:
+            centre, right, below = place(child, right, top + LEVEL)
+            centres.append(centre)
+            bottom = max(bottom, below)
+        right = max(right, left + width + GAP)
+        x = max((centres[0] + centres[-1]) / 2, left + width / 2) if centres else left + width / 2
+        right = max(right, x + width / 2 + GAP)
         for child, centre in zip(node.children, centres, strict=True):
             weight = 2.5 if id(child) in marked else 1
-            shapes.insert(
-                0, f'<line x1="{x:.0f}" y1="{top + 36}" x2="{centre:.0f}" y2="{top + 62}" stroke-width="{weight}"/>'
-            )
+            ends = f'x1="{x:.0f}" y1="{top + BOX}" x2="{centre:.0f}" y2="{top + LEVEL}"'
+            edges.append(f'<line {ends} stroke-width="{weight}"/>')
         weight = 2.5 if id(node) in marked else 1
-        shapes.append(
-            f'<rect x="{x - width / 2:.0f}" y="{top}" width="{width:.0f}" height="36" rx="4" stroke-width="{weight}"/>'
-        )
+        corner = f'x="{x - width / 2:.0f}" y="{top}" width="{width:.0f}" height="{BOX}"'
+        boxes.append(f'<rect {corner} rx="4" stroke-width="{weight}"/>')
         for number, line in enumerate(lines):
-            y = top + (36 / (len(lines) + 1)) * (number + 1) + 4
-            shapes.append(f'<text x="{x:.0f}" y="{y:.0f}">{escape(line)}</text>')
-        return x
+            y = top + BOX / (len(lines) + 1) * (number + 1) + 4
+            boxes.append(f'<text x="{x:.0f}" y="{y:.0f}">{escape(line)}</text>')
+        return x, right, bottom
 
-    place(root, 0)
+    _, right, bottom = place(root, GAP, GAP)
     style = "line,rect{stroke:#334}rect{fill:#fff}text{font:12px monospace;text-anchor:middle;fill:#112}"
+    size = f'width="{right:.0f}" height="{bottom + GAP}" viewBox="0 0 {right:.0f} {bottom + GAP}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right + 6:.0f} {bottom + 6}">'
-        f"<style>{style}</style>{''.join(shapes)}</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style>{"".join(edges)}{"".join(boxes)}</svg>\n'
     )

@@ -106,15 +106,17 @@ class Endpoints:
         return Ranges(lo.astype(np.int32), hi.astype(np.int32), np.array(owner, np.int32))
 
     def name(self, first: int, last: int) -> str:
-        """The values of a range of codes, as a point or an interval.
+        """The values of a range of codes, as a point or an interval; ∅ beyond the last code, where no value is.
 
         >>> Endpoints.of([Interval(10, 25)]).name(0, 2)
         '(-∞, 25)'
         """
+        count = len(self.values)
+        if first > 2 * count:
+            return "∅"
         if first == last and first % 2:
             return f"{self.values[first // 2]:g}"
-        count = len(self.values)
         low = "[" if first % 2 else "("
-        low += f"{self.values[(first - 1) // 2]:g}" if 0 < first <= 2 * count else "-∞"
+        low += f"{self.values[(first - 1) // 2]:g}" if first else "-∞"
         high = f"{self.values[last // 2]:g}" if last < 2 * count else "∞"
         return f"{low}, {high}{']' if last < 2 * count and last % 2 else ')'}"
