@@ -276,6 +276,36 @@ def test_the_disk_is_full_at_any_write(new_tree: NewTree, path: Path, monkeypatc
     assert content(path) == committed
 
 
+def test_a_search_that_finds_the_disk_full_loses_no_change(new_tree: NewTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read may have to send changed pages to the log first."""
+    tree = new_tree()
+    add(tree, [(">", key, 1) for key in range(300)])
+    tree.commit()
+    tree.insert("=", 5, 2)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(StorageError, match="could not grow: No space left"):
+            tree.search(299)
+    tree.commit()
+    tree.rollback()
+    tree.check()
+    assert tree.search(5).tolist() == [1] * 5 + [2]
+
+
+def test_a_closed_tree_says_so(new_tree: NewTree) -> None:
+    tree = new_tree()
+    tree.insert("=", 1, 1)
+    tree.close()
+    tree.close()
+    for use in (lambda: tree.search(1), lambda: tree.insert("=", 1, 1), tree.rollback, tree.checkpoint, tree.check):
+        with pytest.raises(StorageError, match="is closed"):
+            use()
+
+
 @contextmanager
 def no_file_larger_than(size: int) -> Iterator[None]:
     """Let the operating system itself refuse to grow a file."""
@@ -291,7 +321,10 @@ def test_the_system_refuses_to_grow_a_file(new_tree: NewTree, path: Path) -> Non
     tree = new_tree(path=path)
     add(tree, some(50))
     tree.commit()
-    with no_file_larger_than(60_000), pytest.raises(StorageError, match="undone: File too large"):
+    with (
+        no_file_larger_than(60_000),
+        pytest.raises(StorageError, match="File too large; the work since the last commit is undone"),
+    ):
         add(tree, some(3000, start=50))
     assert set(tree.predicates()) == set(some(50))
     empty = new_tree()

@@ -106,6 +106,7 @@ class Pager:
             self.counters.cache_hits += 1
             self._cache.move_to_end(number)
             return page
+        self._require_open()
         if not 0 < number < self.meta.pages:
             raise StorageError(f"page {number} of {self.path} does not exist, yet a page points to it", "Restore it")
         self.counters.page_reads += 1
@@ -125,11 +126,13 @@ class Pager:
         self._cache[number] = page
         self._cache.move_to_end(number)
         while len(self._cache) > self._room:
-            oldest, image = self._cache.popitem(last=False)
+            oldest = next(iter(self._cache))
             if oldest in self._changed:
-                self._log.append(oldest, image)
+                with storage_errors(f"the log of {self.path} could not grow"):
+                    self._log.append(oldest, self._cache[oldest])
                 self._changed.discard(oldest)
                 self.counters.page_writes += 1
+            del self._cache[oldest]
 
     def allocate(self) -> int:
         """The number of a page to write: a free one, or a new one at the end."""
@@ -160,9 +163,13 @@ class Pager:
     @contextmanager
     def change(self) -> Iterator[None]:
         """Undo all work since the last commit if the work inside fails: half a change must not be committed."""
+        self._require_open()
         try:
-            with storage_errors(f"{self.path} could not be changed; the work since the last commit is undone"):
+            with storage_errors(f"{self.path} could not be changed"):
                 yield
+        except StorageError as error:
+            self.rollback()
+            raise StorageError(f"{error.message}; the work since the last commit is undone", error.hint) from error
         except BaseException:
             self.rollback()
             raise
@@ -196,6 +203,7 @@ class Pager:
 
     def rollback(self) -> None:
         """Return to the last commit."""
+        self._require_open()
         self._log.rollback()
         self._cache.clear()
         self._changed.clear()
@@ -204,6 +212,7 @@ class Pager:
 
     def checkpoint(self) -> None:
         """Copy what the log has committed into the file, and empty the log."""
+        self._require_open()
         if self._has_uncommitted():
             raise StorageError(f"{self.path} has uncommitted changes", "Call commit() or rollback() first")
         with storage_errors(f"{self.path} could not be checkpointed; its log keeps every commit"):
@@ -228,8 +237,14 @@ class Pager:
             self.checkpoint()
             done = True
         finally:
+            self._cache.clear()
             self._log.close(remove=done)
             os.close(self._handle)
+            self._handle = -1
+
+    def _require_open(self) -> None:
+        if self._handle < 0:
+            raise StorageError(f"{self.path} is closed", "Open it again")
 
 
 @contextmanager
