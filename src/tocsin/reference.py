@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tocsin.errors import UnknownSubscriptionError
+from tocsin.errors import EventError, UnknownSubscriptionError
 from tocsin.language.parse import parse
 from tocsin.model.condition import (
     And,
@@ -145,11 +145,17 @@ def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> 
 
 
 def _xpath_exists(node: XPathExists, event: Event, _: History) -> bool | None:
-    from tocsin.predicates.xpath.oracle import evaluate as select
+    # Only who asks for XML pays for lxml.
+    from tocsin.predicates.xpath.oracle import evaluate as selects
     from tocsin.predicates.xpath.parse import parse_xpath
 
     value = lookup(event, node.attribute)
-    return select(parse_xpath(str(node.path)), value) if isinstance(value, (str, bytes)) else None
+    if not isinstance(value, (str, bytes)):
+        return None
+    try:
+        return selects(parse_xpath(str(node.path)), value)
+    except EventError:
+        return None
 
 
 def _selected(terms: Sequence[HistoryTerm], event: Event, history: History) -> list[Event]:
@@ -283,22 +289,22 @@ class ReferenceMatcher:
         self._scores: dict[str, float] = {}
         self._history: list[Event] = []
 
-    def subscribe(self, id: str, where: str, score: float = 1.0) -> None:  # noqa: A002  # the public name of the argument
+    def subscribe(self, id: str, where: str, score: float = 1.0) -> None:  # the public name of the argument
         """Add a subscription, or replace the one of that id."""
         self._conditions[id] = parse(where)
         self._scores[id] = score
 
-    def unsubscribe(self, id: str) -> None:  # noqa: A002
+    def unsubscribe(self, id: str) -> None:
         """Remove a subscription."""
         self._require(id)
         del self._conditions[id], self._scores[id]
 
-    def rescore(self, id: str, score: float) -> None:  # noqa: A002
+    def rescore(self, id: str, score: float) -> None:
         """Give a subscription another score."""
         self._require(id)
         self._scores[id] = score
 
-    def _require(self, id: str) -> None:  # noqa: A002
+    def _require(self, id: str) -> None:
         if id not in self._conditions:
             raise UnknownSubscriptionError(
                 f"there is no subscription {id!r}", f"There are {len(self)}; list them by iteration"
@@ -308,7 +314,7 @@ class ReferenceMatcher:
         """Return id and score of each subscription that holds, in the order of subscribing."""
         return [
             (id, self._scores[id])
-            for id, condition in self._conditions.items()  # noqa: A001
+            for id, condition in self._conditions.items()
             if evaluate(condition, event, self._history) is True
         ]
 
@@ -324,5 +330,5 @@ class ReferenceMatcher:
     def __iter__(self) -> Iterator[str]:
         return iter(self._conditions)
 
-    def __contains__(self, id: object) -> bool:  # noqa: A002
+    def __contains__(self, id: object) -> bool:
         return id in self._conditions

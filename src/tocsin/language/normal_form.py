@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import SubscriptionError
+from tocsin.language.normalise import check_path
 from tocsin.model.condition import XPathExists
 from tocsin.model.predicate import Conjunction, Predicate, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number, Scalar
@@ -160,7 +161,7 @@ class Builder:
         number = self._tests.get(predicate)
         if number is None:
             if self.check_xpath is not None and isinstance(predicate.test, XPathExists):
-                self.check_xpath(str(predicate.test.path))
+                check_path(self.check_xpath, predicate.test)
             number = self._tests[predicate] = len(self._tests)
         return number
 

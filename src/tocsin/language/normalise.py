@@ -1,12 +1,12 @@
 """Turn predicates under All and Some into conjunctions: merge, drop what always holds, drop what never holds."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.ranges import canonical, intersection, union
+from tocsin.language.ranges import canonical, complement, intersection, union
 from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
-from tocsin.model.condition import Condition
+from tocsin.model.condition import Condition, XPathExists
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -17,6 +17,7 @@ from tocsin.model.predicate import (
     Predicate,
     Ranges,
     Tested,
+    Word,
 )
 from tocsin.model.values import Kind
 
@@ -28,14 +29,32 @@ _Merged = dict[Hashable, Predicate]
 _EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
 
 
-def normalise(condition: Condition, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, ...]:
+def normalise(
+    condition: Condition, limit: int = DEFAULT_LIMIT, check_xpath: Callable[[str], None] | None = None
+) -> tuple[Conjunction, ...]:
     """Return the conjunctions of which one must hold; none if the condition can never be TRUE.
+
+    `check_xpath` is called with each path expression and raises SubscriptionError for a bad one.
 
     >>> from tocsin.language.parse import parse
     >>> len(normalise(parse("a > 1 AND (b = 'x' OR b = 'y' OR c < 2)")))
     2
     """
-    return conjunctions(rewrite(Goal(condition)), limit)
+    found = conjunctions(rewrite(Goal(condition)), limit)
+    if check_xpath is not None:
+        for predicate in (predicate for conjunction in found for predicate in conjunction):
+            if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
+                check_path(check_xpath, predicate.test)
+    return found
+
+
+def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
+    """Check the path of a test; the place that an error names is one in the path, so it becomes part of the message."""
+    try:
+        check_xpath(str(test.path))
+    except SubscriptionError as error:
+        place = "" if error.position is None else f" at {error.position}"
+        raise SubscriptionError(f"in the path {test.path!r}{place}: {error.message}", error.hint) from error
 
 
 def conjunctions(root: Node, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, ...]:
@@ -98,15 +117,25 @@ def _or_key(predicate: Predicate) -> Hashable:
     return predicate.test
 
 
-def _both(left: Predicate, right: Predicate) -> Predicate:
-    """The AND of two predicates of one key."""
-    if isinstance(left, Ranges) and isinstance(right, Ranges):
-        return replace(left, ranges=intersection(left.ranges, right.ranges), or_null=left.or_null and right.or_null)
-    assert isinstance(left, Tested), "keys keep the classes apart"
-    assert isinstance(right, Tested), "keys keep the classes apart"
-    if left.test == right.test:
-        return Tested(left.test, left.accepts & right.accepts)
-    return _united([left, right])
+def _both(predicates: list[Predicate]) -> Predicate:
+    """The AND of predicates of one key, in one pass: thousands of `<>` on one attribute are no rarity."""
+    first = predicates[0]
+    if len(predicates) == 1:
+        return first
+    if isinstance(first, Ranges):
+        several = [p for p in predicates if isinstance(p, Ranges)]
+        if len(several) == 2:
+            ranges = intersection(several[0].ranges, several[1].ranges)
+        else:
+            ranges = complement(union(outside for p in several for outside in complement(p.ranges)))
+        return replace(first, ranges=canonical(first.kind, ranges), or_null=all(p.or_null for p in several))
+    tested = [p for p in predicates if isinstance(p, Tested)]
+    if isinstance(first.test, (AnyWord, AnyPattern)) and Accepts.TRUE not in first.accepts:
+        return _united(tested)
+    accepts = first.accepts
+    for other in tested:
+        accepts &= other.accepts
+    return Tested(first.test, accepts)
 
 
 def _either(predicates: list[Predicate]) -> Predicate:
@@ -167,15 +196,18 @@ def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
 
 
 def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
-    """The product of the parts, without contradictions. The parts of one conjunction come first: they prune."""
-    product: list[_Merged] = [{}]
-    for part in sorted(parts, key=len):
-        if len(part) > 1 and len(product) * len(part) > 64 * limit:
+    """The product of the parts, without contradictions. Parts of one conjunction are merged first, all at once."""
+    certain = _meet([part[0] for part in parts if len(part) == 1])
+    if certain is None or not all(parts):
+        return []
+    product = [certain]
+    for part in (part for part in parts if len(part) > 1):
+        if len(product) * len(part) > 64 * limit:
             raise _too_many(limit)
         extended = []
         for left in product:
             for right in part:
-                both = _meet(left, right)
+                both = _meet([left, right])
                 if both is not None:
                     extended.append(both)
             if len(extended) > limit:
@@ -184,19 +216,21 @@ def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
     return product
 
 
-def _meet(left: _Merged, right: _Merged) -> _Merged | None:
-    """The AND of two conjunctions; None if it is a contradiction."""
-    if not left:
-        return right
-    merged = dict(left)
-    for key, predicate in right.items():
-        present = merged.get(key)
-        if present is not None:
-            predicate = _both(present, predicate)
-            if never(predicate):
-                return None
-        merged[key] = predicate
-    return merged
+def _meet(several: list[_Merged]) -> _Merged | None:
+    """The AND of conjunctions; None if it is a contradiction."""
+    if len(several) == 1:
+        return several[0]
+    by_key: dict[Hashable, list[Predicate]] = {}
+    for merged in several:
+        for key, predicate in merged.items():
+            by_key.setdefault(key, []).append(predicate)
+    result: _Merged = {}
+    for key, predicates in by_key.items():
+        both = _both(predicates)
+        if never(both):
+            return None
+        result[key] = both
+    return result
 
 
 def _too_many(limit: int) -> SubscriptionError:
@@ -206,6 +240,22 @@ def _too_many(limit: int) -> SubscriptionError:
     )
 
 
+def _denied(predicates: list[Predicate]) -> bool:
+    """Whether one test demands any of some words or patterns, and another one none of them."""
+    absent: set[tuple[str, object]] = set()
+    demanded: list[set[tuple[str, object]]] = []
+    for predicate in predicates:
+        if isinstance(predicate, Tested) and isinstance(predicate.test, (AnyWord, AnyPattern)):
+            test = predicate.test
+            found: tuple[Word | Pattern, ...] = test.words if isinstance(test, AnyWord) else test.patterns
+            items: set[tuple[str, object]] = {(test.attribute, item) for item in found}
+            if Accepts.TRUE not in predicate.accepts:
+                absent |= items
+            elif Accepts.NULL not in predicate.accepts:
+                demanded.append(items)
+    return any(items <= absent for items in demanded)
+
+
 def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     """Merge what several kinds say of one attribute; None if they contradict each other.
 
@@ -213,6 +263,8 @@ def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     only if they admit NULL, and presence follows.
     """
     kept = list(predicates)
+    if _denied(kept):
+        return None
     ranges = [p for p in kept if isinstance(p, Ranges)]
     if len({p.attribute for p in ranges}) == len(ranges):
         return tuple(kept)

@@ -24,7 +24,6 @@ _INSTEAD = {
     "upper": "ILIKE compares without regard to case",
     "contains": "Write attribute LIKE '%…%'",
     "starts_with": "Write attribute LIKE '…%'",
-    "regexp_like": "Write LIKE or has_words",
     "case": "Write AND, OR and NOT",
 }
 
@@ -74,6 +73,9 @@ class Reader:
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
         """The error that names the place of `node` in the user's text."""
         starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+        if not starts and node.parent is not None:
+            # The sign itself has no place, but it follows its sibling: the whole is near enough.
+            starts = [n.meta["start"] for n in node.parent.walk() if "start" in n.meta]
         return SubscriptionError(message, hint, position=self.shape.position(min(starts)) if starts else None)
 
     def operand(self, node: exp.Expr, history: str | None) -> Operand:
@@ -143,6 +145,8 @@ class Reader:
             )
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             return self.refuse(node, "parameters cannot be bound", "Write the constant itself")
+        if isinstance(node, (exp.SimilarTo, exp.Glob, exp.RegexpLike, exp.RegexpILike)):
+            return self.refuse(node, "patterns are written with LIKE or ILIKE", "Or look for words with has_words")
         if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or)):
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if name in FUNCTIONS:

@@ -15,6 +15,9 @@ from tocsin.model.condition import Condition
 CACHED_SHAPES = 4096
 """How many shapes are remembered; the one that was not used for longest is forgotten first."""
 
+LONG_SHAPE = 10_000
+"""Shapes of more characters are not remembered: few texts share one."""
+
 Key = tuple[str, tuple[bool, ...]]
 _templates: dict[Key, Template] = {}
 
@@ -37,7 +40,7 @@ def template_of(shape: Shape) -> Template:
     template = _templates.pop(key, None)
     if template is None:
         template, generic = parse_shape(shape)
-        if not generic:
+        if not generic or len(key[0]) > LONG_SHAPE:
             return template
         if len(_templates) >= CACHED_SHAPES:
             del _templates[next(iter(_templates))]
