@@ -104,10 +104,8 @@ class Segment:
     @property
     def attributes(self) -> set[str]:
         """The attributes that some subscription names."""
-        named = {column.attribute for column in self.columns}
-        for _, attribute, family in self.families:
-            named |= {attribute} if attribute else getattr(family, "attributes", set())
-        return named
+        families = (family.attributes for _, _, family in self.families)
+        return {column.attribute for column in self.columns}.union(*families)
 
     @property
     def index_bytes(self) -> int:
@@ -153,6 +151,7 @@ class Segment:
             true.append(probed.true)
             null.append(probed.null or Slices.side_by_side([], [], len(batch)))
             first_numbers.append(first_numbers[-1] + family.count)
+            evidence.errors |= probed.errors
             if probed.present is not None:
                 codes[place] = probed.present
         held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
