@@ -142,6 +142,33 @@ def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) ->
 
 
 @kernel
+def contains(
+    order: Positions, lane_starts: Integers, old: Old, equality: Bounds, first: int, sorted_up_to: int, stop: int
+) -> bool:
+    """Whether an old value at `first..stop` satisfies an equality.
+
+    Equal values lie in the order of their positions, so that the last of a run tells.
+    """
+    low, high = equality.low, equality.high
+    for run in range(lane_starts.shape[0]):
+        for lane in range(LANES):
+            start = lane_starts[run, lane]
+            end = lane_starts[run, lane + 1]
+            if low[lane] > high[lane] or start == end:
+                continue
+            if low[lane] < np.iinfo(np.int64).max:
+                end = _first_not_below(order, start, end, low[lane] + 1, old)
+            at = order[end - 1]
+            if end > start and at >= first and key_of(old.lanes[at], old.payloads[at], old) == low[lane]:
+                return True
+    for at in range(max(first, sorted_up_to), stop):
+        lane = old.lanes[at]
+        if low[lane] <= key_of(lane, old.payloads[at], old) <= high[lane]:
+            return True
+    return False
+
+
+@kernel
 def gather(order: Positions, found: Integers, first: int) -> Positions:
     """The positions in the slices `found` of `order` that are not before `first`."""
     size = 0
@@ -212,3 +239,35 @@ def last_satisfying(keys: Integers, lanes: Lanes, bounds: Bounds, wanted: Flags)
                 last[c] = e
                 break
     return last
+
+
+@kernel
+def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, bounds: Bounds) -> Flags:
+    """For each condition: whether some event satisfies all its terms.
+
+    The events are sorted by lane and key of the term `pivot`, whose lane l is at `starts[l]..starts[l + 1]`: only those
+    in its interval are looked at. Otherwise as `last_satisfying`.
+    """
+    low, high, outside = bounds.low, bounds.high, bounds.outside
+    terms, conditions, _ = low.shape
+    holds = np.zeros(conditions, dtype=np.bool_)
+    for c in range(conditions):
+        for lane in range(LANES):
+            start = starts[lane]
+            stop = starts[lane + 1]
+            if start == stop or holds[c]:
+                continue
+            if not outside[pivot, c, lane]:
+                start += np.searchsorted(keys[pivot, start:stop], low[pivot, c, lane])
+            for e in range(start, stop):
+                if not outside[pivot, c, lane] and keys[pivot, e] > high[pivot, c, lane]:
+                    break
+                holds[c] = True
+                for t in range(terms):
+                    at = lanes[t, e]
+                    if (low[t, c, at] <= keys[t, e] <= high[t, c, at]) == outside[t, c, at]:
+                        holds[c] = False
+                        break
+                if holds[c]:
+                    break
+    return holds

@@ -26,9 +26,12 @@ class Aggregates:
         self._first = self._next = 0
         self._counts, self._least, self._greatest = _empty(())
         self._blocks = _empty((0,))
+        self._ends: dict[Kind, tuple[int, Any, Any]] = {}
 
     def refresh(self, first: int, stop: int) -> None:
         """Take in the positions up to `stop` and forget those before `first`."""
+        if (self._first, self._next) != (first, stop):
+            self._ends = {}
         if self._next < stop:
             self._tally(self._next, stop, self._counts, self._least, self._greatest)
             self._refresh_blocks(self._next, stop)
@@ -36,25 +39,16 @@ class Aggregates:
         if self._first < first:
             self._forget(first)
 
-    def count(self, kind: Kind) -> int:
-        """How many old values have this kind. Cost: O(1)."""
-        return int(self._counts[list(LANES_OF[kind])].sum())
-
-    @property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many old values lie in each lane."""
-        return self._counts
-
-    def least(self, kind: Kind) -> Any:
-        """The least old value of this kind; None if there is none. Cost: O(1)."""
-        return min(self._ends(kind, self._least), default=None, key=comparable)
-
-    def greatest(self, kind: Kind) -> Any:
-        """The greatest old value of this kind; None if there is none. Cost: O(1)."""
-        return max(self._ends(kind, self._greatest), default=None, key=comparable)
-
-    def _ends(self, kind: Kind, ends: npt.NDArray[np.int64]) -> list[Any]:
-        return [self._encoder.decode(lane, int(ends[lane])) for lane in LANES_OF[kind] if self._counts[lane]]
+    def ends(self, kind: Kind) -> tuple[int, Any, Any]:
+        """How many old values have this kind, the least and the greatest; None if there is none. Cost: O(1)."""
+        found = self._ends.get(kind)
+        if found is None:
+            lanes = [lane for lane in LANES_OF[kind] if self._counts[lane]]
+            decode = self._encoder.decode
+            least = min((decode(lane, int(self._least[lane])) for lane in lanes), default=None, key=comparable)
+            greatest = max((decode(lane, int(self._greatest[lane])) for lane in lanes), default=None, key=comparable)
+            found = self._ends[kind] = int(self._counts[lanes].sum()), least, greatest
+        return found
 
     def _tally(self, start: int, stop: int, *into: npt.NDArray[np.int64]) -> None:
         tally(start, stop, self._encoder.old(self.column), *into)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import LANES, Bounds, any_within, keys_at, last_satisfying
+from tocsin._kernels.history import LANES, Bounds, any_satisfying, any_within, keys_at, last_satisfying
 from tocsin.model.condition import OldComparedToConstant, Op
 from tocsin.model.values import Constant
 from tocsin.predicates.history.search import Condition, JoinTerm, Positions
@@ -84,7 +84,7 @@ class Constants:
         """The tests whose terms some old event at `positions` satisfies.
 
         Cost: one pass over the positions and O(log tests) for one `<`, `<=`, `>` or `>=`; O(tests log positions) for
-        one other term; else at most O(tests positions).
+        one other term; else what one term of each test leaves of the positions.
         """
         bounds = self.bounds()
         if positions.size == 0:
@@ -94,8 +94,11 @@ class Constants:
         if len(self.terms) == 1:
             keys, starts = self._sorted_keys(0, positions)
             return np.flatnonzero(any_within(keys, starts, Bounds(*(array[0] for array in bounds))))
-        wanted = np.ones(len(self._rows), dtype=np.bool_)
-        return np.flatnonzero(last_satisfying(*self._values(positions), bounds, wanted) >= 0)
+        pivot = next((t for t, term in enumerate(self.terms) if term.op is Op.EQ), 0)
+        keys, lanes = self._values(positions)
+        order = np.lexsort((keys[pivot], lanes[pivot]))
+        starts = np.searchsorted(lanes[pivot][order], np.arange(LANES + 1))
+        return np.flatnonzero(any_satisfying(keys[:, order], lanes[:, order], starts, pivot, bounds))
 
     def latest(self, positions: Positions) -> npt.NDArray[np.int64]:
         """For each test, the last of the ascending positions that satisfies its terms; -1 if none does."""

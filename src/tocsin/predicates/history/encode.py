@@ -158,6 +158,17 @@ class Encoder:
             return Lane.INTEGER, int(value)
         return Lane.EXACT, self.exacts.intern(value)
 
+    def recode(
+        self, lanes: npt.NDArray[np.uint8], payloads: npt.NDArray[np.int64], source: "Encoder"
+    ) -> npt.NDArray[np.int64]:
+        """Payloads whose codes are those of `source` as payloads with codes of this encoder."""
+        recoded = payloads.copy()
+        for lane, old, new in ((Lane.STRING, source.strings, self.strings), (Lane.EXACT, source.exacts, self.exacts)):
+            coded = lanes == lane
+            distinct, inverse = np.unique(payloads[coded], return_inverse=True)
+            recoded[coded] = new.intern_all(old.values[code] for code in distinct)[inverse]
+        return recoded
+
     def condition(self, op: Op, value: object) -> Bounds:
         """`old op value`: what holds for the dictionaries as they are now."""
         kind = kind_of(value)

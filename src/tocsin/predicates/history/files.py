@@ -191,19 +191,20 @@ class DictionaryLog:
         return values
 
 
-def _exact_text(value: object) -> str:
+def exact_text(value: object) -> str:
     """A decimal or integer as text that keeps its type."""
     return f"integer {value:x}" if isinstance(value, int) else f"decimal {value}"
 
 
-def _exact_value(text: str) -> int | Decimal:
+def exact_value(text: str) -> int | Decimal:
+    """The inverse of `exact_text`."""
     kind, digits = text.split(" ")
     return int(digits, 16) if kind == "integer" else Decimal(digits)
 
 
 _LOGS: tuple[tuple[str, Callable[[object], str], Callable[[str], object]], ...] = (
     ("strings", str, str),
-    ("exacts", _exact_text, _exact_value),
+    ("exacts", exact_text, exact_value),
 )
 
 

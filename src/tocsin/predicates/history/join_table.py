@@ -25,6 +25,7 @@ from tocsin.predicates.history.simple import EXISTS, Form, SimpleTests
 from tocsin.predicates.history.store import HistoryStore
 
 HistoryTest = Exists | Quantified
+_NO_IDS: npt.NDArray[np.int32] = np.empty(0, dtype=np.int32)
 
 
 class Truths(NamedTuple):
@@ -71,7 +72,7 @@ class JoinTable:
         if missing:
             raise OptionError(f"the history does not keep {', '.join(missing)}", "Call `keep` with them first")
         self._simple: dict[tuple[str, str], SimpleTests] = {}
-        self._non_empty: list[int] = []
+        self._non_empty = np.array([n for n, test in self.tests.items() if test == Exists(())], dtype=np.int32)
         self._families: list[Family | StaticFamily] = []
         self._group()
 
@@ -81,15 +82,11 @@ class JoinTable:
         Cost: O(1) or O(log n) a pair of attributes compared alone; for a conjunction, what its rarest term finds.
         """
         search = Search(self.store, event)
-        true: list[int] = []
-        null: list[int] = []
+        truths = [tests.probe(search) for tests in (*self._simple.values(), *self._families)]
         if len(self.store):
-            true += self._non_empty
-        for tests in self._simple.values():
-            tests.probe(search, true, null)
-        truths = [Truths(np.array(true, dtype=np.int32), np.array(null, dtype=np.int32))]
-        truths += [Truths(*family.probe(search)) for family in self._families]
-        return truths[0] if len(truths) == 1 else Truths(*map(np.concatenate, zip(*truths, strict=True)))
+            truths.append((self._non_empty, _NO_IDS))
+        true, null = zip(*truths, strict=True) if truths else ((_NO_IDS,), (_NO_IDS,))
+        return Truths(np.concatenate(true), np.concatenate(null))
 
     def probe_batch(self, table: pa.Table, remember: bool = False) -> BatchTruths:
         """Probe the rows in order; with `remember`, each is added to the history before the next is probed."""
@@ -119,13 +116,10 @@ class JoinTable:
         conjunctions: dict[tuple[Form, Shape, Shape | None], dict[int, Row]] = {}
         for number, test in self.tests.items():
             pair = _simple_pair(test)
-            if test == Exists(()):
-                self._non_empty.append(number)
-            elif pair is not None:
+            if pair is not None:
                 old, new, op, form = pair
-                tests = self._simple.setdefault((new, old), SimpleTests(new, old))
-                tests.ids.setdefault((op, form), []).append(number)
-            else:
+                self._simple.setdefault((new, old), SimpleTests(new, old)).add(op, form, number)
+            elif test != Exists(()):
                 met, constants = split(_terms_when_met(test))
                 if isinstance(test, Exists):
                     conjunctions.setdefault((EXISTS, met, None), {})[number] = constants

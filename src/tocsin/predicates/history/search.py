@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.history import Bounds, narrow
-from tocsin.model.condition import OldComparedToNew, OldIsNull
+from tocsin.model.condition import OldComparedToNew, OldIsNull, Op
 from tocsin.model.lookup import lookup
 from tocsin.model.values import kind_of
 from tocsin.predicates.history.encode import IS_NOT_NULL, IS_NULL, is_empty, not_comparable
@@ -57,6 +57,10 @@ class Search:
                 bounds = self.store.encoder.condition(term.op, value)
             self._bounds[term] = bounds
         return bounds
+
+    def equal_to(self, new: str) -> Bounds:
+        """The condition that an old value equals the new event's value of an attribute."""
+        return self._bind(OldComparedToNew("", Op.EQ, new))
 
     def all(self, terms: tuple[JoinTerm, ...]) -> Positions:
         """The positions of all old events that satisfy the terms, in no order."""

@@ -4,69 +4,93 @@
 v <> greatest`. `ALL` is `NOT … ANY` of the opposite comparison.
 """
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from tocsin.model.condition import Op, Quantifier
 from tocsin.model.lookup import lookup
-from tocsin.model.values import Kind, compare_values, kind_of
+from tocsin.model.values import compare_values, kind_of
 from tocsin.predicates.history.search import Search
 
 EXISTS = "EXISTS"
 Form = Quantifier | str
 """How the comparison is written: `new op ANY`, `new op ALL`, or EXISTS with `new op old`, which is never NULL."""
+Ids = npt.NDArray[np.int32]
 
 
-@dataclass
+class Outcome(NamedTuple):
+    """All that the truth of a comparison with the history depends on."""
+
+    is_empty: bool
+    """No old event."""
+    unclear: bool
+    """Some old value does not compare with the new one."""
+    to_least: int | None = None
+    """The sign of the new value less the least old value of its kind; None if there is none."""
+    to_greatest: int | None = None
+    is_member: bool = False
+    """Some old value equals the new one."""
+
+    def any(self, op: Op) -> bool:
+        """Whether `new op old` is TRUE for some old event."""
+        if self.to_least is None or self.to_greatest is None:
+            return False
+        return self.is_member if op is Op.EQ else op.holds(self.to_least) or op.holds(self.to_greatest)
+
+    def truth(self, op: Op, form: Form) -> bool | None:
+        """The truth of one comparison."""
+        if form is Quantifier.ALL:
+            return self.is_empty or (False if self.any(op.negated) else None if self.unclear else True)
+        if self.any(op):
+            return True
+        return None if form is Quantifier.ANY and self.unclear else False
+
+
 class SimpleTests:
-    """All tests that compare `new` with `old`, by operator (as in `new op old`) and form: one look at the history."""
+    """All tests that compare `new` with `old`, by operator (as in `new op old`) and form: one look at the history.
 
-    new: str
-    old: str
-    ids: dict[tuple[Op, Form], list[int]] = field(default_factory=dict)
+    There are few outcomes; the ids that are TRUE and NULL are kept for each that has come up.
+    """
 
-    def probe(self, search: Search, true: list[int], null: list[int]) -> None:
-        """Add the tests that are TRUE and those that are NULL."""
+    def __init__(self, new: str, old: str) -> None:
+        self.new = new
+        self.old = old
+        self._ids: dict[tuple[Op, Form], list[int]] = {}
+        self._answers: dict[Outcome, tuple[Ids, Ids]] = {}
+
+    def add(self, op: Op, form: Form, number: int) -> None:
+        """Add a test before the first probe."""
+        self._ids.setdefault((op, form), []).append(number)
+
+    def probe(self, search: Search) -> tuple[Ids, Ids]:
+        """The ids of the tests that are TRUE, and of those that are NULL."""
+        outcome = self._outcome(search)
+        answer = self._answers.get(outcome)
+        if answer is None:
+            truths = {key: outcome.truth(*key) for key in self._ids}
+            true, null = (
+                np.array([n for key, ids in self._ids.items() if truths[key] is truth for n in ids], dtype=np.int32)
+                for truth in (True, None)
+            )
+            answer = self._answers[outcome] = true, null
+        return answer
+
+    def _outcome(self, search: Search) -> Outcome:
         store = search.store
-        if len(store) == 0:
-            for (_, form), ids in self.ids.items():
-                if form is Quantifier.ALL:
-                    true += ids
-            return
+        size = len(store)
+        if size == 0:
+            return Outcome(is_empty=True, unclear=False)
         value = lookup(search.event, self.new)
         kind = kind_of(value)
-        aggregates = store.aggregates(self.old)
-        compared = 0 if kind is None else aggregates.count(kind)
-        holds = _Any(search, self, value, kind, compared)
-        for (op, form), ids in self.ids.items():
-            if form is Quantifier.ALL:
-                if not holds.holds(op.negated):
-                    (true if compared == len(store) else null).extend(ids)
-            elif holds.holds(op):
-                true += ids
-            elif form is Quantifier.ANY and compared < len(store):
-                null += ids
-
-
-class _Any:
-    """Whether `value op old` is TRUE for some old event, for each operator."""
-
-    def __init__(self, search: Search, tests: SimpleTests, value: object, kind: Kind | None, compared: int) -> None:
-        self._search = search
-        self._old = tests.old
-        self._value = value
-        self._compared = compared
-        if kind is not None and compared:
-            aggregates = search.store.aggregates(tests.old)
-            self._to_least = compare_values(value, aggregates.least(kind)) or 0
-            self._to_greatest = compare_values(value, aggregates.greatest(kind)) or 0
-
-    def holds(self, op: Op) -> bool:
-        """Whether some old event makes the comparison TRUE."""
-        if not self._compared:
-            return False
-        if op is not Op.EQ or 0 in (self._to_least, self._to_greatest):
-            return op.holds(self._to_least) or op.holds(self._to_greatest)
-        if self._to_least < 0 or self._to_greatest > 0:
-            return False
-        bounds = self._search.store.encoder.condition(Op.EQ, self._value)
-        return self._search.store.tree(self._old).contains(bounds)
+        if kind is None:
+            return Outcome(is_empty=False, unclear=True)
+        count, least, greatest = store.aggregates(self.old).ends(kind)
+        if count == 0:
+            return Outcome(is_empty=False, unclear=True)
+        to_least, to_greatest = compare_values(value, least), compare_values(value, greatest)
+        is_member = 0 in (to_least, to_greatest) or (
+            to_least == 1 and to_greatest == -1 and store.tree(self.old).contains(search.equal_to(self.new))
+        )
+        return Outcome(False, count < size, to_least, to_greatest, is_member)

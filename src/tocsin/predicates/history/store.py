@@ -4,13 +4,12 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import OptionError
 from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
-from tocsin.predicates.history.arrow import encode_column, find_column
+from tocsin.predicates.history.arrow import Encoded, encode_column, find_column
 from tocsin.predicates.history.column import Column
 from tocsin.predicates.history.encode import Encoder, Lane
 from tocsin.predicates.history.files import Commit, Folder
@@ -107,14 +106,19 @@ class HistoryStore:
 
     def append_batch(self, table: pa.Table) -> None:
         """Add the rows of an Arrow table in order. Cost: O(rows) an attribute kept, without a loop in Python."""
+        found = {name: find_column(table, name) for name in self.columns}
+        columns = {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
+        self.append_encoded(columns, table.num_rows)
+
+    def append_encoded(self, columns: Mapping[str, Encoded], count: int) -> None:
+        """Add events whose values are encoded by this history's encoder; attributes left out are NULL."""
         start = self._state.next - self._state.base
-        stop = start + table.num_rows
+        stop = start + count
         for name, column in self.columns.items():
             column.reserve(stop)
-            values = find_column(table, name)
-            if values is not None:
-                column.lanes[start:stop], column.payloads[start:stop] = encode_column(values, self.encoder)
-        self._advance(table.num_rows)
+            if name in columns:
+                column.lanes[start:stop], column.payloads[start:stop] = columns[name]
+        self._advance(count)
 
     def old_event(self, number: int) -> dict[str, object]:
         """The attributes kept of an event of the history; those that are NULL are left out."""
@@ -227,15 +231,8 @@ class HistoryStore:
         if self._folder is not None:
             self._folder.begin_generation()
         for name, column in columns.items():
-            payloads = column.payloads[start:stop].copy()
             lanes = column.lanes[start:stop]
-            for lane, before, after in (
-                (Lane.STRING, encoder.strings, self.encoder.strings),
-                (Lane.EXACT, encoder.exacts, self.encoder.exacts),
-            ):
-                coded = lanes == lane
-                distinct, inverse = np.unique(payloads[coded], return_inverse=True)
-                payloads[coded] = after.intern_all(before.values[code] for code in distinct)[inverse]
+            payloads = self.encoder.recode(lanes, column.payloads[start:stop], encoder)
             fresh = self.columns[name] = self._new_column(stop - start)
             fresh.lanes[: stop - start] = lanes
             fresh.payloads[: stop - start] = payloads

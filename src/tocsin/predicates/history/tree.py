@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import LANES, Bounds, gather, keys_at, narrow, slices
+from tocsin._kernels.history import LANES, Bounds, contains, gather, keys_at, narrow, slices
 from tocsin.predicates.history.column import Column, GrowingArray
 from tocsin.predicates.history.encode import Encoder
 
@@ -48,12 +48,10 @@ class Tree:
         return Found(self, found, narrow(tail, old, bounds))
 
     def contains(self, equality: Bounds) -> bool:
-        """Whether an old event that has not expired equals a value. Cost: O(log n) a run.
-
-        Equal values lie in the order of their positions, so that the last of them tells.
-        """
-        found = self.find(equality)
-        return bool(found.newest.size or (self._order.array[found.slices[:, 1] - 1] >= self._first).any())
+        """Whether an old event that has not expired equals a value. Cost: O(log n) a run."""
+        old = self._encoder.old(self.column)
+        limits = self._first, self._starts[-1], self._next
+        return bool(contains(self._order.array, self._lane_starts, old, equality, *limits))
 
     def positions(self, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """The positions in slices of the order, without those that have expired."""
