@@ -92,19 +92,72 @@ def offer_pairs(best: Best, pairs: Int32s, rows: Int64s, owner: Int32s, scores: 
 
 
 @kernel
-def sort_best(best: Best) -> tuple[Int64s, Int32s]:
-    """Empty the heaps: offsets by event, and the subscriptions of each event, best first."""
+def unsettled(best: Best, rows: Int64s, score: float, identity: int) -> Int64s:
+    """Those rows that a match as good as (score, identity) would change: the heap has room, or its worst is worse."""
+    left = np.empty(rows.size, np.int64)
+    count = 0
+    k = best.ids.shape[1]
+    for row in rows:
+        if best.sizes[row] < k or (k > 0 and _worse(best.scores[row, 0], best.ids[row, 0], score, identity)):
+            left[count] = row
+            count += 1
+    return left[:count].copy()
+
+
+@kernel
+def sort_best(best: Best) -> tuple[Int64s, Int32s, Float64s]:
+    """Empty the heaps: offsets by event, and the subscriptions of each event with their scores, best first."""
     events = best.sizes.size
     offsets = np.zeros(events + 1, np.int64)
     for event in range(events):
         offsets[event + 1] = offsets[event] + best.sizes[event]
     found = np.empty(offsets[events], np.int32)
+    scores = np.empty(offsets[events], np.float64)
     for event in range(events):
         for size in range(best.sizes[event] - 1, -1, -1):
             found[offsets[event] + size] = best.ids[event, 0]
+            scores[offsets[event] + size] = best.scores[event, 0]
             _sink(best, event, size, best.ids[event, size], best.scores[event, size])
         best.sizes[event] = 0
-    return offsets, found
+    return offsets, found, scores
+
+
+@kernel
+def offer_held(
+    best: Best,
+    kind: int,
+    held_offsets: Int64s,
+    held: Int32s,
+    posting_offsets: Int64s,
+    subscriptions: Int32s,
+    weights: Float64s,
+    subscription_count: int,
+) -> None:
+    """Offer each event the subscriptions of its predicates, with their weights combined in the order of predicates.
+
+    Event e holds `held[held_offsets[e] : held_offsets[e + 1]]`; predicate p has the postings `posting_offsets[p]` to
+    `posting_offsets[p + 1]`.
+    """
+    total = np.zeros(subscription_count, np.float64)
+    last_event = np.full(subscription_count, -1, np.int64)
+    touched = np.empty(subscription_count, np.int32)
+    for event in range(held_offsets.size - 1):
+        count = 0
+        for place in range(held_offsets[event], held_offsets[event + 1]):
+            for posting in range(posting_offsets[held[place]], posting_offsets[held[place] + 1]):
+                subscription = subscriptions[posting]
+                weight = weights[posting]
+                if last_event[subscription] != event:
+                    last_event[subscription] = event
+                    total[subscription] = weight
+                    touched[count] = subscription
+                    count += 1
+                elif kind == SUM:
+                    total[subscription] += weight
+                elif weight > total[subscription]:
+                    total[subscription] = weight
+        for index in range(count):
+            _offer(best, event, touched[index], total[touched[index]])
 
 
 @kernel

@@ -128,10 +128,14 @@ class EndpointIntervalTree(StaticIndex):
         return self.center, self.left, self.right, self.start, self.lo, self.hi, self.ids_by_lo, self.ids_by_hi
 
     def _walk(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:  # noqa: ARG002
-        path = tree_path(self.center, self.left, self.right, value)
-        heap = gather_stabbed(self.center, self.start, path, self.lo, self.ids_by_lo, self.hi, self.ids_by_hi, value)
+        heap = self.stabbed(value)
         heap_order(heap, self.columns.scores)
         return _HeapIterator(heap, self.columns.scores)
+
+    def stabbed(self, value: int) -> Int32s:
+        """Return all intervals over `value` that the arrays hold, in no order."""
+        path = tree_path(self.center, self.left, self.right, value)
+        return gather_stabbed(self.center, self.start, path, self.lo, self.ids_by_lo, self.hi, self.ids_by_hi, value)
 
     def check(self) -> None:
         """Assert every invariant, with its reason."""

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.ranking_topk import Best, offer_lists, offer_pairs, sort_best
+from tocsin._kernels.ranking_topk import Best, offer_held, offer_lists, offer_pairs, sort_best, unsettled
 from tocsin.errors import OptionError
 from tocsin.ranking.protocol import Float64s, Int32s, Int64s
+from tocsin.ranking.threshold import kind_of
 
 GROWTH = 16
 """How many times larger each layer is than the one before."""
@@ -19,14 +20,25 @@ PAYS = 8.0
 
 
 class Layer(NamedTuple):
-    """Conjunctions of subscriptions that rank before those of the next layer.
+    """Conjunctions of some subscriptions, and the best that any of them could be.
 
     `match` goes from the rows of a batch to pairs (place among the rows, conjunction), in any order; `owner` is the
-    subscription of each conjunction. A subscription may come up several times.
+    subscription of each conjunction. A subscription may come up several times. After `rescore`, a layer stays right
+    as long as nothing in it ranks before (`best_score`, `best_id`): raise them if need be.
     """
 
     match: Callable[[Int64s], Int32s]
     owner: Int32s
+    best_score: float
+    best_id: int
+
+    @classmethod
+    def of(cls, match: Callable[[Int64s], Int32s], owner: Int32s, scores: Float64s) -> "Layer":
+        """Make a layer whose bound is the best of its subscriptions; one without any is never asked first."""
+        if not owner.size:
+            return cls(match, owner, -np.inf, np.iinfo(np.int32).max)
+        best = scores[owner].max()
+        return cls(match, owner, float(best), int(owner[scores[owner] == best].min()))
 
 
 def select_k(
@@ -42,7 +54,7 @@ def select_k(
     starts = np.ascontiguousarray(offsets, np.int64)
     best = _nothing_yet(starts.size - 1, min(k, int(np.diff(starts).max(initial=0))))
     offer_lists(best, starts, np.ascontiguousarray(subscriptions, np.int32), np.ascontiguousarray(scores, np.float64))
-    return sort_best(best)
+    return sort_best(best)[:2]
 
 
 def select_from_pairs(pairs: Int32s, owner: Int32s, events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
@@ -55,29 +67,56 @@ def select_from_pairs(pairs: Int32s, owner: Int32s, events: int, scores: Float64
     """
     best = _nothing_yet(events, min(k, scores.size))
     offer_pairs(best, pairs, np.arange(events), owner, scores)
-    return sort_best(best)
+    return sort_best(best)[:2]
 
 
 def top_k_in_layers(layers: Sequence[Layer], events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
-    """Return the best `k` matches of each event, matching layer after layer the events that still lack some.
+    """Return the best `k` matches of each event: match layers best first, each with the events it can still change.
 
-    Every subscription of a layer ranks before those of the next, so an event with k matches is done.
+    Layers may come from several segments and may overlap in score. An event is done when it has k matches and the
+    best of the next layer ranks after its k-th.
 
+    >>> scores = np.array([1.0, 2.0, 3.0])
     >>> def everything(members):
     ...     def match(rows):
     ...         return np.array([[place, c] for place in range(rows.size) for c in range(len(members))], np.int32)
-    ...     return Layer(match, np.array(members, np.int32))
-    >>> offsets, ids = top_k_in_layers([everything([2]), everything([0, 1])], 2, np.array([1.0, 2.0, 3.0]), 2)
+    ...     return Layer.of(match, np.array(members, np.int32), scores)
+    >>> offsets, ids = top_k_in_layers([everything([0, 1]), everything([2])], 2, scores, 2)
     >>> offsets.tolist(), ids.tolist()
     ([0, 2, 4], [2, 1, 2, 1])
     """
     best = _nothing_yet(events, min(k, scores.size))
     rows = np.arange(events)
-    for layer in layers:
-        offer_pairs(best, layer.match(rows), rows, layer.owner, scores)
-        rows = rows[best.sizes[rows] < best.ids.shape[1]]
-        if not rows.size:
+    for layer in sorted(layers, key=lambda layer: (-layer.best_score, layer.best_id)):
+        rows = unsettled(best, rows, layer.best_score, layer.best_id)
+        if not rows.size or k == 0:
             break
+        offer_pairs(best, layer.match(rows), rows, layer.owner, scores)
+    return sort_best(best)[:2]
+
+
+class Postings(NamedTuple):
+    """The subscriptions of each predicate with their weights: predicate p has `offsets[p]` to `offsets[p + 1]`."""
+
+    offsets: Int64s
+    subscriptions: Int32s
+    weights: Float64s
+
+
+def top_k_of_held(
+    held_offsets: Int64s, held: Int32s, postings: Postings, subscriptions: int, k: int, combine: str = "sum"
+) -> tuple[Int64s, Int32s, Float64s]:
+    """Return the best `k` subscriptions of each event by the weights of its predicates that hold, of whatever kind.
+
+    This is counting: it costs the postings of all predicates that hold. Weights are added in the order that predicates
+    come in, so give them in one order. Returns offsets by event, subscriptions and their scores.
+
+    >>> postings = Postings(np.array([0, 2, 3]), np.array([0, 1, 0], np.int32), np.array([1.0, 1.5, 1.0]))
+    >>> [part.tolist() for part in top_k_of_held(np.array([0, 2, 3]), np.array([0, 1, 0], np.int32), postings, 2, 1)]
+    [[0, 1, 2], [0, 1], [2.0, 1.5]]
+    """
+    best = _nothing_yet(held_offsets.size - 1, min(k, subscriptions))
+    offer_held(best, kind_of(combine), held_offsets, held, *postings, subscriptions)
     return sort_best(best)
 
 
