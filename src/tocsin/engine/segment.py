@@ -16,6 +16,7 @@ from tocsin._kernels.grouping import group_by_event
 from tocsin._kernels.pairs import Events
 from tocsin.engine.build import code_columns, conjunctions_of, number_tests, popularity
 from tocsin.engine.families import FAMILIES, Family, Slices
+from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
 from tocsin.language.bulk import normalise_texts
 from tocsin.matching.pairs import PairMatcher
@@ -57,8 +58,11 @@ class Segment:
     """The subscription of each conjunction."""
     several: npt.NDArray[np.bool_]
     """Whether a subscription has several conjunctions; empty if none has."""
-    never: list[int]
+    tags: TagIndex
+    never: Int32
     """Subscriptions that can never match."""
+    unindexed: Int32
+    """Subscriptions with a conjunction that no predicate helps to find: every event verifies it."""
 
     @classmethod
     def build(
@@ -81,6 +85,7 @@ class Segment:
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
         owner = new_number[form.owner].astype(np.int32)
         counts = np.bincount(owner, minlength=int(kept.sum()))
+        lost = (np.bincount(conjunctions.conjunction, minlength=conjunctions.count) == 0) & (filed_under < 0)
         rows = np.flatnonzero(kept).tolist()
         packed_ids = Strings.of([ids[row] for row in rows])
         segment = cls(
@@ -94,7 +99,9 @@ class Segment:
             matcher=PairMatcher.build(conjunctions, shares, filed_under),
             owner=owner,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
-            never=new_number[form.never].tolist() if form.never else [],
+            tags=TagIndex.build([extras[row] for row in rows]),
+            never=new_number[np.array(form.never, np.int64)].astype(np.int32),
+            unindexed=np.unique(owner[lost]),
         )
         return segment, list(form.errors.values())
 
@@ -110,7 +117,7 @@ class Segment:
     @property
     def index_bytes(self) -> int:
         """Bytes of the index: everything but the ids, texts, weights and tags of subscriptions."""
-        said = ("ids.", "texts.", "extras.", "id_order")
+        said = ("ids.", "texts.", "extras.", "tags.", "id_order")
         return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
 
     def find(self, id: str) -> int | None:
@@ -125,6 +132,10 @@ class Segment:
         """A subscription as it was given."""
         extras = json.loads(self.extras[number] or "{}")
         return Subscription(self.ids[number], self.texts[number], float(self.scores[number]), **extras)
+
+    def tagged(self, tags: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
+        """Whether each subscription has all these tags."""
+        return self.tags.having(tags, len(self))
 
     def match(self, batch: EventBatch, dropped: npt.NDArray[np.bool_] = NO_BOOLS) -> tuple[Slices, Evidence]:
         """The subscriptions of each event, without those `dropped` (empty: none is)."""
@@ -173,7 +184,7 @@ class Segment:
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
-        names = ("id_order", "scores", "owner", "several")
+        names = ("id_order", "scores", "owner", "several", "never", "unindexed")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
         for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
             arrays |= {f"{name}.offsets": strings.offsets, f"{name}.bytes": strings.data}
@@ -182,10 +193,10 @@ class Segment:
         for place, (_, _, family) in enumerate(self.families):
             arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
         arrays |= {f"pairs.{name}": array for name, array in self.matcher.arrays().items()}
+        arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value] for column in self.columns],
             "families": [[name, attribute] for name, attribute, _ in self.families],
-            "never": self.never,
         }
         return Container(arrays, meta)
 
@@ -212,7 +223,9 @@ class Segment:
             matcher=PairMatcher.from_arrays(_under("pairs.", arrays)),
             owner=arrays["owner"],
             several=arrays["several"],
-            never=meta["never"],
+            tags=TagIndex.from_arrays(_under("tags.", arrays)),
+            never=arrays["never"],
+            unindexed=arrays["unindexed"],
         )
 
     def check(self) -> None:

@@ -17,11 +17,11 @@ import mmap
 import os
 import struct
 import sys
-import tempfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -42,26 +42,30 @@ class Container:
     meta: dict[str, Any]
 
 
-def write(path: Path, container: Container) -> int:
-    """Write a container durably; return its bytes. The name `path` appears only when everything is on disk."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write(path: Path, container: Container) -> None:
+    """Write a container durably. The name `path` appears only when everything is on disk."""
+    write_file(path, lambda file: _write(file, container))
+
+
+def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Write a file that is there whole and durable, or not at all. Raises StorageError if the disk is full."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            size = _write(file, container)
+        with temporary.open("wb") as file:
+            fill(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
         sync_folder(path.parent)
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}", "Free some space or choose another folder"
         ) from error
     finally:
-        Path(temporary).unlink(missing_ok=True)
-    return size
+        temporary.unlink(missing_ok=True)
 
 
-def _write(file: Any, container: Container) -> int:
+def _write(file: BinaryIO, container: Container) -> None:
     file.write(b"\0" * _ALIGNMENT)
     directory: dict[str, Any] = {}
     position = _ALIGNMENT
@@ -79,17 +83,21 @@ def _write(file: Any, container: Container) -> int:
     file.write(text)
     file.seek(0)
     file.write(_HEADER.pack(MAGIC, VERSION, zlib.crc32(text), position, len(text)))
-    return position + len(text)
 
 
 def read(path: Path) -> Container:
-    """Map a container. Costs the directory only; pages come in when they are touched, one copy for all processes."""
+    """Map a container. Costs the directory only; pages come in when they are touched, one copy for all processes.
+
+    Raises FileNotFoundError if it is gone, StorageError if it is damaged or of another version.
+    """
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < _HEADER.size:
                 raise _damaged(path, "it is shorter than its header")
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise StorageError(f"cannot open {path}: {error.strerror}", "Check the path of the index") from error
     magic, version, crc, position, length = _HEADER.unpack_from(mapped)

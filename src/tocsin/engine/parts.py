@@ -1,26 +1,36 @@
 """Parts and snapshots: segments with the changes made to them since they were built."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.engine.segment import NO_BOOLS, Segment
-from tocsin.errors import StorageError
 from tocsin.model.subscription import Subscription
-from tocsin.storage import container
+
+Bools = npt.NDArray[np.bool_]
+Tags = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
 class View:
-    """A part as one match sees it."""
+    """A part as one match sees it. Never changed."""
 
-    segment: Segment
-    dropped: npt.NDArray[np.bool_]
-    scores: npt.NDArray[np.float64]
+    def __init__(self, segment: Segment, dropped: Bools, scores: npt.NDArray[np.float64]) -> None:
+        self.segment = segment
+        self.dropped = dropped
+        """Whether each subscription is left out; empty if none is."""
+        self.scores = scores
+        self._outside = lru_cache(maxsize=64)(self._find_outside)
+
+    def left_out(self, tags: Tags) -> Bools:
+        """The subscriptions that are dropped or lack one of the tags; empty if none is."""
+        return self._outside(tags) if tags else self.dropped
+
+    def _find_outside(self, tags: Tags) -> Bools:
+        outside = ~self.segment.tagged(tags)
+        return outside | self.dropped if self.dropped.size else outside
 
 
 @dataclass(frozen=True)
@@ -37,19 +47,23 @@ class Part:
         self.segment = segment
         self.dropped = set(dropped)
         self.scores = dict(scores or {})
+        self.file: str | None = None
+        """The file of the segment, once it is committed."""
+        self.changes_file: str | None = None
+        """The file of the changes, if there are any and all are committed."""
         self._view: View | None = None
 
     def __len__(self) -> int:
         return len(self.segment) - len(self.dropped)
 
     def find(self, id: str) -> int | None:
-        """The number of a subscription that was not dropped."""
+        """The number of a subscription that was not dropped. O(log n)."""
         number = self.segment.find(id)
         return None if number in self.dropped else number
 
-    def ids(self) -> Iterator[str]:
-        """The ids that were not dropped."""
-        return (self.segment.ids[n] for n in range(len(self.segment)) if n not in self.dropped)
+    def live(self) -> Iterator[int]:
+        """The numbers of the subscriptions that were not dropped."""
+        return (number for number in range(len(self.segment)) if number not in self.dropped)
 
     def subscription(self, number: int) -> Subscription:
         """A subscription with its score of now."""
@@ -59,15 +73,24 @@ class Part:
     def drop(self, number: int) -> None:
         """Leave a subscription out from the next view on."""
         self.dropped.add(number)
-        self._view = None
+        self._changed()
 
     def rescore(self, number: int, score: float) -> None:
         """Change a score from the next view on."""
         self.scores[number] = score
+        self._changed()
+
+    def _changed(self) -> None:
+        self.changes_file = None
         self._view = None
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether everything about this part is in its files."""
+        return self.file is not None and (self.changes_file is not None or not (self.dropped or self.scores))
+
     def view(self) -> View:
-        """The part as it is now; later changes make another view."""
+        """The part as it is now; later changes make another view. O(n) after a change."""
         if self._view is None:
             dropped, scores = NO_BOOLS, self.segment.scores
             if self.dropped:
@@ -78,32 +101,3 @@ class Part:
                 scores[list(self.scores)] = list(self.scores.values())
             self._view = View(self.segment, dropped, scores)
         return self._view
-
-
-def store(folder: Path, parts: Sequence[Part], limit: int) -> None:
-    """Write parts to a folder: a file for each segment, and last the list of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    entries = []
-    for number, part in enumerate(parts):
-        name = f"segment-{number}.tocsin"
-        container.write(folder / name, part.segment.container())
-        entries.append({"segment": name, "dropped": sorted(part.dropped), "scores": part.scores})
-    text = json.dumps({"version": container.VERSION, "limit": limit, "parts": entries})
-    temporary = folder / ".snapshot.json"
-    temporary.write_text(text)
-    temporary.replace(folder / "snapshot.json")
-    container.sync_folder(folder)
-
-
-def load(folder: Path) -> tuple[tuple[Part, ...], int]:
-    """Map the parts of a folder; return them and the limit they were built with."""
-    path = folder / "snapshot.json"
-    if not path.exists():
-        raise StorageError(f"there is no index in {folder}", "Make one with Matcher.save or `tocsin index build`")
-    snapshot = json.loads(path.read_text())
-    parts = []
-    for entry in snapshot["parts"]:
-        segment = Segment.of(container.read(folder / entry["segment"]))
-        scores = {int(number): score for number, score in entry["scores"].items()}
-        parts.append(Part(segment, entry["dropped"], scores))
-    return tuple(parts), int(snapshot["limit"])

@@ -1,0 +1,335 @@
+"""The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine import store
+from tocsin.engine.merge import Merger, due
+from tocsin.engine.parts import Part, Snapshot
+from tocsin.engine.segment import Segment
+from tocsin.engine.statistics import Statistics, statistics
+from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
+from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.model.subscription import Subscription
+from tocsin.storage.folder import Folder
+
+BUFFER = 256
+"""Subscriptions that are kept aside before they become a segment."""
+
+
+class SubscriptionSet:
+    """Subscriptions in segments, with a buffer of new ones; a folder on disk, if it has one.
+
+    Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change.
+    """
+
+    def __init__(self, *, limit: int = DEFAULT_LIMIT, background_merge: bool = True) -> None:
+        if limit < 1:
+            raise OptionError(f"limit is {limit}", "It must be at least 1")
+        self.rejected: list[SubscriptionError] = []
+        """The subscriptions that a bulk load left out, and why."""
+        self._limit = limit
+        self._lock = threading.RLock()
+        self._parts: tuple[Part, ...] = ()
+        self._buffer: dict[str, Subscription] = {}
+        self._snapshot: Snapshot | None = None
+        self._folder: Folder | None = None
+        self._number = 0
+        self._background_merge = background_merge
+        self._merging: threading.Thread | None = None
+
+    def subscribe(
+        self,
+        id: str,
+        where: str,
+        score: float = 1.0,
+        weights: Mapping[str, float] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a subscription, or replace the one with this id; the next match sees it.
+
+        Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
+        """
+        if not isinstance(id, str) or not id:
+            raise OptionError(f"a subscription's id is a text that is not empty, not {id!r}", "Pass a str")
+        subscription = Subscription(id, where, float(score), weights or {}, tags or {})
+        _, errors = self._build([subscription])
+        if errors:
+            raise errors[0]
+        with self._writing():
+            self._drop(id)
+            self._buffer[id] = subscription
+            if len(self._buffer) >= BUFFER:
+                self._seal()
+                self._merge_in_background()
+
+    def load(self, table: pa.Table) -> None:
+        """Add the subscriptions of a table at once, much faster than one by one; bad rows go to `rejected`.
+
+        The columns are `id, where[, score, weights, tags]`. A row replaces an earlier subscription with the same id.
+        """
+        ids, table = _last_of_each_id(table)
+        scores = np.ones(len(ids))
+        if "score" in table.column_names:
+            scores = np.asarray(table.column("score").cast(pa.float64()).fill_null(1.0))
+        segment, errors = Segment.build(ids, table.column("where").to_pylist(), scores, _extras(table), self._limit)
+        with self._writing():
+            self.rejected += errors
+            self._drop_all(segment)
+            self._parts += (Part(segment),)
+
+    def unsubscribe(self, id: str) -> None:
+        """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
+        with self._writing():
+            if not self._drop(id):
+                raise _unknown(id)
+
+    def rescore(self, id: str, score: float) -> None:
+        """Give a subscription another score. Raises UnknownSubscriptionError."""
+        with self._writing():
+            if id in self._buffer:
+                self._buffer[id] = replace(self._buffer[id], score=float(score))
+            else:
+                part, number = self._find(id)
+                part.rescore(number, float(score))
+
+    def commit(self) -> None:
+        """Make all changes durable, in the folder that the set was saved to or opened from."""
+        with self._lock:
+            if self._folder is None:
+                raise OptionError("these subscriptions have no folder", "Call save(path) first")
+            self._begin_write()
+            self._seal()
+            self._parts = tuple(part for part in self._parts if len(part))
+            store.commit(self._folder, self._number + 1, self._parts, self._limit)
+            self._number += 1
+        self._merge_in_background()
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on."""
+        with self._lock:
+            folder = Folder(Path(path))
+            if self._folder is None or self._folder.path != folder.path:
+                folder.lock()
+                if self._folder is not None:
+                    self._folder.unlock()
+                for part in self._parts:
+                    part.file = part.changes_file = None
+                self._folder, self._number = folder, folder.newest() or 0
+            self.commit()
+
+    def refresh(self) -> bool:
+        """Follow the commits of another process; return whether there were any. Uncommitted changes are refused."""
+        with self._lock:
+            if self._folder is None:
+                raise OptionError("these subscriptions have no folder", "Open an index with open(path)")
+            newest = self._folder.newest()
+            if newest is None or newest == self._number:
+                return False
+            if self._buffer or not all(part.is_committed for part in self._parts):
+                raise StorageError(
+                    f"{self._folder.path} was committed by another process, and there are changes of our own",
+                    "Commit or drop them before refresh",
+                )
+            self._attach(self._folder)
+            return True
+
+    def close(self) -> None:
+        """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
+        if self._merging is not None:
+            self._merging.join()
+        if self._folder is not None:
+            self._folder.unlock()
+
+    def merge(self) -> None:
+        """Merge all segments into one; durable with the next commit."""
+        with self._writing():
+            self._seal()
+            if len(self._parts) > 1 or any(part.dropped for part in self._parts):
+                self._merge(self._parts)
+
+    def stats(self) -> Statistics:
+        """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
+        with self._lock:
+            return statistics(self._current(), self._number, len(self._buffer))
+
+    def __getitem__(self, id: str) -> Subscription:
+        with self._lock:
+            if id in self._buffer:
+                return self._buffer[id]
+            part, number = self._find(id)
+            return part.subscription(number)
+
+    def __contains__(self, id: object) -> bool:
+        with self._lock:
+            return id in self._buffer or any(part.find(str(id)) is not None for part in self._parts)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._buffer) + sum(len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, sorted."""
+        return iter(sorted(subscription.id for subscription in self.subscriptions()))
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All subscriptions as they were given, with their scores of now."""
+        with self._lock:
+            parts, buffer = self._parts, list(self._buffer.values())
+            live = [list(part.live()) for part in parts]
+        for part, numbers in zip(parts, live, strict=True):
+            for number in numbers:
+                yield part.subscription(number)
+        yield from buffer
+
+    def _attach(self, folder: Folder) -> None:
+        self._number, self._limit, self._parts = store.load(folder, self._parts)
+        self._folder = folder
+        self._snapshot = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A change of the set: under its lock, and with the folder's lock if it has a folder."""
+        with self._lock:
+            self._begin_write()
+            try:
+                yield
+            finally:
+                self._snapshot = None
+
+    def _begin_write(self) -> None:
+        """Take the folder's lock, and see that nobody committed since we read."""
+        if self._folder is not None and self._folder.lock() and self._folder.newest() not in (None, self._number):
+            if self._buffer or not all(part.is_committed for part in self._parts):
+                raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
+            self._attach(self._folder)
+
+    def _current(self) -> Snapshot:
+        """The snapshot that a match holds on to: later changes do not touch it."""
+        with self._lock:
+            if self._snapshot is None:
+                views = [part.view() for part in self._parts if len(part)]
+                if self._buffer:
+                    segment, _ = self._build(list(self._buffer.values()))
+                    views.append(Part(segment).view())
+                self._snapshot = Snapshot(tuple(views))
+            return self._snapshot
+
+    def _build(self, subscriptions: Sequence[Subscription]) -> tuple[Segment, list[SubscriptionError]]:
+        return Segment.build(
+            [subscription.id for subscription in subscriptions],
+            [subscription.where for subscription in subscriptions],
+            np.array([subscription.score for subscription in subscriptions]),
+            [_extra(subscription.weights, subscription.tags) for subscription in subscriptions],
+            self._limit,
+        )
+
+    def _seal(self) -> None:
+        """Turn the buffer into a segment."""
+        if self._buffer:
+            segment, _ = self._build(list(self._buffer.values()))
+            self._parts += (Part(segment),)
+            self._buffer = {}
+
+    def _merge(self, parts: Sequence[Part]) -> None:
+        merger = Merger(parts)
+        self._replace(parts, merger.finish(merger.build(self._limit)))
+
+    def _replace(self, parts: Sequence[Part], merged: Part) -> None:
+        self._parts = (*(part for part in self._parts if part not in parts), merged)
+        self._snapshot = None
+
+    def _merge_in_background(self) -> None:
+        if self._background_merge and (self._merging is None or not self._merging.is_alive()):
+            self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
+            self._merging.start()
+
+    def _merge_what_is_due(self) -> None:
+        """Merge tier by tier; the lock is held only to look and to put the result in place."""
+        while True:
+            with self._lock:
+                parts = due(self._parts)
+                merger = Merger(parts)
+            if not parts:
+                return
+            merged = merger.build(self._limit)
+            with self._lock:
+                if not all(part in self._parts for part in parts):
+                    return
+                self._replace(parts, merger.finish(merged))
+
+    def _drop(self, id: str) -> bool:
+        if self._buffer.pop(id, None) is not None:
+            return True
+        for part in self._parts:
+            number = part.find(id)
+            if number is not None:
+                part.drop(number)
+                return True
+        return False
+
+    def _drop_all(self, incoming: Segment) -> None:
+        """Drop the standing subscriptions whose ids come in with a segment."""
+        ids = incoming.ids.arrow()
+        for part in self._parts:
+            places = np.asarray(pc.index_in(part.segment.ids.arrow(), value_set=ids).is_valid())
+            for number in np.flatnonzero(places).tolist():
+                part.drop(number)
+        if self._buffer:
+            for id in ids.to_pylist():
+                self._buffer.pop(id, None)
+
+    def _find(self, id: str) -> tuple[Part, int]:
+        for part in self._parts:
+            number = part.find(id)
+            if number is not None:
+                return part, number
+        raise _unknown(id)
+
+
+def _unknown(id: str) -> UnknownSubscriptionError:
+    return UnknownSubscriptionError(f"there is no subscription {id!r}", "List the ids with list(matcher)")
+
+
+def _last_of_each_id(table: pa.Table) -> tuple[list[str], pa.Table]:
+    missing = [name for name in ("id", "where") if name not in table.column_names]
+    if missing:
+        raise OptionError(
+            f"the table has no column {' and no column '.join(map(repr, missing))}",
+            f"It has {', '.join(table.column_names)}; rename its columns",
+        )
+    ids = [str(value) if value is not None else "" for value in table.column("id").to_pylist()]
+    last = {id: row for row, id in enumerate(ids)}
+    if len(last) < len(ids):
+        rows = sorted(last.values())
+        table, ids = table.take(pa.array(rows)), [ids[row] for row in rows]
+    return ids, table
+
+
+def _extras(table: pa.Table) -> list[str]:
+    columns: list[list[Any]] = []
+    for name in ("weights", "tags"):
+        present = name in table.column_names
+        columns.append(table.column(name).to_pylist() if present else [None] * len(table))
+    return [_extra(_mapping(weights), _mapping(tags)) for weights, tags in zip(*columns, strict=True)]
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """A mapping from an Arrow map, a struct or JSON text; fields that are NULL do not count."""
+    if isinstance(value, str):
+        value = json.loads(value or "{}")
+    return {name: item for name, item in dict(value or {}).items() if item is not None}
+
+
+def _extra(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
+    extras = {name: dict(value) for name, value in (("weights", weights), ("tags", tags)) if value}
+    return json.dumps(extras, ensure_ascii=False) if extras else ""
