@@ -18,11 +18,11 @@ def test_only_identifying_prefixes_have_nodes() -> None:
     tree.check()
     arrays = tree.arrays()
     assert arrays["node_terms"].tolist()[1:] == [2, 3, 1, 2]
-    first_child, first_member, postfix_start, postfix_stop = arrays["nodes"].T
+    first_child, first_member, postfix = arrays["nodes"].T
     assert first_child.tolist() == [1, 3, 3, 5, 5, 5]
     assert arrays["members"].tolist() == [4, 3, 1, 2, 0]
     assert first_member.tolist() == [0, 0, 1, 2, 4, 5]
-    assert (postfix_stop - postfix_start).tolist() == [0, 2, 0, 1, 1, 0]
+    assert np.diff(postfix).tolist() == [0, 2, 0, 1, 1]
 
 
 def test_equal_conjunctions_are_verified_once() -> None:

@@ -15,15 +15,15 @@ Int64s = npt.NDArray[np.int64]
 class ProfileTree(NamedTuple):
     """Tree's arrays. Node 0 is the root; nodes are numbered level by level, siblings by term, forbidden terms first.
 
-    Row n of `nodes` is: the first child of n, the place of its first conjunction in `members`, and the start and the
-    end of its postfix in `ordered`. Children and members of n end where those of node n + 1 begin; the last row is
-    only there for that. ``root_child[p]`` is the root's child with term p, or -1.
+    Row n of `nodes` is: the first child of n, the place of its first conjunction in `members`, and that of its postfix
+    in `postfixes`. They end where those of node n + 1 begin; the last row is only there for that. ``root_child[p]`` is
+    the root's child with term p, or -1.
     """
 
     root_child: Int32s
     node_terms: Int32s
     nodes: Int64s
-    ordered: Int32s
+    postfixes: Int32s
     members: Int32s
 
 
@@ -33,7 +33,7 @@ def match_tree(held_offsets: Int64s, held: Int32s, tree: ProfileTree, masks: Int
 
     The children of the root with a forbidden term are always looked at, the others are found through `root_child`.
     """
-    root_child, node_terms, nodes, ordered, members = tree
+    root_child, node_terms, nodes, postfixes, members = tree
     events = len(held_offsets) - 1
     offsets = np.zeros(events + 1, np.int64)
     found = np.empty(64, np.int32)
@@ -76,8 +76,8 @@ def match_tree(held_offsets: Int64s, held: Int32s, tree: ProfileTree, masks: Int
             if nodes[node, 1] == nodes[node + 1, 1]:
                 continue
             candidates += count_bits(m)
-            for i in range(nodes[node, 2], nodes[node, 3]):
-                t = ordered[i]
+            for i in range(nodes[node, 2], nodes[node + 1, 2]):
+                t = postfixes[i]
                 m &= masks[t] if t >= 0 else ~masks[~t]
                 if m == 0:
                     break

@@ -38,11 +38,13 @@ class Tree(ConjunctionMatcher):
         node_terms = np.concatenate([level.terms for level in levels])
         member_offsets = np.concatenate([[0], np.cumsum(sizes[group])]).astype(np.int64)
         shift = np.repeat(groups.member_offsets[group] - member_offsets[:-1], sizes[group])
-        nodes = np.zeros((len(group) + 1, 4), np.int64)
-        nodes[:, 0] = np.concatenate([[1], 1 + np.cumsum(children)])
+        rest = np.minimum(starts[group] + depth, stops[group])
+        lengths = stops[group] - rest
+        nodes = np.ones((len(group) + 1, 3), np.int64)
+        nodes[1:, 0] += np.cumsum(children)
         nodes[:, 1] = member_offsets
-        nodes[:-1, 2] = np.minimum(starts[group] + depth, stops[group])
-        nodes[:-1, 3] = stops[group]
+        nodes[:, 2] = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(nodes[-1, 2]) + np.repeat(rest - nodes[:-1, 2], lengths)
         root_child = np.full(self.predicate_count, -1, np.int32)
         top = np.arange(1, 1 + children[0], dtype=np.int32)
         top = top[node_terms[top] >= 0]
@@ -51,7 +53,7 @@ class Tree(ConjunctionMatcher):
             "root_child": root_child,
             "node_terms": node_terms,
             "nodes": nodes,
-            "ordered": terms,
+            "postfixes": terms[places],
             "members": self.ids[groups.members[np.arange(len(shift)) + shift]],
         }
 
@@ -64,7 +66,7 @@ class Tree(ConjunctionMatcher):
 
     def _check(self) -> None:
         index = self._index
-        terms, nodes, ordered, members = (index[name] for name in ("node_terms", "nodes", "ordered", "members"))
+        terms, nodes, postfixes, members = (index[name] for name in ("node_terms", "nodes", "postfixes", "members"))
         rows = {number: c for c, number in enumerate(self.ids.tolist())}
         assert nodes[-1, 0] == len(terms), "every node but the root is the child of one node"
         prefix: dict[int, list[int]] = {0: []}
@@ -72,7 +74,7 @@ class Tree(ConjunctionMatcher):
             below = range(int(nodes[node, 0]), int(nodes[node + 1, 0]))
             assert np.all(np.diff(terms[below.start : below.stop]) > 0), "the children of a node differ"
             prefix |= {child: [*prefix[node], int(terms[child])] for child in below}
-            rest = ordered[nodes[node, 2] : nodes[node, 3]].tolist()
+            rest = postfixes[nodes[node, 2] : nodes[node + 1, 2]].tolist()
             own = members[nodes[node, 1] : nodes[node + 1, 1]].tolist()
             assert own or below or node == 0, "a leaf identifies a conjunction"
             assert not (rest and below), "a prefix with a postfix identifies, so nothing lies below it"
