@@ -34,17 +34,22 @@ def naive() -> Callable[[Iterable[Predicate], Any], list[int]]:
 
 
 @pytest.fixture
-def new_tree() -> Iterator[Callable[..., PBPlusTree]]:
-    """Make trees; close them at the end. In memory where the system has a folder for that: no waiting for a disk."""
+def folder() -> Iterator[Path]:
+    """A temporary folder, in memory where the system has a place for that: no waiting for a disk."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def new_tree(folder: Path) -> Iterator[Callable[..., PBPlusTree]]:
+    """Make trees; close them at the end."""
     made: list[PBPlusTree] = []
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
     def make(key_type: str = "integer", *, path: Path | None = None, **options: Any) -> PBPlusTree:
-        place = path or Path(folder) / f"{len(made)}.pbt"
+        place = path or folder / f"{len(made)}.pbt"
         made.append(PBPlusTree.create(place, key_type, **{"page_size": 512, "cache_bytes": 0, **options}))
         return made[-1]
 
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        yield make
-        for tree in made:
-            tree.close()
+    yield make
+    for tree in made:
+        tree.close()

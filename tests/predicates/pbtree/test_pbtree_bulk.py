@@ -1,6 +1,7 @@
 """The bottom-up build is a tree like any other, with fuller pages."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ KEYS: dict[str, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("key_type", KEYS)
 @given(data=st.data(), fill=st.sampled_from([0.5, 0.9, 1.0]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_built_and_then_changed(
     key_type: str, data: st.DataObject, fill: float, new_tree: NewTree, naive: Callable[..., list[int]]
 ) -> None:
@@ -76,8 +77,8 @@ def test_a_tree_with_predicates_takes_more(new_tree: NewTree) -> None:
     assert set(tree.predicates()) == {("=", "a", 1), ("=", "b", 1), ("=", "c", 1)}
 
 
-def test_an_uncommitted_build_leaves_no_trace(new_tree: NewTree, tmp_path: Any) -> None:
-    path = tmp_path / "t.pbt"
+def test_an_uncommitted_build_leaves_no_trace(new_tree: NewTree, folder: Path) -> None:
+    path = folder / "t.pbt"
     tree = new_tree(path=path)
     tree.insert_many(">", np.arange(5000), np.arange(5000))
     tree.search(100)

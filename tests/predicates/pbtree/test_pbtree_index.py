@@ -11,19 +11,16 @@ from tocsin.errors import StorageError
 from tocsin.predicates.intervals import PredicateIndex
 from tocsin.predicates.pbtree import PBTreeIndex
 
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-
 
 class TestPBTree(IntervalIndexContract):
     @pytest.fixture(autouse=True)
-    def _close(self) -> Iterator[None]:
+    def _close(self, folder: Path) -> Iterator[None]:
         """Close what the tests of the contract leave open."""
-        with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            type(self).folder = Path(folder)
-            yield
-            for index in type(self).opened:
-                index.close()
-            type(self).opened = []
+        type(self).folder = folder
+        yield
+        for index in type(self).opened:
+            index.close()
+        type(self).opened = []
 
     folder: Path
     opened: list[PBTreeIndex] = []  # noqa: RUF012 - Hypothesis calls one instance many times
@@ -35,13 +32,13 @@ class TestPBTree(IntervalIndexContract):
         return index
 
 
-def test_both_maps_are_committed_together(tmp_path: Path) -> None:
-    index = PBTreeIndex.build([3, 10], [7, 20], path=tmp_path / "t.pbt")
+def test_both_maps_are_committed_together(folder: Path) -> None:
+    index = PBTreeIndex.build([3, 10], [7, 20], path=folder / "t.pbt")
     index.insert(1, 30, 40)
     index.commit()
     index.delete(0)
     index.close()
-    again = PBTreeIndex.open(tmp_path / "t.pbt")
+    again = PBTreeIndex.open(folder / "t.pbt")
     again.check()
     assert [again.probe(code).tolist() for code in (5, 15, 35, 25)] == [[0], [1], [1], []]
     again.delete(0)
@@ -49,17 +46,17 @@ def test_both_maps_are_committed_together(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_temporary_file_goes_with_its_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_temporary_file_goes_with_its_index(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     index = PBTreeIndex.build([1], [2])
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(folder.iterdir())) == 1
     index.close()
     del index
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
-def test_check_compares_the_two_maps(tmp_path: Path) -> None:
-    index = PBTreeIndex.build([3, 10], [7, 20], path=tmp_path / "t.pbt")
+def test_check_compares_the_two_maps(folder: Path) -> None:
+    index = PBTreeIndex.build([3, 10], [7, 20], path=folder / "t.pbt")
     op, key, sid = next(each for each in index.tree.predicates() if each[0] == "<=")
     index.tree.delete(op, key, sid)
     with pytest.raises(StorageError, match="predicate 0 is not searched by its ranges"):

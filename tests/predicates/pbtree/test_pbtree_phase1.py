@@ -49,7 +49,7 @@ def unions(draw: st.DrawFn) -> list[Range]:
 
 
 @given(st.lists(unions(), max_size=12))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_probe_is_the_definition(new_tree: NewTree, predicates: list[list[Range]]) -> None:
     index = PBTreePhase1(new_tree("float"))
     for number, ranges in enumerate(predicates):

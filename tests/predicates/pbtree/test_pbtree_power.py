@@ -70,9 +70,9 @@ def after_power_failure(start: bytes, events: list[Event], name: str, rng: rando
 @pytest.mark.parametrize("log_bytes", [0, 8_000, 1 << 30], ids=["checkpoint always", "sometimes", "never"])
 @pytest.mark.parametrize("bulk", [False, True], ids=["one by one", "built"])
 def test_the_last_commit_survives_a_power_failure(
-    log_bytes: int, bulk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_tree: Callable[..., PBPlusTree]
+    log_bytes: int, bulk: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, new_tree: Callable[..., PBPlusTree]
 ) -> None:
-    live, crashed = tmp_path / "live", tmp_path / "crashed"
+    live, crashed = folder / "live", folder / "crashed"
     live.mkdir()
     crashed.mkdir()
     path = live / "t.pbt"

@@ -36,8 +36,8 @@ def content(path: Path) -> set[Predicate]:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "t.pbt"
+def path(folder: Path) -> Path:
+    return folder / "t.pbt"
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_checkpoint_refuses_uncommitted_changes(new_tree: NewTree) -> None:
     assert tree.statistics.log_bytes == 0
 
 
-def test_a_log_cut_anywhere_gives_one_of_the_commits(new_tree: NewTree, path: Path, tmp_path: Path) -> None:
+def test_a_log_cut_anywhere_gives_one_of_the_commits(new_tree: NewTree, path: Path, folder: Path) -> None:
     tree = new_tree(path=path, log_bytes=1 << 30)
     commits: list[set[Predicate]] = [set()]
     for start in (0, 5, 10, 15):
@@ -132,7 +132,7 @@ def test_a_log_cut_anywhere_gives_one_of_the_commits(new_tree: NewTree, path: Pa
     log = path.with_name("t.pbt.log").read_bytes()
     left = []
     for length in [*range(0, len(log), 61), len(log)]:
-        copy = tmp_path / "copy.pbt"
+        copy = folder / "copy.pbt"
         shutil.copy(path, copy)
         copy.with_name("copy.pbt.log").write_bytes(log[:length])
         left.append(commits.index(content(copy)))
@@ -140,7 +140,7 @@ def test_a_log_cut_anywhere_gives_one_of_the_commits(new_tree: NewTree, path: Pa
     assert set(left) == {0, 1, 2, 3, 4}
 
 
-def test_a_damaged_log_is_refused(new_tree: NewTree, path: Path, tmp_path: Path) -> None:
+def test_a_damaged_log_is_refused(new_tree: NewTree, path: Path, folder: Path) -> None:
     """Damage before the last commit is refused; damage in it is a commit that was never finished."""
     tree = new_tree(path=path, log_bytes=1 << 30)
     ends = []
@@ -149,7 +149,7 @@ def test_a_damaged_log_is_refused(new_tree: NewTree, path: Path, tmp_path: Path)
         tree.commit()
         ends.append(tree.statistics.log_bytes)
     log = path.with_name("t.pbt.log").read_bytes()
-    copy = tmp_path / "copy.pbt"
+    copy = folder / "copy.pbt"
 
     def damage(place: int) -> None:
         shutil.copy(path, copy)
@@ -166,11 +166,11 @@ def test_a_damaged_log_is_refused(new_tree: NewTree, path: Path, tmp_path: Path)
         assert content(copy) == set(some(10))
 
 
-def test_the_log_of_another_tree_is_refused(new_tree: NewTree, path: Path, tmp_path: Path) -> None:
+def test_the_log_of_another_tree_is_refused(new_tree: NewTree, path: Path, folder: Path) -> None:
     tree = new_tree(path=path)
     add(tree, some(5))
     tree.commit()
-    other = tmp_path / "other.pbt"
+    other = folder / "other.pbt"
     new_tree(path=other).close()
     shutil.copy(path.with_name("t.pbt.log"), other.with_name("other.pbt.log"))
     with pytest.raises(StorageError, match="is not the log of this tree"):

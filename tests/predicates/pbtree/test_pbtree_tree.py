@@ -26,7 +26,7 @@ CONSTANTS: dict[str, st.SearchStrategy[Any]] = {
 
 # Fixtures make fresh trees by a factory, so sharing the factory between examples is safe.
 relaxed = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

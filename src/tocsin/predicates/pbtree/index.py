@@ -58,10 +58,12 @@ class PBTreeIndex:
     ) -> Self:
         """Index the ranges from ``lo[i]`` to ``hi[i]`` of predicate ``predicate[i]``, or of predicate ``i``; commit."""
         entries = Entries.of(lo, hi, predicate)
-        folder = tempfile.mkdtemp(prefix="tocsin-") if path is None else None
-        place = Path(folder) / "index.pbt" if path is None and folder else Path(path or "")
-        index = cls(PBPlusTree.create(place, "integer", page_size=page_size, cache_bytes=cache_bytes))
-        if folder:
+        folder = None
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="tocsin-")
+            path = Path(folder, "index.pbt")
+        index = cls(PBPlusTree.create(path, "integer", page_size=page_size, cache_bytes=cache_bytes))
+        if folder is not None:
             weakref.finalize(index, shutil.rmtree, folder, ignore_errors=True)
         index.tree.insert_many(*_rows(entries))
         index.tree.commit()
