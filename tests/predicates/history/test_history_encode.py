@@ -17,6 +17,7 @@ from tocsin.predicates.history.encode import (
     IS_NULL,
     Encoder,
     Lane,
+    comparable,
     float_key,
     float_of,
     not_comparable,
@@ -56,7 +57,7 @@ def test_every_old_value_against_every_new_value(op: Op) -> None:
 def test_every_old_value_against_every_constant(op: Op) -> None:
     encoder = Encoder()
     for constant in CONSTANTS:
-        encoder.intern(constant)  # type: ignore[arg-type]  # filtered by kind
+        encoder.intern(comparable(constant))
         bounds = encoder.condition(op, constant)
         for old in VALUES:
             sign = compare_to_constant(old, constant)  # type: ignore[arg-type]  # filtered by kind

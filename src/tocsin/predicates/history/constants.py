@@ -8,23 +8,35 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.history import LANES, Bounds, any_satisfying, any_within, keys_at, last_satisfying
-from tocsin.model.condition import OldComparedToConstant, Op
-from tocsin.model.values import Constant
+from tocsin.model.condition import OldComparedToConstant, Op, Slot
+from tocsin.model.predicate import Range
+from tocsin.model.values import Constant, Kind
+from tocsin.predicates.history.encode import comparable
 from tocsin.predicates.history.search import Condition, JoinTerm, Positions
 from tocsin.predicates.history.store import HistoryStore
 
 _BLOCK = 4096
 
 
-Row = tuple[Constant, ...]
+@dataclass(frozen=True, slots=True)
+class Required:
+    """`h.old` is of this kind and in the range; or it is not, if `negated`."""
+
+    old: str
+    kind: Kind
+    range: Range
+    negated: bool = False
+
+
+Row = tuple[Constant | Required, ...]
 """The constants of one test."""
 
 
 class ConstantTerm(NamedTuple):
-    """`h.old op …`: a term without its constant."""
+    """`h.old op …`: a term without its constant. Without an operator the constant is a `Required`."""
 
     old: str
-    op: Op
+    op: Op | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +47,20 @@ class Shape:
     constants: tuple[ConstantTerm, ...]
 
 
-def split(terms: Iterable[JoinTerm | OldComparedToConstant]) -> tuple[Shape, Row]:
+def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple[Shape, Row]:
     """The shape of a conjunction and its constants."""
-    distinct = sorted(set(terms), key=repr)
-    constant = [term for term in distinct if isinstance(term, OldComparedToConstant)]
-    constant.sort(key=lambda term: (term.old, term.op.value))
-    joins = tuple(term for term in distinct if not isinstance(term, OldComparedToConstant))
-    shape = Shape(joins, tuple(ConstantTerm(term.old, term.op) for term in constant))
-    return shape, tuple(term.constant for term in constant)  # type: ignore[misc]  # bound: no slots are left
+    joins: list[JoinTerm] = []
+    constants: list[tuple[ConstantTerm, Constant | Required]] = []
+    for term in sorted(set(terms), key=repr):
+        if isinstance(term, OldComparedToConstant):
+            assert not isinstance(term.constant, Slot), "tests on history are bound to their constants"
+            constants.append((ConstantTerm(term.old, term.op), term.constant))
+        elif isinstance(term, Required):
+            constants.append((ConstantTerm(term.old, None), term))
+        else:
+            joins.append(term)
+    constants.sort(key=lambda constant: (constant[0].old, "" if constant[0].op is None else constant[0].op.value))
+    return Shape(tuple(joins), tuple(term for term, _ in constants)), tuple(constant for _, constant in constants)
 
 
 class Constants:
@@ -62,11 +80,10 @@ class Constants:
     def bounds(self) -> Bounds:
         """The bounds of all terms of all tests, for the dictionaries as they are now."""
         if self._epoch != self._store.epoch:
-            encoder = self._store.encoder
             for row in self._rows:
                 for constant in row:
-                    encoder.intern(constant)
-            made = [[encoder.condition(term.op, row[t]) for row in self._rows] for t, term in enumerate(self.terms)]
+                    self._intern(constant)
+            made = [[self._bind(term.op, row[t]) for row in self._rows] for t, term in enumerate(self.terms)]
             shape = (len(self.terms), len(self._rows), LANES)
             self._bounds = Bounds(
                 *(np.array([[getattr(b, end) for b in row] for row in made]).reshape(shape) for end in Bounds._fields)
@@ -74,6 +91,22 @@ class Constants:
             self._epoch = self._store.epoch
             self._sort_ends()
         return self._bounds
+
+    def _intern(self, constant: Constant | Required) -> None:
+        if not isinstance(constant, Required):
+            self._store.encoder.intern(comparable(constant))
+        else:
+            for end in (constant.range.low, constant.range.high):
+                if end is not None:
+                    self._store.encoder.intern(comparable(end))
+
+    def _bind(self, op: Op | None, constant: Constant | Required) -> Bounds:
+        encoder = self._store.encoder
+        if op is not None:
+            return encoder.condition(op, constant)
+        assert isinstance(constant, Required), "a term without an operator is a range"
+        bounds = encoder.range_condition(constant.kind, constant.range)
+        return bounds._replace(outside=~bounds.outside) if constant.negated else bounds
 
     def conditions(self, test: int) -> list[Condition]:
         """The terms of one test."""
@@ -133,7 +166,7 @@ class Constants:
     def _sort_ends(self) -> None:
         """For one term that is open to one side: the tests by their other end, lane by lane; `~` turns the order."""
         self._ends = []
-        if len(self.terms) == 1 and self.terms[0].op not in (Op.EQ, Op.NE):
+        if len(self.terms) == 1 and self.terms[0].op in (Op.LT, Op.LE, Op.GT, Op.GE):
             upwards = self.terms[0].op in (Op.GT, Op.GE)
             for lane in range(LANES):
                 low, high = self._bounds.low[0, :, lane], self._bounds.high[0, :, lane]

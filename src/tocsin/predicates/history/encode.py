@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from tocsin._kernels.history import EXACT, LANES, STRING, Bounds, Old
 from tocsin.model.condition import Op
-from tocsin.model.values import Constant, Kind, Number, is_null, kind_of, microseconds
+from tocsin.model.predicate import Range
+from tocsin.model.values import Kind, Number, is_null, kind_of, microseconds
 from tocsin.predicates.history.column import Column
 from tocsin.predicates.history.dictionary import OrderedDictionary
 
@@ -77,6 +78,14 @@ def _set(bounds: Bounds, op: Op, lane: Lane, floor: int | None, equal: bool) -> 
     elif floor < _GREATEST:
         low, high = floor + 1, _GREATEST
     bounds.low[lane], bounds.high[lane], bounds.outside[lane] = low, high, op is Op.NE
+
+
+def intersection(left: Bounds, right: Bounds) -> Bounds:
+    """What satisfies both conditions, where the second is of intervals and the first of such, or of whole lanes."""
+    whole = left.outside & (left.low > left.high)
+    low = np.where(whole, right.low, np.maximum(left.low, right.low))
+    high = np.where(whole, right.high, np.minimum(left.high, right.high))
+    return Bounds(low, high, np.zeros_like(left.outside))
 
 
 def in_lanes(lanes: tuple[Lane, ...]) -> Bounds:
@@ -180,13 +189,26 @@ class Encoder:
             _set(bounds, op, lane, floor, equal)
         return bounds
 
-    def intern(self, constant: Constant) -> None:
-        """Give a constant a code where it needs one: its conditions then hold until a dictionary is labelled anew."""
-        kind = kind_of(constant)
-        if kind is Kind.STRING:
+    def range_condition(self, kind: Kind, wanted: Range) -> Bounds:
+        """`old` is of this kind and in the range."""
+        bounds = in_lanes(LANES_OF[kind])
+        for end, op in (
+            (wanted.low, Op.GE if wanted.low_closed else Op.GT),
+            (wanted.high, Op.LE if wanted.high_closed else Op.LT),
+        ):
+            if end is not None:
+                half = nothing()
+                for lane in LANES_OF[kind]:
+                    _set(half, op, lane, *self._floor(lane, comparable(end)))
+                bounds = intersection(bounds, half)
+        return bounds
+
+    def intern(self, constant: Any) -> None:
+        """Give a comparable constant a code where it needs one: its conditions then hold until labelled anew."""
+        if isinstance(constant, str):
             self.strings.intern(constant)
-        elif kind is Kind.NUMBER:
-            self.exacts.intern(comparable(constant))
+        elif not isinstance(constant, bool):
+            self.exacts.intern(constant)
 
     def _floor(self, lane: Lane, value: Any) -> tuple[int | None, bool]:
         """The greatest key of the lane that is not above the value, None if all are; and whether it equals it."""
@@ -206,7 +228,9 @@ class Encoder:
 
 
 def comparable(value: object) -> Any:
-    """A value of some kind in the form that compares with all others of its kind."""
+    """A value of some kind, or a constant of one, in the form that compares with all others of its kind."""
+    if isinstance(value, Number):
+        return value.exact
     if isinstance(value, float):
         return Number(value).exact
     return microseconds(value) if isinstance(value, dt.date) else value

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from tocsin.model.condition import Quantifier
 from tocsin.predicates.history.constants import Constants, Row, Shape
@@ -33,6 +34,7 @@ class Family:
         self._form = form
         self._met = met
         self._null = null
+        self.members = BitMap(ids)
         self._ids = ids
         self._constants = Constants(store, met.constants, rows)
 
@@ -64,6 +66,7 @@ class StaticFamily:
     """EXISTS tests that say nothing of the new event: TRUE while the latest old event that satisfies them is there."""
 
     def __init__(self, store: HistoryStore, shape: Shape, ids: Ids, rows: Sequence[Row]) -> None:
+        self.members = BitMap(ids)
         self._ids = ids
         self._latest = Latest(store, shape, rows)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from tocsin.model.condition import Op, Quantifier
 from tocsin.model.lookup import lookup
@@ -57,11 +58,13 @@ class SimpleTests:
     def __init__(self, new: str, old: str) -> None:
         self.new = new
         self.old = old
+        self.members = BitMap()
         self._ids: dict[tuple[Op, Form], list[int]] = {}
         self._answers: dict[Outcome, tuple[Ids, Ids]] = {}
 
     def add(self, op: Op, form: Form, number: int) -> None:
         """Add a test before the first probe."""
+        self.members.add(number)
         self._ids.setdefault((op, form), []).append(number)
 
     def probe(self, search: Search) -> tuple[Ids, Ids]:
