@@ -1,0 +1,177 @@
+"""History: what a comparison with all earlier events costs as they grow in number, against DuckDB, and in memory."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from tocsin.bench.runner import Cell, Figure, Report, Result
+from tocsin.model.condition import Exists, OldComparedToConstant, OldComparedToNew, Op, Quantified, Quantifier
+from tocsin.model.predicate import Conjunction, Range, Ranges, Tested
+from tocsin.model.values import Kind, Number
+from tocsin.predicates.history.join_table import JoinTable
+from tocsin.predicates.history.prefilter import Prefilter
+from tocsin.predicates.history.store import HistoryStore
+
+if TYPE_CHECKING:
+    import duckdb
+
+ATTRIBUTES = ["price", "year", "stock"]
+AUTHORS = 1000
+_DOMAIN = 1 << 40
+Event = Mapping[str, object]
+
+
+def run(quick: bool = False, seed: int = 8, events: int = 100) -> Report:
+    """Measure the history. `quick` ends within a minute, with a history of 300,000 events at most."""
+    random = np.random.default_rng(seed)
+    sizes = [10_000, 100_000, 300_000] if quick else [10_000, 100_000, 1_000_000, 10_000_000]
+    report = Report("history", {"subscriptions": 100_000, "old_events": sizes[-1], "events": events, "quick": quick})
+    _simple(report, random, sizes, events)
+    _conjunctions(report, random, 1000 if quick else 10_000, 100_000 if quick else 1_000_000, events)
+    _prefilter(report, random, 2000 if quick else 10_000, events)
+    return report
+
+
+def _simple(report: Report, random: np.random.Generator, sizes: Sequence[int], events: int) -> None:
+    """100,000 subscriptions, each one quantified comparison, on histories of growing size."""
+    tests = [Quantified(a, op, q, b) for a in ATTRIBUTES for b in ATTRIBUTES for op in Op for q in Quantifier]
+    of_test = random.integers(0, len(tests), 100_000)
+    subscriptions = {test: BitMap(np.flatnonzero(of_test == test)) for test in range(len(tests))}
+    tables = []
+    for size in sizes:
+        store = HistoryStore(attributes=ATTRIBUTES)
+        for start in range(0, size, 1_000_000):
+            rows = min(1_000_000, size - start)
+            store.append_batch(pa.table({name: random.integers(0, _DOMAIN, rows) for name in ATTRIBUTES}))
+        tables.append(JoinTable(enumerate(tests), store, subscriptions))
+    new: list[Event] = [{name: int(random.integers(0, _DOMAIN)) for name in ATTRIBUTES} for _ in range(events)]
+    seconds = _interleaved([table.matching for table in tables], new)
+    for size, table, spent in zip(sizes, tables, seconds, strict=True):
+        extra: dict[str, Cell] = {
+            "old_events": size,
+            "bytes_per_old_value": table.store.nbytes / size / len(ATTRIBUTES),
+        }
+        report.results.append(Result("simple comparisons", events_per_s=1 / spent, extra=extra))
+    ratio = seconds[-1] / seconds[0]
+    grown = f"time an event with {sizes[-1]:,} old events to that with {sizes[0]:,}, 100,000 simple subscriptions"
+    report.claim(grown, "at most 1.5", f"{ratio:.2f}", ratio <= 1.5)
+    most = max(table.store.nbytes / size for size, table in zip(sizes, tables, strict=True)) / len(ATTRIBUTES)
+    report.claim("bytes an old event and attribute, index included", "at most 16", f"{most:.1f}", most <= 16)
+    points = [(float(size), spent * 1e6) for size, spent in zip(sizes, seconds, strict=True)]
+    report.figures.append(
+        Figure(
+            "history_simple",
+            "100,000 subscriptions with one quantified comparison",
+            "old events",
+            "µs an event",
+            {"aggregates": points},
+            log_x=True,
+        )
+    )
+
+
+def _conjunctions(report: Report, random: np.random.Generator, count: int, size: int, events: int) -> None:
+    """`EXISTS (… h.author = event.author AND h.price > constant)`, a constant for each subscription; DuckDB joins."""
+    import duckdb
+
+    authors = [f"author {number}" for number in range(AUTHORS)]
+    history = pa.table(
+        {"author": pa.array(authors).take(random.integers(0, AUTHORS, size)), "price": random.random(size) * 100}
+    )
+    constants = random.random(count) * 101
+    same_author = OldComparedToNew("author", Op.EQ, "author")
+    tests = [Exists((same_author, OldComparedToConstant("price", Op.GT, float(c)))) for c in constants]
+    store = HistoryStore(attributes=["author", "price"])
+    store.append_batch(history)
+    table = JoinTable(enumerate(tests), store)
+    new: list[Event] = [{"author": authors[number % AUTHORS]} for number in range(events)]
+    [ours] = _interleaved([table.probe], new)
+    with duckdb.connect() as rival:
+        rival.register("history_rows", history)
+        rival.register("subscription_rows", pa.table({"id": np.arange(count), "price": constants}))
+        rival.execute("CREATE TABLE history AS FROM history_rows")
+        rival.execute("CREATE TABLE subscriptions AS FROM subscription_rows")
+        joined = (
+            "SELECT s.id FROM subscriptions s WHERE EXISTS "
+            "(SELECT 1 FROM history h WHERE h.author = $author AND h.price > s.price)"
+        )
+        by_hand = (
+            "SELECT s.id FROM subscriptions s WHERE s.price < "
+            "(SELECT max(h.price) FROM history h WHERE h.author = $author)"
+        )
+        few = new[: max(3, events // 20)]
+        engines = {"DuckDB, join": joined, "DuckDB, aggregate written by hand": by_hand}
+        asked = [partial(_ask, rival, query) for query in engines.values()]
+        spent = dict(zip(engines, _interleaved(asked, few).tolist(), strict=True))
+        for event in few:
+            found = sorted(rival.execute(joined, dict(event)).fetchnumpy()["id"].tolist())
+            if found != sorted(table.probe(event).true.tolist()):
+                report.disagreements.append(f"EXISTS for {event}")
+    extra: dict[str, Cell] = {"old_events": size, "tests": count}
+    report.results.append(Result("conjunctions with an equality", events_per_s=1 / ours, extra=extra))
+    for name, seconds in spent.items():
+        report.results.append(Result(name, events_per_s=1 / seconds, extra=extra))
+    ratio = spent["DuckDB, join"] / ours
+    claim = f"{count:,} conjunctions under EXISTS with one equality, {size:,} old events: times DuckDB by joins"
+    report.claim(claim, "at least 100", f"{ratio:,.0f}", ratio >= 100)
+
+
+def _prefilter(report: Report, random: np.random.Generator, count: int, events: int) -> None:
+    """`year = … AND EXISTS (… h.year = event.year AND h.stock = … AND h.price > …)`: most constants never occurred."""
+    size = 50_000
+    store = HistoryStore(attributes=["year", "stock", "price"])
+    columns = {"year": random.integers(2000, 2020, size), "stock": random.integers(0, 500, size)}
+    store.append_batch(pa.table({**columns, "price": random.random(size) * 100}))
+    tests: dict[int, Exists] = {}
+    conjunctions: list[tuple[int, Conjunction]] = []
+    constants = zip(
+        *(random.integers(*ends, count).tolist() for ends in ((1980, 2040), (0, 1000), (0, 100))), strict=True
+    )
+    for number, (year, stock, price) in enumerate(constants):
+        test = tests[number] = Exists(
+            (
+                OldComparedToNew("year", Op.EQ, "year"),
+                OldComparedToConstant("stock", Op.EQ, stock),
+                OldComparedToConstant("price", Op.GT, price),
+            )
+        )
+        point = Range(Number(year), True, Number(year), True)
+        conjunctions.append((number, (Ranges("year", Kind.NUMBER, (point,)), Tested(test))))
+    prefilter = Prefilter(conjunctions, store)
+    table = JoinTable(tests.items(), store)
+    wanted = prefilter.surviving()
+    filtered = JoinTable(((number, tests[number]) for number in wanted), store)
+    new: list[Event] = [{"year": int(year)} for year in random.integers(1990, 2030, events)]
+    all_of_them, fewer = _interleaved([table.probe, filtered.probe], new)
+    savings = prefilter.savings()
+    share = savings.ruled_out / savings.conjunctions
+    report.results.append(Result("all tests", events_per_s=1 / all_of_them, extra={"tests": count}))
+    report.results.append(
+        Result("tests that survive the pre-filter", events_per_s=1 / fewer, extra={"tests": len(wanted)})
+    )
+    saved = f"{share:.0%} of conjunctions, {savings.constraints:,} conditions; {all_of_them / fewer:.1f} times as fast"
+    report.claim("ruled out by the pre-filter before any event", "more than none", saved, savings.ruled_out > 0)
+
+
+def _ask(rival: "duckdb.DuckDBPyConnection", query: str, event: Event) -> object:
+    return rival.execute(query, dict(event)).fetchnumpy()
+
+
+def _interleaved(works: Sequence[Callable[[Event], object]], events: Sequence[Event]) -> npt.NDArray[np.float64]:
+    """The median seconds an event of each work; they take turns, so that a busy machine slows all alike."""
+    for work in works:
+        work(events[0])
+    spent: list[list[float]] = [[] for _ in works]
+    for event in events:
+        for number, work in enumerate(works):
+            start = time.perf_counter()
+            work(event)
+            spent[number].append(time.perf_counter() - start)
+    return np.array([statistics.median(times) for times in spent])
