@@ -148,3 +148,23 @@ def test_insertion_rebuilds_little(name: str, monkeypatch: pytest.MonkeyPatch) -
         index.insert(5000 + number, number, number + 3)
     assert max(rebuilt) < 2048
     assert sum(rebuilt) < 1024 * np.log(1024 / 32) / np.log(1.5)
+
+
+@pytest.mark.parametrize("name", ["cluster", "interval", "hybrid", "segment-tree", "interval-tree"])
+def test_check_finds_damage(name: str) -> None:
+    """One number of any array changed, and an invariant breaks."""
+    index = INDEXES[name].build([1, 3, 7, 0, 0, 8, 20], [5, 9, 7, 2, 6, 10, 30], [0, 1, 2, 3, 4, 4, 5])
+    structure = index._layers[0].structure
+    structure.check()
+    unnoticed = []
+    for number, array in enumerate(structure.arrays):
+        for position in range(len(array)):
+            kept = array[position].item()
+            array[position] = kept + 1 if kept < 2**31 - 1 else 0
+            try:
+                structure.check()
+                unnoticed.append((number, position))
+            except (AssertionError, IndexError):
+                array[position] = kept
+    assert unnoticed == []
+    structure.check()

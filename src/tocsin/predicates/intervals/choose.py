@@ -4,8 +4,8 @@ The thresholds come from `tocsin bench tatbul` at 10,000 to 1,000,000 intervals,
 (docs/internals/intervals.md has the table). Interval makes the fewest evaluations and answers batches 1 to 10 times as
 fast as the two trees, but its bytes grow with the overlap: 85 an interval where 1 predicate holds, 7,970 where 1,000
 hold. Interval Tree stays at 30 to 43 and Segment Tree at 104 to 137; the former is as fast up to an overlap of 100, the
-latter 1.3 times as fast at 1,000. Cluster takes 0.6 of Interval's bytes and up to twice its time, and Hybrid's bytes grow
-with the square of the overlap, so neither is ever chosen. Below 64 intervals a scan costs no more than a call.
+latter 1.3 times as fast at 1,000. Cluster takes 0.6 of Interval's bytes and up to twice its time, and Hybrid's bytes
+grow with the square of the overlap, so neither is ever chosen. Below 64 intervals a scan costs no more than a call.
 """
 
 from dataclasses import dataclass

@@ -47,13 +47,16 @@ class ClusterTree(Structure):
 
     def check(self) -> None:
         """Assert that each leaf cluster is exactly what reaches its range, and that it had to be a leaf."""
+        assert self.tree.offsets[-1] == len(self.tree.ids), "the last cluster ends with the ids"
+        ends = set(self.entries.lo.tolist()) | set(self.entries.hi.tolist())
         stack, leaves = [(0, 0, CODE_MAX)], 0
         while stack:
             node, first, last = stack.pop()
             assert first <= last, "a key lies inside the range that it splits"
             key, right = int(self.tree.key[node]), int(self.tree.right[node])
             if right:
-                assert node < node + 1 < right, "nodes stand in preorder"
+                assert node + 1 < right, "nodes stand in preorder"
+                assert key in ends, "keys are ends of entries"
                 stack += [(right, key, last), (node + 1, first, key - 1)]
                 continue
             assert key == leaves, "leaves are numbered from left to right"

@@ -9,7 +9,7 @@ from tocsin.errors import OptionError
 from tocsin.predicates.intervals.cluster import ClusterTree
 from tocsin.predicates.intervals.drawing import Drawing
 from tocsin.predicates.intervals.entries import Entries
-from tocsin.predicates.intervals.interval import check_elementary, draw_elementary
+from tocsin.predicates.intervals.interval import check_elementary, check_extent, draw_elementary
 from tocsin.predicates.intervals.layers import LayeredIndex
 from tocsin.predicates.intervals.protocol import CodeNames, Int32s, Int64s
 from tocsin.predicates.intervals.structure import Found, count_and_fill
@@ -40,6 +40,7 @@ class HybridTree(ClusterTree):
     def check(self) -> None:
         """Assert the invariants of the cluster tree and of each search tree."""
         super().check()
+        check_extent(self.inner)
         for number in range(len(self.tree.offsets) - 1):
             members = self.tree.ids[self.tree.offsets[number] : self.tree.offsets[number + 1]]
             if len(members) > 1:

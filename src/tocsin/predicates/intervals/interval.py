@@ -34,11 +34,18 @@ class ElementaryTree(Structure):
 
     def check(self) -> None:
         """Assert that the nodes are elementary, in order, not empty, and that their rows are right."""
+        check_extent(self.tree)
         check_elementary(self, self.tree, 0, np.arange(len(self.entries.lo), dtype=np.int32))
 
     def drawing(self, names: CodeNames, depth: int) -> Drawing:
         """Return the tree down to `depth`: elementary intervals with what holds there."""
         return draw_elementary(self, self.tree, 0, 0, CODE_MAX, names, depth)
+
+
+def check_extent(tree: Elementary) -> None:
+    """Assert that the trees together use every node, and the rows every id."""
+    assert tree.trees[-1] == len(tree.first), "the last tree ends with the nodes"
+    assert tree.offsets[-1] == len(tree.ids), "the last row ends with the ids"
 
 
 def check_elementary(structure: Structure, tree: Elementary, number: int, members: Int32s) -> None:

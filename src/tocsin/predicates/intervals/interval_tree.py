@@ -40,6 +40,8 @@ class CentredTree(Structure):
         lo, hi, _ = self.entries
         everyone = np.arange(len(lo))
         assert np.array_equal(np.sort(self.tree.by_lo), everyone), "each entry is in one list by low end"
+        assert self.tree.offsets[0] == 0, "the first node begins with the lists"
+        assert self.tree.offsets[-1] == len(lo), "the last node ends with the lists"
         assert np.array_equal(self.tree.lo, lo[self.tree.by_lo]), "low ends stand beside their entries"
         assert np.array_equal(self.tree.hi, hi[self.tree.by_hi]), "high ends stand beside their entries"
         stack = [(0, 0, CODE_MAX)] if self.nodes else []
@@ -51,7 +53,7 @@ class CentredTree(Structure):
             assert first <= key <= last, "a key lies inside the range that it splits"
             here = slice(int(self.tree.offsets[node]), int(self.tree.offsets[node + 1]))
             low, high = self.tree.by_lo[here], self.tree.by_hi[here]
-            assert len(low), "the key is an end of an entry, which contains it"
+            assert key in lo[low] or key in hi[low], "the key is an end of an entry of its node"
             assert np.array_equal(np.sort(low), np.sort(high)), "both lists of a node have the same entries"
             assert ((lo[low] <= key) & (key <= hi[low])).all(), "an entry contains the key of its node"
             assert ((first <= lo[low]) & (hi[low] <= last)).all(), "an entry contains no key above its node"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tocsin._kernels.intervals import CODE_MAX
+from tocsin._kernels.intervals import CODE_MAX, cut
 from tocsin._kernels.intervals_elementary import Segments, build_segments, segment_probe
 from tocsin.predicates.intervals.drawing import Drawing
 from tocsin.predicates.intervals.entries import Entries
@@ -40,10 +40,16 @@ class PairedTree(Structure):
         return self.tree.ids[self.tree.offsets[v] : self.tree.offsets[v + 1]], first, int(self.tree.last[end - 1])
 
     def check(self) -> None:
-        """Assert that leaves are in order and each entry is exactly covered by the highest nodes inside it."""
+        """Assert that the levels are in order and each entry is stored once on each path, as high as it fits."""
         width = self.tree.width
-        assert (self.tree.last[1:] > self.tree.last[:-1]).all(), "leaves are elementary intervals in order"
-        covered = np.zeros(len(self.entries.lo), np.int64)
+        _, leaves = cut(self.entries.lo, self.entries.hi, True)
+        assert np.array_equal(self.tree.last, leaves), "leaves are the elementary intervals that the ends cut"
+        assert width[0] == len(leaves), "the first level is the leaves"
+        assert (width[1:] == (width[:-1] + 1) // 2).all(), "a level pairs the one below"
+        assert np.array_equal(np.diff(self.tree.start), width), "levels stand one after the other"
+        assert self.tree.offsets[0] == 0, "the first node begins with the ids"
+        assert (np.diff(self.tree.offsets) >= 0).all(), "nodes store their ids one after the other"
+        assert self.tree.offsets[-1] == len(self.tree.ids), "the last node ends with the ids"
         for level in range(len(width)):
             for i in range(int(width[level])):
                 ids, first, last = self._place(level, i)
@@ -56,9 +62,10 @@ class PairedTree(Structure):
                     higher = (self.entries.lo[ids] <= above_first) & (above_last <= self.entries.hi[ids])
                     whole = above_first == first and above_last == last
                     assert whole or not higher.any(), "an entry that contains the parent is stored there"
-                np.add.at(covered, ids, last - first + 1)
-        sizes = self.entries.hi.astype(np.int64) - self.entries.lo + 1
-        assert np.array_equal(covered, sizes), "the nodes of an entry cover each of its codes once"
+        found = self.find(leaves)
+        for number, code in enumerate(leaves.tolist()):
+            positions = found.positions[found.offsets[number] : found.offsets[number + 1]]
+            assert np.array_equal(positions, self.inside(code, code)), "on a path each entry of the leaf is met once"
 
     def drawing(self, names: CodeNames, depth: int) -> Drawing:
         """Return the tree down to `depth`: unions of elementary intervals with what is stored there."""
