@@ -81,6 +81,7 @@ def run_chains(
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     used = 0
+    tested = 0
     accepted = np.full(len(chains.tag), -1, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
@@ -103,7 +104,7 @@ def run_chains(
                 depth = 0
                 for i in range(begin, end):
                     node = chains.children[i]
-                    evidence[2] += 1
+                    tested += 1
                     here = first_step(chains.gap[node]) & (whole if tag < 0 else positions[tag])
                     if here != 0:
                         waiting[depth] = node
@@ -119,7 +120,7 @@ def run_chains(
                             used += 1
                     for i in range(chains.child_offsets[node], chains.child_offsets[node + 1]):
                         child = chains.children[i]
-                        evidence[2] += 1
+                        tested += 1
                         next_tag = chains.tag[child]
                         there = follow(here, chains.gap[child]) & (whole if next_tag < 0 else positions[next_tag])
                         if there != 0:
@@ -128,4 +129,5 @@ def run_chains(
                             depth += 1
             unload_path(positions, present, found)
         offsets[document + 1] = used
+    evidence[2] += tested
     return offsets, out[:used].copy()

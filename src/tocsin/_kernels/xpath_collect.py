@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_evaluate import Scratch, Tables, path_holds, sort_by_tag
+from tocsin._kernels.xpath_paths import bit_places
 from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
@@ -15,11 +16,15 @@ Words = npt.NDArray[np.uint64]
 
 
 class Groups(NamedTuple):
-    """Which paths a structure has, and which expressions a path has. `alive` is a bit for each expression."""
+    """From a structure to its expressions.
 
-    path_offsets: Ints
-    paths: Ints
-    member_offsets: Ints
+    The row of a structure holds where the members of its path without filters begin and end in `members`, and where its
+    paths with filters begin and end in `filtered`. A row there is a path and where its members begin and end.
+    `alive` is a bit for each expression.
+    """
+
+    structures: Ints
+    filtered: Ints
     members: Ints
     alive: Words
 
@@ -36,66 +41,48 @@ def collect(
     out: Ints,
     out_offsets: Longs,
     first: int,
-    every_path: bool,
     evidence: Longs,
 ) -> int:
     """Write the sorted ids of the expressions that hold on each document, from document `first`; returns the next one.
 
     Structures offsets[d]:offsets[d + 1] match document d. Stops before the first document whose ids do not fit in
-    `out`. With `every_path`, the structures are guesses and paths without filters are evaluated too. `found` is a
-    cleared bitmap of expressions and is left cleared. evidence[0] counts the paths that were evaluated, evidence[1] the
-    distinct paths that hold.
+    `out`. `found` is a cleared bitmap of expressions and is left cleared. evidence[0] counts the paths with filters
+    that were evaluated.
     """
+    one = np.uint64(1)
+    place_of = bit_places()
     for document in range(first, len(offsets) - 1):
         prepared = False
         total = 0
         for i in range(offsets[document], offsets[document + 1]):
-            structure = structures[i]
-            for j in range(groups.path_offsets[structure], groups.path_offsets[structure + 1]):
-                path = groups.paths[j]
-                if every_path or tables.path_offsets[path + 1] - tables.path_offsets[path] > 1:
-                    if not prepared:
-                        sort_by_tag(documents, document, scratch)
-                        prepared = True
-                    evidence[0] += 1
-                    if not path_holds(tables, path, documents, document, scratch):
-                        continue
-                evidence[1] += 1
-                for k in range(groups.member_offsets[path], groups.member_offsets[path + 1]):
-                    member = groups.members[k]
-                    found[member >> 6] |= np.uint64(1) << np.uint64(member & 63)
-                total += groups.member_offsets[path + 1] - groups.member_offsets[path]
+            row = groups.structures[structures[i]]
+            for k in range(row[0], row[1]):
+                member = groups.members[k]
+                found[member >> 6] |= one << np.uint64(member & 63)
+            total += row[1] - row[0]
+            for j in range(row[2], row[3]):
+                if not prepared:
+                    sort_by_tag(documents, document, scratch)
+                    prepared = True
+                evidence[0] += 1
+                if path_holds(tables, groups.filtered[j, 0], documents, document, scratch):
+                    for k in range(groups.filtered[j, 1], groups.filtered[j, 2]):
+                        member = groups.members[k]
+                        found[member >> 6] |= one << np.uint64(member & 63)
+                    total += groups.filtered[j, 2] - groups.filtered[j, 1]
         place = out_offsets[document]
         if place + total > len(out):
             found[:] = 0
             return document
         if total > 0:
             for word in range(len(found)):
-                bits = found[word] & groups.alive[word]
-                found[word] = 0
-                while bits != 0:
-                    low = bits & (~bits + np.uint64(1))
-                    out[place] = 64 * word + _bit_number(low)
-                    place += 1
-                    bits ^= low
+                bits = found[word]
+                if bits != 0:
+                    found[word] = 0
+                    bits &= groups.alive[word]
+                    while bits != 0:
+                        out[place] = 64 * word + place_of[np.int64((bits & (~bits + one)) % np.uint64(67))]
+                        place += 1
+                        bits &= bits - one
         out_offsets[document + 1] = place
     return len(offsets) - 1
-
-
-@kernel
-def _bit_number(low: np.uint64) -> int:
-    """The place of the only bit set."""
-    place = 0
-    if low & np.uint64(0xFFFFFFFF00000000):
-        place += 32
-    if low & np.uint64(0xFFFF0000FFFF0000):
-        place += 16
-    if low & np.uint64(0xFF00FF00FF00FF00):
-        place += 8
-    if low & np.uint64(0xF0F0F0F0F0F0F0F0):
-        place += 4
-    if low & np.uint64(0xCCCCCCCCCCCCCCCC):
-        place += 2
-    if low & np.uint64(0xAAAAAAAAAAAAAAAA):
-        place += 1
-    return place

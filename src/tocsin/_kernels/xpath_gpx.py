@@ -60,6 +60,7 @@ def match_conjunctions(
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
     used = 0
+    looked = 0
     for document in range(count):
         if used + size + len(conjunctions.lengths) > len(out):
             larger = np.empty(2 * len(out) + size + len(conjunctions.lengths), dtype=np.int32)
@@ -89,13 +90,13 @@ def match_conjunctions(
                             hits[candidate] = 0
                         hits[candidate] += 1
                         holds = hits[candidate] == last - first
-                        evidence[2] += 1
+                        looked += 1
                         if not holds or matched[candidate] == document:
                             continue
                     else:
                         if matched[candidate] == document:
                             continue
-                        evidence[2] += 1
+                        looked += 1
                         holds = True
                         for at in range(first, last):
                             if held_on[conjunctions.predicates[at]] != path:
@@ -116,4 +117,5 @@ def match_conjunctions(
             out[used] = conjunctions.structure[size + i]
             used += 1
         offsets[document + 1] = used
+    evidence[2] += looked
     return offsets, out[:used].copy()

@@ -16,18 +16,25 @@ Words = npt.NDArray[np.uint64]
 
 
 @kernel
+def bit_places() -> Ints:
+    """The place of the only bit of a word under the word modulo 67, which differs for all 64 of them."""
+    places = np.zeros(67, dtype=np.int32)
+    remainder = 1
+    for place in range(64):
+        places[remainder] = place
+        remainder = 2 * remainder % 67
+    return places
+
+
+_PLACES = bit_places()
+
+
+@kernel
 def lowest(bits: np.uint64) -> int:
     """The place of the lowest bit set; 64 if none is."""
     if bits == 0:
         return 64
-    place = 0
-    width = 32
-    while width > 0:
-        if bits & ((np.uint64(1) << np.uint64(width)) - np.uint64(1)) == 0:
-            place += width
-            bits >>= np.uint64(width)
-        width >>= 1
-    return place
+    return int(_PLACES[np.int64((bits & (~bits + np.uint64(1))) % np.uint64(67))])
 
 
 @kernel
@@ -35,14 +42,13 @@ def highest(bits: np.uint64) -> int:
     """The place of the highest bit set; -1 if none is."""
     if bits == 0:
         return -1
-    place = 0
-    width = 32
-    while width > 0:
-        if bits >> np.uint64(width) != 0:
-            place += width
-            bits >>= np.uint64(width)
-        width >>= 1
-    return place
+    bits |= bits >> np.uint64(1)
+    bits |= bits >> np.uint64(2)
+    bits |= bits >> np.uint64(4)
+    bits |= bits >> np.uint64(8)
+    bits |= bits >> np.uint64(16)
+    bits |= bits >> np.uint64(32)
+    return int(_PLACES[np.int64((bits ^ (bits >> np.uint64(1))) % np.uint64(67))])
 
 
 @kernel

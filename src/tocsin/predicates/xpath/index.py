@@ -113,9 +113,8 @@ class StructureIndex(ABC):
         result = self._collect(arrays, offsets, structures, self._groups)
         tail = self._tail_groups()
         if tail is not None:
-            every = np.arange(len(tail.path_offsets) - 1, dtype=np.int32)
-            repeated = np.tile(every, len(batch))
-            late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), repeated, tail, every_path=True)
+            every = np.flatnonzero(np.diff(tail.structures[:, 2:], axis=1)).astype(np.int32)
+            late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), np.tile(every, len(batch)), tail)
             result = _side_by_side(result, late)
         self._documents += len(batch)
         return XPathMatches(*result, batch.errors)
@@ -137,15 +136,18 @@ class StructureIndex(ABC):
         """Assert the invariants."""
         self.catalog.check()
         groups = self._groups
-        assert len(groups.members) <= len(self._path_of), "each built expression is a member at most once"
-        assert (np.diff(groups.member_offsets) >= 0).all(), "member offsets ascend"
-        for path in range(len(groups.member_offsets) - 1):
-            members = groups.members[groups.member_offsets[path] : groups.member_offsets[path + 1]]
-            assert (self._path_of[members] == path).all(), "the members of a path are its expressions"
         structure_of = self.catalog.structure_of_paths()
-        for structure in range(len(groups.path_offsets) - 1):
-            paths = groups.paths[groups.path_offsets[structure] : groups.path_offsets[structure + 1]]
-            assert (structure_of[paths] == structure).all(), "the paths of a structure have its steps"
+        seen = 0
+        for structure, (start, stop, first, last) in enumerate(groups.structures.tolist()):
+            paths = self._path_of[groups.members[start:stop]]
+            assert (paths == paths[:1]).all(), "the members without filters are all equal"
+            assert (structure_of[paths] == structure).all(), "the members of a structure have its steps"
+            seen += stop - start
+            for path, begin, end in groups.filtered[first:last].tolist():
+                assert structure_of[path] == structure, "the paths of a structure have its steps"
+                assert (self._path_of[groups.members[begin:end]] == path).all(), "the members of a path are equal to it"
+                seen += end - begin
+        assert seen == len(groups.members), "each built expression is a member once"
         assert not self._found.any(), "the bitmap of results is clear between documents"
         self._check()
 
@@ -175,35 +177,38 @@ class StructureIndex(ABC):
         self._late = []
         self._tail = None
         self._groups = self._group(self._path_of, 0)
-        self._build_structures(np.flatnonzero(np.diff(self._groups.path_offsets)).astype(np.int32))
+        rows = self._groups.structures
+        self._build_structures(np.flatnonzero((rows[:, 0] < rows[:, 1]) | (rows[:, 2] < rows[:, 3])).astype(np.int32))
         self._found = np.zeros(0, dtype=np.uint64)
 
-    def _group(self, path_of: Ints, first: int) -> Groups:
-        """Group the expressions that are alive; they are numbered from `first` on."""
+    def _group(self, path_of: Ints, first: int, *, guessed: bool = False) -> Groups:
+        """Group the expressions that are alive; they are numbered from `first` on.
+
+        With `guessed`, structures are not found but guessed, so that paths without filters need evaluation as well.
+        """
         alive = np.unpackbits(self._alive.view(np.uint8), bitorder="little")[first : first + len(path_of)]
         expressions = np.flatnonzero(alive)
-        paths = path_of[expressions]
-        order = np.argsort(paths, kind="stable")
-        path_count, structure_count = len(self.catalog.paths), len(self.catalog.structures)
-        used = np.unique(paths)
-        structure_of = self.catalog.structure_of_paths()[used]
-        by_structure = np.argsort(structure_of, kind="stable")
-        return Groups(
-            offsets_of(structure_of, structure_count),
-            used[by_structure].astype(np.int32),
-            offsets_of(paths, path_count),
-            (expressions[order] + first).astype(np.int32),
-            self._alive,
-        )
+        paths, counts = np.unique(path_of[expressions], return_counts=True)
+        ends = np.cumsum(counts)
+        members = expressions[np.argsort(path_of[expressions], kind="stable")] + first
+        structure_of = self.catalog.structure_of_paths()[paths]
+        plain = (np.diff(self.catalog.paths.offsets[: len(self.catalog.paths) + 1])[paths] == 1) & (not guessed)
+        filtered = np.flatnonzero(~plain)
+        filtered = filtered[np.argsort(structure_of[filtered], kind="stable")]
+        structures = np.zeros((len(self.catalog.structures), 4), dtype=np.int32)
+        structures[structure_of[plain], 0] = (ends - counts)[plain]
+        structures[structure_of[plain], 1] = ends[plain]
+        bounds = offsets_of(structure_of[filtered], len(structures))
+        structures[:, 2], structures[:, 3] = bounds[:-1], bounds[1:]
+        rows = np.stack([paths[filtered], (ends - counts)[filtered], ends[filtered]], axis=1)
+        return Groups(structures, rows.astype(np.int32), members.astype(np.int32), self._alive)
 
     def _tail_groups(self) -> Groups | None:
         if self._late and self._tail is None:
-            self._tail = self._group(np.array(self._late, dtype=np.int32), len(self._path_of))
+            self._tail = self._group(np.array(self._late, dtype=np.int32), len(self._path_of), guessed=True)
         return self._tail
 
-    def _collect(
-        self, documents: Documents, offsets: Longs, structures: Ints, groups: Groups, *, every_path: bool = False
-    ) -> tuple[Longs, Ints]:
+    def _collect(self, documents: Documents, offsets: Longs, structures: Ints, groups: Groups) -> tuple[Longs, Ints]:
         words = len(self._alive)
         if len(self._found) != words:
             self._found = np.zeros(words, dtype=np.uint64)
@@ -217,7 +222,7 @@ class StructureIndex(ABC):
         while True:
             done = collect(
                 documents, offsets, structures, tables, groups, scratch, self._found, out, out_offsets, done,
-                every_path, self._evidence,
+                self._evidence,
             )  # fmt: skip
             if done == count:
                 return out_offsets, out[: out_offsets[count]]

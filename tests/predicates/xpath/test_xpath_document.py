@@ -1,0 +1,177 @@
+"""Documents: what is read, what is refused and how, and what repetition costs."""
+
+import pytest
+from lxml import etree
+
+from tocsin.errors import EventError, UnknownSubscriptionError
+from tocsin.predicates.xpath import XPATH_INDEXES, AutoIndex, GPXIndex, parse_xpath
+from tocsin.predicates.xpath.catalog import Catalog
+from tocsin.predicates.xpath.document import MAX_DEPTH, encode_documents, read_document
+
+BOMB = (
+    '<!DOCTYPE a [<!ENTITY x0 "ha">'
+    + "".join(f'<!ENTITY x{i} "{f"&x{i - 1};" * 10}">' for i in range(1, 10))
+    + "]><a>&x9;</a>"
+)
+
+
+def nested(levels: int, tag: str = "a") -> str:
+    return f"<{tag}>" * levels + f"</{tag}>" * levels
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ("<a><b></a>", "not well-formed"),
+        ("", "not well-formed"),
+        ("text", "not well-formed"),
+        ("<a>&x;</a>", "not well-formed"),
+        ("<x:a/>", "not well-formed"),
+        ("<a b='1' b='2'/>", "not well-formed"),
+        (b"<a>\xff</a>", "not well-formed"),
+        ("<a>\ud800</a>", "surrogate"),
+        (BOMB, "entit"),
+        ('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>', "declares entities"),
+        ('<!DOCTYPE a [<!ELEMENT a ANY><!ATTLIST a x CDATA "1">]><a/>', "declares entities or elements"),
+        (nested(MAX_DEPTH + 1), "more than 64 levels"),
+        (nested(10_000), "more than 64 levels"),
+        (b"<a>" + bytes(100_000_000), "the limit is 10,000,000"),
+    ],
+    ids=lambda value: str(value)[:40] if len(value) < 10_000 else "large",
+)
+def test_refused(document: str | bytes, reason: str) -> None:
+    index = AutoIndex()
+    index.build([parse_xpath("/a")])
+    with pytest.raises(EventError, match=reason) as error:
+        index.match(document)
+    assert error.value.hint
+    matches = index.match_batch(["<a/>", document, None, "<a/>"])
+    assert [matches[place].tolist() for place in range(4)] == [[0], [], [], [0]]
+    assert list(matches.errors) == [1]
+
+
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_the_deepest_document_is_matched(name: str) -> None:
+    index = XPATH_INDEXES[name]()
+    deepest = "/a" * MAX_DEPTH
+    index.build([parse_xpath(text) for text in (deepest, deepest + "/a", "//a" * MAX_DEPTH, "/*" * 65, "/*" * 64)])
+    assert index.match(nested(MAX_DEPTH)).tolist() == [0, 2, 4]
+    assert index.match(nested(MAX_DEPTH - 1)).tolist() == []
+
+
+def test_an_external_document_type_is_not_loaded() -> None:
+    root = read_document('<!DOCTYPE a SYSTEM "http://localhost:1/nothing.dtd"><a x="1"/>')
+    assert root.tag == "a"
+    assert AutoIndex().match('<!DOCTYPE a SYSTEM "nothing.dtd"><a/>').tolist() == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '<a x="é">ü</a>'.encode("utf-16"),
+        '<?xml version="1.0" encoding="iso-8859-1"?><a x="é">ü</a>'.encode("latin-1"),
+        '<?xml version="1.0" encoding="iso-8859-1"?><a x="é">ü</a>',
+        '<?xml version="1.0" encoding="UTF-8"?><a x="é">ü</a>'.encode(),
+        b"\xef\xbb\xbf" + '<a x="é">ü</a>'.encode(),
+        '<!DOCTYPE a SYSTEM "a.dtd"><a x="&#233;"><![CDATA[ü]]></a>',
+        "<a\n x\t=\r\n'é'\r>ü</a >",
+    ],
+)
+def test_encodings_are_lxmls(document: str | bytes) -> None:
+    index = AutoIndex()
+    index.build([parse_xpath("/a[@x = 'é'][. = 'ü']")])
+    assert index.match(document).tolist() == [0]
+
+
+def test_values_are_lxmls() -> None:
+    document = '<a x="1\n2" y="&#10;7&lt;" z=\' "\'>1<!-- -->2<b>3</b>&#x1F600;</a>'
+    root = etree.fromstring(document)
+    assert root.xpath("string(/a)") == "123\U0001f600"
+    index = AutoIndex()
+    index.build(
+        [
+            parse_xpath(text)
+            for text in (
+                "/a[@x = '1 2']",
+                "/a[@y = '\n7<']",
+                "/a[@z = ' \"']",
+                "/a[. = '123\U0001f600']",
+                "/a[text() = 1]",
+                "/a[text() = 12]",
+                "/a[text() = '\U0001f600']",
+                "/a[b = 3]",
+            )
+        ]
+    )
+    assert index.match(document).tolist() == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_attributes_that_nobody_asks_for_are_left_out() -> None:
+    catalog = Catalog()
+    catalog.add([parse_xpath("/a[@x]")])
+    batch = encode_documents(['<a x="1" y="2"><c z="3"/></a>'], catalog)
+    assert batch.arrays.attribute_name.tolist() == [catalog.names["x"]]
+    assert batch.arrays.tag.tolist() == [-2, catalog.names["a"], 0]
+
+
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_nested_equal_tags_are_no_explosion(name: str) -> None:
+    """Forty equal tags have 2 ** 39 publications by the book; here, each expression meets each element at most once."""
+    index = XPATH_INDEXES[name]()
+    index.build([parse_xpath("//a" * length) for length in range(1, 46)])
+    assert index.match(nested(40)).tolist() == list(range(40))
+    assert index.statistics.candidates <= 40 * 45
+
+
+def test_full_memory_starts_anew_and_stays_right() -> None:
+    index = AutoIndex(memory_bytes=1)
+    index.build([parse_xpath(text) for text in ("a//b", "/a/*/c", "//c/b")])
+    other = GPXIndex()
+    other.build([parse_xpath(text) for text in ("a//b", "/a/*/c", "//c/b")])
+    documents = []
+    for number in range(1200):
+        word = [("a", "b", "c")[number // 3**place % 3] for place in range(7)]
+        documents.append("<a>" + "".join(f"<{tag}>" for tag in word) + "".join(f"</{t}>" for t in word[::-1]) + "</a>")
+    for document in documents:
+        assert index.match(document).tolist() == other.match(document).tolist()
+    index.check()
+    assert index.statistics.memo_resets > 0
+    assert index.statistics.memo_hits > 0
+
+
+def test_known_paths_are_not_matched_again() -> None:
+    index = AutoIndex()
+    index.build([parse_xpath("//b"), parse_xpath("/a/b/c"), parse_xpath("/a/b/c")])
+    index.match("<a><b><c/></b><b><c/></b></a>")
+    before = index.statistics
+    assert (before.memo_misses, before.memo_hits, before.expressions, before.distinct) == (3, 2, 3, 2)
+    assert index.match("<a><b/><b><c/></b></a>").tolist() == [0, 1, 2]
+    assert index.statistics.candidates == before.candidates
+    assert index.statistics.memo_misses == 3
+
+
+def test_filters_are_checked_for_structural_candidates_only() -> None:
+    index = AutoIndex()
+    index.build([parse_xpath("/a/b[@x = 1]"), parse_xpath("/a/c[@x = 1]"), parse_xpath("/a/d[@x = 1]")])
+    assert index.match('<a><b x="1"/><c x="2"/></a>').tolist() == [0]
+    assert index.statistics.filtered == 2
+
+
+def test_deleting_an_unknown_id_is_an_error() -> None:
+    index = AutoIndex()
+    index.build([parse_xpath("/a")])
+    index.delete(0)
+    for gone in (0, 1, -1):
+        with pytest.raises(UnknownSubscriptionError, match=f"the id {gone}"):
+            index.delete(gone)
+
+
+def test_memory_of_expressions() -> None:
+    """At most 150 bytes a distinct expression and 12 a duplicate."""
+    texts = [f"/a/b{i % 20}/*//c{i // 20 % 25}/d{i // 500}" for i in range(10_000)]
+    once, twice = AutoIndex(), AutoIndex()
+    once.build([parse_xpath(text) for text in texts])
+    twice.build([parse_xpath(text) for text in texts * 2])
+    assert once.statistics.distinct == 10_000
+    assert once.nbytes <= 150 * 10_000
+    assert twice.nbytes - once.nbytes <= 12 * 10_000
