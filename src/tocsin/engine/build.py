@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.engine.families import FAMILIES, Family, family_of, is_selective, order_of
+from tocsin.engine.options import Options
 from tocsin.language.normal_form import NormalForm, RangeColumn
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.model.predicate import Accepts, Test
@@ -87,7 +88,7 @@ class NumberedTests:
     """By test number."""
 
 
-def number_tests(form: NormalForm) -> NumberedTests:
+def number_tests(form: NormalForm, options: Options) -> NumberedTests:
     """Number the distinct tests family by family and build the families."""
     distinct: dict[Test, tuple[tuple[str, str], int]] = {
         tested.test: (family_of(tested.test), order_of(tested.test)) for tested in form.tests
@@ -103,7 +104,7 @@ def number_tests(form: NormalForm) -> NumberedTests:
         while end < len(ordered) and distinct[ordered[end]][0] == key:
             end += 1
         family[start:end] = len(families)
-        families.append((*key, FAMILIES[key[0]].build(key[1], ordered[start:end])))
+        families.append((*key, FAMILIES[key[0]].build(key[1], ordered[start:end], options)))
         start = end
     return NumberedTests(
         families,

@@ -3,24 +3,32 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tocsin.engine.options import Options
+from tocsin.errors import EventError
 from tocsin.language.describe import describe
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
+from tocsin.model.condition import XPathExists
 from tocsin.model.events import Event
-from tocsin.model.predicate import Predicate
+from tocsin.model.lookup import lookup
+from tocsin.model.predicate import Accepts, Predicate, Tested
 from tocsin.model.subscription import Subscription
+from tocsin.predicates.xpath import parse_xpath
+from tocsin.predicates.xpath.oracle import failing_step
 from tocsin.reference import holds
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One predicate and whether it held."""
+    """One predicate and whether it held; for a path that selects nothing, the step at which it fails."""
 
     predicate: Predicate
     holds: bool
+    detail: str = ""
 
     def __str__(self) -> str:
-        return f"{'holds' if self.holds else 'FAILS'}  {describe(self.predicate)}"
+        detail = f"  ({self.detail})" if self.detail else ""
+        return f"{'holds' if self.holds else 'FAILS'}  {describe(self.predicate)}{detail}"
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,29 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(subscription: Subscription, event: Event, limit: int, history: Sequence[Event] = ()) -> Explanation:
+def explain(subscription: Subscription, event: Event, options: Options, history: Sequence[Event] = ()) -> Explanation:
     """Judge every predicate of a subscription for an event, by the reference."""
     alternatives = [
-        [Verdict(predicate, holds(predicate, event, history)) for predicate in conjunction]
-        for conjunction in normalise(parse(subscription.where), limit)
+        [_judge(predicate, event, options, history) for predicate in conjunction]
+        for conjunction in normalise(parse(subscription.where), options.limit)
     ]
     matches = any(all(verdict.holds for verdict in verdicts) for verdicts in alternatives)
     return Explanation(subscription, matches, alternatives)
+
+
+def _judge(predicate: Predicate, event: Event, options: Options, history: Sequence[Event]) -> Verdict:
+    if holds(predicate, event, history):
+        return Verdict(predicate, True)
+    detail = ""
+    if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
+        document = lookup(event, predicate.test.attribute)
+        if isinstance(document, (str, bytes)) and predicate.accepts is Accepts.TRUE:
+            detail = _failing_step(str(predicate.test.path), document, options)
+    return Verdict(predicate, False, detail)
+
+
+def _failing_step(path: str, document: str | bytes, options: Options) -> str:
+    try:
+        return f"fails at {failing_step(parse_xpath(path, options.namespaces), document)}"
+    except EventError as error:
+        return error.message

@@ -26,8 +26,8 @@ BATCH = 65_536
 class Matcher(SubscriptionSet):
     """Standing subscriptions, and which of them each event satisfies.
 
-    `limit` is the most conjunctions that one subscription may become; `background_merge` lets a thread merge small
-    segments.
+    `limit` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that XPath
+    expressions use; `background_merge` lets a thread merge small segments.
 
     >>> matcher = Matcher()
     >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
@@ -39,14 +39,16 @@ class Matcher(SubscriptionSet):
     """
 
     @classmethod
-    def from_table(cls, table: pa.Table, *, limit: int = DEFAULT_LIMIT) -> "Matcher":
+    def from_table(
+        cls, table: pa.Table, *, limit: int = DEFAULT_LIMIT, namespaces: Mapping[str, str] | None = None
+    ) -> "Matcher":
         """Make a matcher of a table with columns `id, where[, score, weights, tags]`; see `rejected` for bad rows.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["a", "b"], "where": ["x > 1", "x >"]}))
         >>> list(matcher), [error.subscription for error in matcher.rejected]
         (['a'], ['b'])
         """
-        matcher = cls(limit=limit)
+        matcher = cls(limit=limit, namespaces=namespaces)
         matcher.load(table)
         return matcher
 
@@ -104,7 +106,7 @@ class Matcher(SubscriptionSet):
 
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed."""
-        return explain(self[id], event, self._limit)
+        return explain(self[id], event, self._options)
 
     @property
     def attributes(self) -> frozenset[str]:

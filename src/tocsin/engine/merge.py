@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tocsin.engine.options import Options
 from tocsin.engine.parts import Part
 from tocsin.engine.segment import Segment
 
@@ -50,7 +51,7 @@ class Merger:
         self._dropped = [set(part.dropped) for part in parts]
         self._scores = [dict(part.scores) for part in parts]
 
-    def build(self, limit: int) -> Segment:
+    def build(self, options: Options) -> Segment:
         """Build one segment of all subscriptions that were live when the merge began. Touches no part."""
         ids, texts, extras, scores = [], [], [], []
         for part, live, changed in zip(self.parts, self._live, self._scores, strict=True):
@@ -59,7 +60,7 @@ class Merger:
             texts += [segment.texts[number] for number in live]
             extras += [segment.extras[number] for number in live]
             scores += [changed.get(number, float(segment.scores[number])) for number in live]
-        merged, _ = Segment.build(ids, texts, np.array(scores, np.float64), extras, limit)
+        merged, _ = Segment.build(ids, texts, np.array(scores, np.float64), extras, options)
         return merged
 
     def finish(self, merged: Segment) -> Part:

@@ -3,7 +3,7 @@
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from tocsin._kernels.grouping import group_by_event
 from tocsin._kernels.pairs import Events
 from tocsin.engine.build import code_columns, conjunctions_of, number_tests, popularity
 from tocsin.engine.families import FAMILIES, Family, Slices
+from tocsin.engine.options import Options
 from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
-from tocsin.language.bulk import normalise_texts
 from tocsin.matching.pairs import PairMatcher
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
@@ -71,16 +71,15 @@ class Segment:
         texts: Sequence[str],
         scores: npt.NDArray[np.float64],
         extras: Sequence[str],
-        limit: int,
-        check_xpath: Callable[[str], None] | None = None,
+        options: Options,
     ) -> tuple["Segment", list[SubscriptionError]]:
         """Build from subscriptions; those in error are left out and reported."""
-        form = normalise_texts(texts, ids, limit, check_xpath)
+        form = options.normalise(texts, ids)
         kept = np.ones(len(texts), bool)
         kept[list(form.errors)] = False
         new_number = np.cumsum(kept) - 1
         columns = code_columns(form)
-        tests = number_tests(form)
+        tests = number_tests(form, options)
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
         owner = new_number[form.owner].astype(np.int32)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tocsin.engine.options import Options
 from tocsin.engine.parts import Part
 from tocsin.engine.segment import Segment
 from tocsin.errors import StorageError
@@ -16,7 +17,7 @@ from tocsin.storage.folder import Folder
 _TRIES = 100
 
 
-def commit(folder: Folder, number: int, parts: Sequence[Part], limit: int) -> None:
+def commit(folder: Folder, number: int, parts: Sequence[Part], options: Options) -> None:
     """Write what is not on disk yet, then the snapshot that names everything."""
     for part in parts:
         if part.file is None:
@@ -29,11 +30,11 @@ def commit(folder: Folder, number: int, parts: Sequence[Part], limit: int) -> No
             part.changes_file = name
     entries = [{"segment": part.file, "changes": part.changes_file, "subscriptions": len(part)} for part in parts]
     files = [name for part in parts for name in (part.file, part.changes_file) if name is not None]
-    folder.commit(number, {"limit": limit, "parts": entries}, files)
+    folder.commit(number, {"options": options.document(), "parts": entries}, files)
 
 
-def load(folder: Folder, known: Sequence[Part] = ()) -> tuple[int, int, tuple[Part, ...]]:
-    """The newest snapshot's number, limit and parts; segments that `known` parts have mapped are not mapped again.
+def load(folder: Folder, known: Sequence[Part] = ()) -> tuple[int, Options, tuple[Part, ...]]:
+    """The newest snapshot's number, options and parts; segments that `known` parts have mapped are not mapped again.
 
     The writer may remove files while they are being opened: then there is a newer snapshot, and it is read instead.
     """
@@ -54,7 +55,7 @@ def load(folder: Folder, known: Sequence[Part] = ()) -> tuple[int, int, tuple[Pa
     raise StorageError(f"{folder.path} lacks its file {name}", "Restore it from a copy, or build the index again")
 
 
-def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, int, tuple[Part, ...]]:
+def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, Options, tuple[Part, ...]]:
     content = folder.read(number)
     segments = {part.file: part.segment for part in known if part.file is not None}
     parts = []
@@ -69,7 +70,7 @@ def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, int,
             part = Part(segment, arrays["dropped"].tolist(), scores)
         part.file, part.changes_file = entry["segment"], entry["changes"]
         parts.append(part)
-    return number, int(content["limit"]), tuple(parts)
+    return number, Options(**content["options"]), tuple(parts)
 
 
 def verify(folder: Folder) -> list[str]:

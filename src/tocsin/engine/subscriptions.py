@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tocsin.engine import store
 from tocsin.engine.merge import Merger, due
+from tocsin.engine.options import Options
 from tocsin.engine.parts import Part, Snapshot
 from tocsin.engine.segment import Segment
 from tocsin.engine.statistics import Statistics, statistics
@@ -32,12 +33,16 @@ class SubscriptionSet:
     Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change.
     """
 
-    def __init__(self, *, limit: int = DEFAULT_LIMIT, background_merge: bool = True) -> None:
-        if limit < 1:
-            raise OptionError(f"limit is {limit}", "It must be at least 1")
+    def __init__(
+        self,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        namespaces: Mapping[str, str] | None = None,
+        background_merge: bool = True,
+    ) -> None:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
-        self._limit = limit
+        self._options = Options(limit, namespaces or {})
         self._lock = threading.RLock()
         self._parts: tuple[Part, ...] = ()
         self._buffer: dict[str, Subscription] = {}
@@ -62,7 +67,7 @@ class SubscriptionSet:
         if not isinstance(id, str) or not id:
             raise OptionError(f"a subscription's id is a text that is not empty, not {id!r}", "Pass a str")
         subscription = Subscription(id, where, float(score), weights or {}, tags or {})
-        _, errors = self._build([subscription])
+        errors = self._options.normalise([where], [id]).errors
         if errors:
             raise errors[0]
         with self._writing():
@@ -81,7 +86,7 @@ class SubscriptionSet:
         scores = np.ones(len(ids))
         if "score" in table.column_names:
             scores = np.asarray(table.column("score").cast(pa.float64()).fill_null(1.0))
-        segment, errors = Segment.build(ids, table.column("where").to_pylist(), scores, _extras(table), self._limit)
+        segment, errors = Segment.build(ids, table.column("where").to_pylist(), scores, _extras(table), self._options)
         with self._writing():
             self.rejected += errors
             self._drop_all(segment)
@@ -110,7 +115,7 @@ class SubscriptionSet:
             self._begin_write()
             self._seal()
             self._parts = tuple(part for part in self._parts if len(part))
-            store.commit(self._folder, self._number + 1, self._parts, self._limit)
+            store.commit(self._folder, self._number + 1, self._parts, self._options)
             self._number += 1
         self._merge_in_background()
 
@@ -192,7 +197,7 @@ class SubscriptionSet:
         yield from buffer
 
     def _attach(self, folder: Folder) -> None:
-        self._number, self._limit, self._parts = store.load(folder, self._parts)
+        self._number, self._options, self._parts = store.load(folder, self._parts)
         self._folder = folder
         self._snapshot = None
 
@@ -230,7 +235,7 @@ class SubscriptionSet:
             [subscription.where for subscription in subscriptions],
             np.array([subscription.score for subscription in subscriptions]),
             [_extra(subscription.weights, subscription.tags) for subscription in subscriptions],
-            self._limit,
+            self._options,
         )
 
     def _seal(self) -> None:
@@ -242,7 +247,7 @@ class SubscriptionSet:
 
     def _merge(self, parts: Sequence[Part]) -> None:
         merger = Merger(parts)
-        self._replace(parts, merger.finish(merger.build(self._limit)))
+        self._replace(parts, merger.finish(merger.build(self._options)))
 
     def _replace(self, parts: Sequence[Part], merged: Part) -> None:
         self._parts = (*(part for part in self._parts if part not in parts), merged)
@@ -261,7 +266,7 @@ class SubscriptionSet:
                 merger = Merger(parts)
             if not parts:
                 return
-            merged = merger.build(self._limit)
+            merged = merger.build(self._options)
             with self._lock:
                 if not all(part in self._parts for part in parts):
                     return

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tocsin.engine.families.listed import decode_tests, encode_tests
 from tocsin.engine.families.protocol import Arrays, Int32, Probed, Slices
+from tocsin.engine.options import Options
 from tocsin.model.condition import ArrayContains
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
@@ -40,7 +41,7 @@ class ArrayFamily:
             self._domains.append((domain, test_of))
 
     @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test]) -> "ArrayFamily":
+    def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "ArrayFamily":  # noqa: ARG003  # it has no use for options
         """Build from tests."""
         return cls(attribute, tests)
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tocsin.engine.families.attributes import compare_columns
 from tocsin.engine.families.protocol import Arrays, Bools, Probed, Slices
+from tocsin.engine.options import Options
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.condition import ArrayContains, AttributeComparison, XPathExists
 from tocsin.model.events import EventBatch
@@ -25,14 +26,14 @@ class ListedFamily:
         self._tests = tests
 
     @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test]) -> "ListedFamily":  # noqa: ARG003  # it is on no attribute
+    def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "ListedFamily":  # noqa: ARG003  # needs neither
         """Keep the definitions."""
         return cls(tests)
 
     @classmethod
-    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "ListedFamily":
+    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "ListedFamily":  # noqa: ARG003
         """Read the definitions."""
-        return cls.build(attribute, decode_tests(arrays))
+        return cls(decode_tests(arrays))
 
     def arrays(self) -> Arrays:
         """The definitions as text."""

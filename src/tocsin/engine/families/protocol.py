@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.engine.options import Options
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 
@@ -62,7 +63,7 @@ class Family(Protocol):
     count: int
 
     @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test]) -> Self:
+    def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> Self:
         """Build from distinct tests of this family, which are numbered from 0 in this order."""
 
     @classmethod

@@ -6,6 +6,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tocsin.engine.families.protocol import Arrays, Probed, Slices, presence, text_column
+from tocsin.engine.options import Options
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
 from tocsin.predicates.patterns import Patterns
@@ -22,7 +23,7 @@ class WordFamily:
         self._vocabulary = vocabulary
 
     @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test]) -> "WordFamily":
+    def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "WordFamily":  # noqa: ARG003  # it has no use for options
         """Build from tests, those on words before those on phrases."""
         words = [test.words for test in tests if isinstance(test, AnyWord)]
         return cls(attribute, Vocabulary.build(words, [test.words for test in tests if isinstance(test, Phrase)]))
@@ -52,7 +53,7 @@ class PatternFamily:
         self._patterns = patterns
 
     @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test]) -> "PatternFamily":
+    def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "PatternFamily":  # noqa: ARG003  # it has no use for options
         """Build from tests on patterns."""
         return cls(attribute, Patterns.build([test.patterns for test in tests if isinstance(test, AnyPattern)]))
 
