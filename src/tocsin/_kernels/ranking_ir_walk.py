@@ -104,35 +104,37 @@ def delete_interval(tree: IRArrays, scores: Float64s, lo: int, hi: int, identity
 
 
 @kernel
-def _next_in_node(tree: IRArrays, blocks: Int32s, slots: Int32s, depth: int, latest_lo: int, earliest_hi: int) -> int:
-    """Go on with the walk of one B-tree; `blocks` and `slots` are its stack, `depth` its top. -1 is the end.
+def _next_in_node(
+    tree: IRArrays, blocks: Grid, slots: Grid, walk: int, depth: int, latest_lo: int, earliest_hi: int
+) -> int:
+    """Go on with the walk of one B-tree; rows of `blocks` and `slots` are its stack, `depth` its top. -1 is the end.
 
     The entry that was found stays on the stack with its slot moved on, so the returned depth is all there is to keep.
     """
     while depth >= 0:
-        block = blocks[depth]
+        block = blocks[walk, depth]
         start = tree.start[block]
-        slot = slots[depth]
+        slot = slots[walk, depth]
         end = tree.filled[block]
         while slot < end and (tree.lo[start + slot] > latest_lo or tree.hi[start + slot] < earliest_hi):
             slot += 1
-        slots[depth] = slot + 1
+        slots[walk, depth] = slot + 1
         if slot >= end:
             depth -= 1
         elif tree.level[block] > 0:
             depth += 1
-            blocks[depth] = tree.ref[start + slot]
-            slots[depth] = 0
+            blocks[walk, depth] = tree.ref[start + slot]
+            slots[walk, depth] = 0
         else:
             return depth
     return -1
 
 
 @kernel
-def open_walk(tree: IRArrays, value: int, latest_lo: int, earliest_hi: int) -> tuple[Grid, Grid, Int32s]:
-    """Start one walk for each node from the root to where `value` falls, each resting on its best passing interval.
+def open_walks(tree: IRArrays, value: int) -> tuple[Grid, Grid, Int32s]:
+    """One walk for each node from the root to where `value` falls: stacks, one row a walk, and their depths.
 
-    Returns the stacks, one row a walk, and their depths; a depth of -1 is a walk that is over.
+    A depth of -1 is a walk that is over, -2 one that has not begun.
     """
     walks = 0
     node = 0 if tree.used[NODES] > 0 else -1
@@ -146,7 +148,7 @@ def open_walk(tree: IRArrays, value: int, latest_lo: int, earliest_hi: int) -> t
     for walk in range(walks):
         if tree.root[node] >= 0:
             blocks[walk, 0] = tree.root[node]
-            depths[walk] = _next_in_node(tree, blocks[walk], slots[walk], 0, latest_lo, earliest_hi)
+            depths[walk] = -2
         node = _below(tree, node, value)
     return blocks, slots, depths
 
@@ -171,27 +173,46 @@ def merge_walks(
     depths: Int32s,
     out: Int32s,
 ) -> int:
-    """Merge the walks by score until `out` is full; return how many ids came."""
-    heads = np.full(depths.size, -1, np.int32)
+    """Merge the walks by score until `out` is full; return how many ids came.
+
+    A walk that has not begun stands for the best interval of its node, and begins when that is the best of all: nodes
+    near the root hold many intervals, and often none that matters.
+    """
+    heads = np.empty(depths.size, np.int32)
+    keys = np.empty(depths.size, np.float64)
     for walk in range(depths.size):
-        if depths[walk] >= 0:
-            heads[walk] = tree.ref[tree.start[blocks[walk, depths[walk]]] + slots[walk, depths[walk]] - 1]
+        heads[walk] = _head(tree, blocks, slots, walk, depths[walk])
+        keys[walk] = scores[heads[walk]] if heads[walk] >= 0 else -np.inf
     count = 0
     while count < out.size:
         best = -1
         for walk in range(heads.size):
-            head = heads[walk]
-            if head >= 0 and (
-                best < 0
-                or scores[head] > scores[heads[best]]
-                or (scores[head] == scores[heads[best]] and head < heads[best])
+            if heads[walk] >= 0 and (
+                best < 0 or keys[walk] > keys[best] or (keys[walk] == keys[best] and heads[walk] < heads[best])
             ):
                 best = walk
         if best < 0:
             break
-        out[count] = heads[best]
-        count += 1
-        depth = _next_in_node(tree, blocks[best], slots[best], depths[best], latest_lo, earliest_hi)
+        depth = depths[best]
+        if depth >= 0:
+            out[count] = heads[best]
+            count += 1
+        depth = _next_in_node(tree, blocks, slots, best, max(depth, 0), latest_lo, earliest_hi)
         depths[best] = depth
-        heads[best] = tree.ref[tree.start[blocks[best, depth]] + slots[best, depth] - 1] if depth >= 0 else -1
+        heads[best] = _head(tree, blocks, slots, best, depth)
+        if depth >= 0:
+            keys[best] = scores[heads[best]]
     return count
+
+
+@kernel
+def _head(tree: IRArrays, blocks: Grid, slots: Grid, walk: int, depth: int) -> int:
+    """The interval that a walk stands for, -1 if it is over."""
+    if depth >= 0:
+        return int(tree.ref[tree.start[blocks[walk, depth]] + slots[walk, depth] - 1])
+    if depth == -1:
+        return -1
+    block = blocks[walk, 0]
+    for _ in range(tree.level[block]):
+        block = tree.ref[tree.start[block]]
+    return int(tree.ref[tree.start[block]])

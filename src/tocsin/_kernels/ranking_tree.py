@@ -116,15 +116,13 @@ def _advance(lo: Int32s, hi: Int32s, position: int, end: int, latest_lo: int, ea
 
 
 @kernel
-def open_lists(
-    start: Int32s, path: Int32s, lo: Int32s, hi: Int32s, latest_lo: int, earliest_hi: int
-) -> tuple[Int64s, Int64s]:
-    """The first passing position and the end of each list on a path."""
+def open_lists(start: Int32s, path: Int32s) -> tuple[Int64s, Int64s]:
+    """Where each list on a path begins, as ~position because nothing in it was looked at yet, and where it ends."""
     positions = np.empty(path.size, np.int64)
     ends = np.empty(path.size, np.int64)
     for index in range(path.size):
+        positions[index] = ~start[path[index]]
         ends[index] = start[path[index] + 1]
-        positions[index] = _advance(lo, hi, start[path[index]], ends[index], latest_lo, earliest_hi)
     return positions, ends
 
 
@@ -142,8 +140,9 @@ def merge_lists(
 ) -> int:
     """Merge score-sorted lists of intervals, keeping those that pass, until `out` is full; return how many came.
 
-    An interval passes if it begins at or before `latest_lo` and ends at or after `earliest_hi`. Each position rests
-    on one that passes. A path has some twenty lists, so the best head is found by looking at each.
+    An interval passes if it begins at or before `latest_lo` and ends at or after `earliest_hi`. A position rests on
+    one that passes; or it is ~position on the best of a list that was not looked at yet, which waits until that one's
+    score is the best of all. A path has some twenty lists, so the best is found by looking at each.
     """
     count = 0
     while count < out.size:
@@ -151,8 +150,9 @@ def merge_lists(
         best_id = -1
         best_score = 0.0
         for index in range(positions.size):
-            if positions[index] < ends[index]:
-                candidate = ids[positions[index]]
+            position = positions[index] if positions[index] >= 0 else ~positions[index]
+            if position < ends[index]:
+                candidate = ids[position]
                 score = scores[candidate]
                 if best < 0 or score > best_score or (score == best_score and candidate < best_id):
                     best = index
@@ -160,9 +160,14 @@ def merge_lists(
                     best_score = score
         if best < 0:
             break
-        out[count] = best_id
-        count += 1
-        positions[best] = _advance(lo, hi, positions[best] + 1, ends[best], latest_lo, earliest_hi)
+        position = positions[best]
+        if position < 0:
+            position = ~position
+        else:
+            out[count] = best_id
+            count += 1
+            position += 1
+        positions[best] = _advance(lo, hi, position, ends[best], latest_lo, earliest_hi)
     return count
 
 

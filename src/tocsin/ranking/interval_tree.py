@@ -44,7 +44,7 @@ class ScoredIntervalTree(StaticIndex):
 
     def _walk(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:
         path = tree_path(self.center, self.left, self.right, value)
-        positions, ends = open_lists(self.start, path, self.lo, self.hi, latest_lo, earliest_hi)
+        positions, ends = open_lists(self.start, path)
         return _ListIterator(self, latest_lo, earliest_hi, positions, ends)
 
     def check(self) -> None:

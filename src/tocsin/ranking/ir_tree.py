@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.ranking_ir import BUCKET, DEPTH, FANOUT, FREE_ROW, NODES, SIZES, IRArrays, bulk_load, bulk_size
-from tocsin._kernels.ranking_ir_walk import delete_interval, insert_interval, merge_walks, open_walk
+from tocsin._kernels.ranking_ir_walk import delete_interval, insert_interval, merge_walks, open_walks
 from tocsin._kernels.ranking_tree import grow_tree
 from tocsin.errors import OptionError
 from tocsin.ranking.protocol import Columns, How, Int32s, RankedIterator, as_columns, best_first, check_how
@@ -235,7 +235,7 @@ class _WalkIterator(RankedIterator):
     def __init__(self, tree: IRTree, value: int, latest_lo: int, earliest_hi: int) -> None:
         self._tree, self._version = tree, tree._version
         self._latest_lo, self._earliest_hi = latest_lo, earliest_hi
-        self._blocks, self._slots, self._depths = open_walk(tree.arrays, value, latest_lo, earliest_hi)
+        self._blocks, self._slots, self._depths = open_walks(tree.arrays, value)
 
     def take(self, n: int) -> Int32s:
         """Return the next `n` ids, or those that are left."""
