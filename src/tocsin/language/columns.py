@@ -14,8 +14,8 @@ from tocsin.language.normal_form import EXACT_FLOAT, Values
 from tocsin.model.condition import Slot
 from tocsin.model.values import Number, Scalar, scalar
 
-_SAFE_LENGTH = 16
-"""A decimal of so many characters, the point among them, is the shortest one that reads as its float64."""
+_SAFE_LENGTH = 15
+"""A decimal of so many digits is the shortest one that reads as its float64."""
 
 
 class Unreadable(Exception):  # noqa: N818  # a signal to do these rows otherwise, no error of the user's

@@ -1,11 +1,11 @@
 """Bind one leaf of many texts of a shape: each distinct combination of its literals once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.columns import Columns, Unreadable
-from tocsin.language.constants import Source, read
+from tocsin.language.constants import read
 from tocsin.language.normalise import always, never
 from tocsin.language.plan import slots
 from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
@@ -18,8 +18,12 @@ Outcome = tuple[Predicate, ...] | None
 _Key = tuple[str, ...]
 
 
-def bind_leaf(goal: Goal, sources: Sequence[Source], columns: Columns) -> list[Outcome]:
-    """The outcome of a leaf for each text; raises Unreadable for those that need the general way."""
+def bind_leaf(goal: Goal, columns: Columns, check: Callable[[Predicate], None]) -> list[Outcome]:
+    """The outcome of a leaf for each text; raises Unreadable for those that need the general way.
+
+    So do those with a predicate for which `check` raises SubscriptionError.
+    """
+    sources = columns.sources
     found = [slot.index for slot in slots(goal)]
     keys: list[_Key] = list(zip(*(columns.literals(sources[index].literal) for index in found), strict=True))
     known: dict[_Key, Outcome] = {}
@@ -32,11 +36,13 @@ def bind_leaf(goal: Goal, sources: Sequence[Source], columns: Columns) -> list[O
 
         try:
             node = rewrite(goal, VALUES, fill)
+            parts = node.children if isinstance(node, All) else (node,)
+            predicates = [part for part in parts if not isinstance(part, (All, Some, Goal))]
+            for predicate in predicates:
+                check(predicate)
         except SubscriptionError:
             general.add(key)
             continue
-        parts = node.children if isinstance(node, All) else (node,)
-        predicates = [part for part in parts if not isinstance(part, (All, Some, Goal))]
         if len(predicates) < len(parts) or (len(parts) > 1 and any(isinstance(p, Ranges) for p in predicates)):
             general.add(key)
         elif any(map(never, predicates)):

@@ -133,8 +133,7 @@ class Builder:
         # Look at every test first, so that nothing of a refused text is added.
         for conjunction in found:
             for predicate in conjunction:
-                if isinstance(predicate, Tested):
-                    self.test_id(predicate)
+                self.check(predicate)
         if not found:
             self.never.append(owner)
         for conjunction in found:
@@ -143,6 +142,11 @@ class Builder:
             number = -len(self._single_owners)
             for predicate in conjunction:
                 self.add_predicate(number, predicate)
+
+    def check(self, predicate: Predicate) -> None:
+        """Refuse a test that cannot be added."""
+        if isinstance(predicate, Tested):
+            self.test_id(predicate)
 
     def add_predicate(self, number: int, predicate: Predicate) -> None:
         """Add one predicate to one conjunction."""

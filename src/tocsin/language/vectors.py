@@ -29,7 +29,7 @@ def add_vectors(builder: Builder, vectors: list[VectorConjunction], owners: Int3
             vector,
             {key: _intersect(bounds, columns) for key, bounds in vector.bounds.items()},
             {key: together([columns[slot] for slot in slots]) for key, slots in vector.points.items()},
-            [bind_leaf(leaf, columns.sources, columns) for leaf in vector.leaves],
+            [bind_leaf(leaf, columns, builder.check) for leaf in vector.leaves],
         )
         for vector in vectors
     ]

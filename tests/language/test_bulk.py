@@ -1,0 +1,154 @@
+"""Columns of many texts: the same as one by one, with the representations that an index expects."""
+
+import numpy as np
+import pytest
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.bulk import normalise_texts
+from tocsin.language.normal_form import NormalForm
+from tocsin.language.normalise import normalise
+from tocsin.language.parse import parse
+from tocsin.model.predicate import Conjunction
+from tocsin.model.values import Kind, Number
+
+
+def by_text(form: NormalForm) -> dict[int, set[frozenset[object]]]:
+    found: dict[int, set[frozenset[object]]] = {}
+    for owner, conjunction in zip(form.owner.tolist(), form.conjunctions(), strict=True):
+        found.setdefault(owner, set()).add(frozenset(conjunction))
+    return found
+
+
+def sets(conjunctions: tuple[Conjunction, ...]) -> set[frozenset[object]]:
+    return {frozenset(conjunction) for conjunction in conjunctions}
+
+
+SHAPES = [
+    "a < {0} AND a > {1}",
+    "a BETWEEN {1} AND {0} AND b = 'x{0}'",
+    "a IN ({0}, {1}, 3)",
+    "a = {0}.5 OR b = 'x{1}'",
+    "a >= {0} AND a >= {1} AND a <= {0} AND NOT (c > {1})",
+    "a <> {0} AND has_words(body, 'w{0} common')",
+    "s LIKE 'p{0}%' AND t LIKE '%m{1}%' AND (a > {0} OR flag)",
+    "d > DATE '2026-01-0{0}' AND d < TIMESTAMP '2026-01-0{1} 12:00:00'",
+    "a < -{0} AND u IS NULL AND (v < {1}) IS NOT TRUE",
+    "a = 1e{0} AND array_contains(tags, {1}) AND high > low",
+    "NOT (a < {0} AND b < {1})",
+    "a < ANY (SELECT b FROM history WHERE c > {0})",
+]
+TEXTS = [shape.format(i, j) for i in range(1, 5) for j in range(1, 5) for shape in SHAPES]
+
+
+def test_bulk_equals_one_by_one() -> None:
+    form = normalise_texts(TEXTS)
+    assert not form.errors
+    found = by_text(form)
+    for number, text in enumerate(TEXTS):
+        expected = sets(normalise(parse(text)))
+        assert found.get(number, set()) == expected, text
+        assert (number in form.never) == (not expected)
+
+
+def test_columns_are_in_order() -> None:
+    form = normalise_texts(TEXTS)
+    assert np.all(np.diff(form.owner) >= 0)
+    assert np.all(np.diff(form.test_conjunction) >= 0)
+    assert len(set(form.tests)) == len(form.tests), "distinct predicates are stored once"
+    for column in form.columns.values():
+        assert np.all(np.diff(column.conjunction) >= 0)
+        assert np.all(np.diff(column.null) >= 0)
+        assert len({len(column.conjunction), len(column.low), len(column.high), len(column.has_low)}) == 1
+
+
+@pytest.mark.parametrize("copies", [1, 10])
+def test_representations(copies: int) -> None:
+    text = "n > 0.25 AND n < 9 AND s = 'x' AND t = DATE '1970-01-02' AND b AND z IS NOT NULL"
+    columns = normalise_texts([text] * copies).columns
+    number = columns["n", Kind.NUMBER]
+    assert number.low.dtype == np.float64
+    assert number.low.tolist() == [0.25] * copies
+    assert number.high.tolist() == [9.0] * copies
+    assert not number.low_closed.any()
+    assert columns["s", Kind.STRING].low.tolist() == ["x"] * copies
+    assert columns["t", Kind.TIME].low.dtype == np.int64
+    assert columns["t", Kind.TIME].low.tolist() == [86_400_000_000] * copies
+    assert columns["b", Kind.BOOLEAN].low.dtype == np.bool_
+    assert columns["b", Kind.BOOLEAN].low.tolist() == [True] * copies
+    assert not columns["z", Kind.ANY].has_low.any()
+
+
+@pytest.mark.parametrize(
+    "literal", [str(2**53 + 1), str(2**63), "0.10000000000000001", "1" * 30, "123456789012345678.5", "1e300"]
+)
+@pytest.mark.parametrize("copies", [1, 10])
+def test_numbers_that_are_no_small_float_stay_exact(literal: str, copies: int) -> None:
+    column = normalise_texts([f"a = {literal}"] * copies + ["a > 0.5"] * copies).columns["a", Kind.NUMBER]
+    assert column.low.dtype == object
+    assert column.low.tolist() == [next(iter(_low(f"a = {literal}")))] * copies + [Number(0.5)] * copies
+
+
+def _low(text: str) -> list[Number]:
+    ((predicate,),) = normalise(parse(text))
+    return [candidate.low for candidate in predicate.ranges]  # type: ignore[union-attr, misc]
+
+
+@pytest.mark.parametrize(
+    "literal", ["0.1", "0.10000000000000000", "19.99", "0.8444218515250481", "9007199254740992", "5."]
+)
+def test_decimals_that_print_as_their_float_are_floats(literal: str) -> None:
+    column = normalise_texts([f"a = {literal}"] * 10).columns["a", Kind.NUMBER]
+    assert column.low.dtype == np.float64
+    assert column.low.tolist() == [float(literal)] * 10
+
+
+def test_one_bad_literal_in_a_large_group() -> None:
+    texts = [f"a = {i}" for i in range(20)] + ["a = 5x", *(f"d > DATE '2026-01-{i:02}'" for i in range(28, 34))]
+    form = normalise_texts(texts, [f"id{i}" for i in range(len(texts))])
+    assert [(number, error.subscription, error.position) for number, error in form.errors.items()] == [
+        (20, "id20", 4),
+        (25, "id25", 9),
+        (26, "id26", 9),
+    ]
+    assert form.owner.tolist() == [i for i in range(len(texts)) if i not in (20, 25, 26)]
+
+
+def test_texts_that_can_never_match_are_reported() -> None:
+    texts = [
+        "a > 2 AND a < 1",
+        "a = 1",
+        "FALSE",
+        *["a > 5 AND a < 3"] * 10,
+        "a IN (NULL)",
+        "(a < 1 AND a > 2) OR b = 1",
+    ]
+    form = normalise_texts(texts)
+    assert form.never == [0, 2, *range(3, 13), 13]
+    assert form.owner.tolist() == [1, 14]
+
+
+def test_bad_paths_are_errors() -> None:
+    def check(path: str) -> None:
+        if not path.startswith("/"):
+            raise SubscriptionError("no slash", "Begin with /", position=0)
+
+    texts = [f"xpath_exists(doc, '{path}') AND a = {i}" for i, path in enumerate(["/a", "b", "/c", "d", "/e"])]
+    form = normalise_texts(texts, check_xpath=check)
+    assert list(form.errors) == [1, 3]
+    assert "in the path 'b' at 0: no slash" in str(form.errors[1])
+    assert form.owner.tolist() == [0, 2, 4]
+    with pytest.raises(SubscriptionError, match="in the path 'b'"):
+        normalise(parse(texts[1]), check_xpath=check)
+
+
+def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = by_text(normalise_texts(TEXTS))
+    monkeypatch.setattr("tocsin.language.bulk.BATCH", 7)
+    assert by_text(normalise_texts(TEXTS)) == whole
+
+
+def test_nothing_is_a_normal_form_too() -> None:
+    form = normalise_texts([])
+    assert len(form.owner) == 0
+    assert form.columns == {}
+    assert form.tests == []

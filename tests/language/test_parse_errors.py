@@ -1,0 +1,107 @@
+"""Each mistake is named, with its place in the text and the way out."""
+
+import pytest
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.bulk import normalise_texts
+from tocsin.language.normalise import normalise
+from tocsin.language.parse import parse
+
+MISTAKES = [
+    ("price <", 6, "missing near '<'"),
+    ("price < 10 AND", 11, "missing near 'AND'"),
+    ("price < 10 author = 'x'", 18, "'=' is not expected"),
+    ("a = 'long literal', b = 2", 18, "',' is not expected"),
+    ("a = 1; b = 2", 5, "several conditions"),
+    ("a = 1 AS b", 9, "'b' is not expected"),
+    ("SELECT 1", None, "a subquery stands"),
+    ("nofunction(a) = 1", 0, "no function nofunction"),
+    ("b = 'some text' AND nofunction(a)", 20, "no function nofunction"),
+    ("lower(a) = 'x'", 0, "ILIKE"),
+    ("contains(a, 'x')", 0, "LIKE '%…%'"),
+    ("a ~ 'x'", 0, "LIKE or ILIKE"),
+    ("a SIMILAR TO 'x'", 0, "LIKE or ILIKE"),
+    ("a GLOB 'x'", 0, "LIKE or ILIKE"),
+    ("b > 1 AND count(a) > 1", 10, "count is an aggregate"),
+    ("a > (SELECT max(a) FROM history)", None, "a subquery stands"),
+    ("EXISTS (SELECT 1 FROM other)", None, "not on history"),
+    ("EXISTS (SELECT 1 FROM history, history g)", None, "has no JOINS"),
+    ("EXISTS (SELECT a FROM history LIMIT 1)", None, "has no LIMIT"),
+    ("EXISTS (SELECT count(a) FROM history)", None, "count is an aggregate"),
+    ("EXISTS (SELECT a FROM history UNION SELECT 1)", None, "subquery on history is expected"),
+    ("EXISTS (SELECT 1 FROM history WHERE a = 1 OR b = 2)", 36, "EXISTS (…) OR EXISTS (…)"),
+    ("EXISTS (SELECT 1 FROM history WHERE a LIKE 'x')", 36, "not possible in a subquery"),
+    ("EXISTS (SELECT 1 FROM history h WHERE h.a = h.b)", 38, "two attributes of one old event"),
+    ("EXISTS (SELECT 1 FROM history WHERE EXISTS (SELECT 1 FROM history))", None, "contains another"),
+    ("a < ANY (SELECT 5 FROM history)", None, "select one attribute"),
+    ("a < ANY (SELECT b, c FROM history)", None, "select one attribute"),
+    ("5 < ANY (SELECT b FROM history)", None, "compare an attribute"),
+    ("a = ANY (tags)", None, "subquery on history is expected"),
+    ("a + 1 > 2", 0, "no arithmetic"),
+    ("a = b = c", 0, "a condition stands where a value"),
+    ("CASE WHEN a THEN 1 END", None, "AND, OR and NOT"),
+    ("a = ?", 0, "parameters"),
+    ("a = $1", 0, "parameters"),
+    ("a = :name", 0, "parameters"),
+    ("a IN ()", 0, "IN needs a list"),
+    ("a IS 5", 0, "IS is followed by"),
+    ("(a = 1) IS NULL", 1, "only an attribute can be tested"),
+    ("a BETWEEN SYMMETRIC 2 AND 1", 0, "SYMMETRIC"),
+    ("a = 12ab", 4, "'12ab' is no number"),
+    ("a = 0x1F", 4, "'0x1F' is no number"),
+    ("a = 1e999", 4, "beyond every float64"),
+    ("b = 'x' AND a = " + "9" * 2000, 16, "2000 characters"),
+    ("a = DATE '2026-02-30'", 9, "is no date"),
+    ("a = TIMESTAMP 'noon'", 14, "is no timestamp"),
+    ("a = CAST(5 AS DOUBLE)", 9, "only a string can be cast"),
+    ("5", 0, "a constant stands where a condition"),
+    ("a = 1 AND 'x'", 10, "a constant stands where a condition"),
+    ("has_words(body)", 0, "takes 2 arguments, not 1"),
+    ("has_words(body, 5)", 16, "must be a string"),
+    ("has_words('x', 'y')", 10, "needs an attribute"),
+    ("array_contains(tags, other)", 0, "looks for a constant"),
+    ("a LIKE b", 7, "pattern must be a string"),
+    ("a LIKE ANY ('x', 'y')", 0, "LIKE takes one pattern"),
+    ("a.* = 1", 0, "names no attribute"),
+    ("a[1] = 2", 0, "not part of the language"),
+]
+
+
+@pytest.mark.parametrize(("text", "position", "message"), MISTAKES, ids=[text[:40] for text, _, _ in MISTAKES])
+def test_mistakes_are_named(text: str, position: int | None, message: str) -> None:
+    with pytest.raises(SubscriptionError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+    assert caught.value.hint, "the way out"
+    if position is not None:
+        assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    "text", ["has_words(a, '?!')", "has_phrase(a, '')", "a LIKE 'x' ESCAPE 'ab'", "a LIKE 'x$' ESCAPE '$'"]
+)
+def test_mistakes_in_values(text: str) -> None:
+    with pytest.raises(SubscriptionError) as caught:
+        normalise(parse(text))
+    assert caught.value.hint
+
+
+def test_a_bad_text_does_not_sink_the_others() -> None:
+    texts = [text for text, _, _ in MISTAKES] + ["has_words(a, '?!')", "", None, "a = 1"]
+    ids = [f"s{number}" for number in range(len(texts))]
+    form = normalise_texts(texts, ids)  # type: ignore[arg-type]  # on purpose
+    assert list(form.errors) == list(range(len(texts) - 1))
+    assert all(error.subscription == ids[number] for number, error in form.errors.items())
+    assert form.owner.tolist() == [len(texts) - 1]
+    for number, (_, position, message) in enumerate(MISTAKES):
+        assert message in str(form.errors[number])
+        assert position in (None, form.errors[number].position)
+
+
+def test_the_limit_says_how_to_raise_it() -> None:
+    text = " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(4))
+    assert len(normalise(parse(text), limit=16)) == 16
+    with pytest.raises(SubscriptionError, match=r"more than 15 conjunctions.*raise max_conjunctions"):
+        normalise(parse(text), limit=15)
+    assert list(normalise_texts([text] * 5, limit=15).errors) == [0, 1, 2, 3, 4]
+    assert len(normalise_texts([text] * 5, limit=16).owner) == 5 * 16
