@@ -271,3 +271,13 @@ def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, b
                 if holds[c]:
                     break
     return holds
+
+
+@kernel
+def fill_fences(order: Positions, start: int, before: Integers, bitmaps: npt.NDArray[np.uint64]) -> None:
+    """Set in each bitmap the bits of the first `before[fence]` positions of the order; bit 0 is position `start`."""
+    for fence in range(1, before.size):
+        bitmaps[fence] = bitmaps[fence - 1]
+        for i in range(before[fence - 1], before[fence]):
+            bit = order[i] - start
+            bitmaps[fence, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)

@@ -17,6 +17,7 @@ from tocsin.model.predicate import Conjunction, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number
 from tocsin.predicates.history.join_table import JoinTable
 from tocsin.predicates.history.prefilter import Prefilter
+from tocsin.predicates.history.search import Positions, Search, narrowed
 from tocsin.predicates.history.store import HistoryStore
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def run(quick: bool = False, seed: int = 8, events: int = 100) -> Report:
     report = Report("history", {"subscriptions": 100_000, "old_events": sizes[-1], "events": events, "quick": quick})
     _simple(report, random, sizes, events)
     _conjunctions(report, random, 1000 if quick else 10_000, 100_000 if quick else 1_000_000, events)
+    _two_ranges(report, random, [size for size in sizes if size <= 1_000_000], events)
     _prefilter(report, random, 2000 if quick else 10_000, events)
     return report
 
@@ -94,6 +96,7 @@ def _conjunctions(report: Report, random: np.random.Generator, count: int, size:
     new: list[Event] = [{"author": authors[number % AUTHORS]} for number in range(events)]
     [ours] = _interleaved([table.probe], new)
     with duckdb.connect() as rival:
+        rival.execute("SET enable_progress_bar = false")
         rival.register("history_rows", history)
         rival.register("subscription_rows", pa.table({"id": np.arange(count), "price": constants}))
         rival.execute("CREATE TABLE history AS FROM history_rows")
@@ -121,6 +124,31 @@ def _conjunctions(report: Report, random: np.random.Generator, count: int, size:
     ratio = spent["DuckDB, join"] / ours
     claim = f"{count:,} conjunctions under EXISTS with one equality, {size:,} old events: times DuckDB by joins"
     report.claim(claim, "at least 100", f"{ratio:,.0f}", ratio >= 100)
+
+
+def _two_ranges(report: Report, random: np.random.Generator, sizes: Sequence[int], events: int) -> None:
+    """`EXISTS (… h.price < event.price AND h.stock < event.stock)` where stock falls as price rises: none does."""
+    terms = [OldComparedToNew(name, Op.LT, name) for name in ("price", "stock")]
+    points: dict[str, list[tuple[float, float]]] = {"scan of both columns": [], "bitmaps": []}
+    for size in sizes:
+        store = HistoryStore(attributes=["price", "stock"])
+        prices = random.permutation(size)
+        store.append_batch(pa.table({"price": prices, "stock": size - prices}))
+        positions = np.arange(size, dtype=np.int32)
+
+        def scan(event: Event, store: HistoryStore = store, positions: Positions = positions) -> object:
+            return narrowed(store, positions, Search(store, event).bind(terms))
+
+        table = JoinTable([(0, Exists(tuple(terms)))], store)
+        middle = random.integers(size // 4, 3 * size // 4, events).tolist()
+        new: list[Event] = [{"price": price, "stock": size - price} for price in middle]
+        for name, spent in zip(points, _interleaved([scan, table.probe], new), strict=True):
+            points[name].append((float(size), spent * 1e6))
+    ratio = points["scan of both columns"][-1][1] / points["bitmaps"][-1][1]
+    report.claim(f"two ranges that none of {sizes[-1]:,} satisfies: times a scan", "more", f"{ratio:.1f}", ratio > 1)
+    title = "EXISTS with two inequalities and no answer"
+    figure = Figure("history_two_ranges", title, "old events", "µs an event", points, log_x=True, log_y=True)
+    report.figures.append(figure)
 
 
 def _prefilter(report: Report, random: np.random.Generator, count: int, events: int) -> None:

@@ -46,7 +46,7 @@ EVENTS = st.lists(
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         yield connection
 
 

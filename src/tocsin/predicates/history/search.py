@@ -11,6 +11,7 @@ from tocsin.model.condition import OldComparedToNew, OldIsNull, Op
 from tocsin.model.lookup import lookup
 from tocsin.model.values import kind_of
 from tocsin.predicates.history.encode import IS_NOT_NULL, IS_NULL, is_empty, not_comparable
+from tocsin.predicates.history.fences import WORD
 from tocsin.predicates.history.store import HistoryStore
 
 Positions = npt.NDArray[np.int32]
@@ -92,25 +93,36 @@ def every(store: HistoryStore, conditions: Sequence[Condition]) -> Positions:
 def some(store: HistoryStore, conditions: Sequence[Condition]) -> int | None:
     """The number of an old event that satisfies the conditions; None if there is none.
 
-    Conditions that hold for many old events are met by a recent one, most often: the newest are scanned first.
+    Conditions that hold for many old events are met by a recent one, most often: the newest are scanned first. Then
+    the rarest condition is looked up in its tree; if that finds too many, the bitmaps of all are intersected.
     """
     if any(is_empty(bounds) for _, bounds in conditions) or len(store) == 0:
         return None
     first, stop = store.first - store.base, store.next - store.base
-    size = _FIRST_SCAN
-    rarest = None
-    while stop > first:
-        start = max(first, stop - size)
-        kept = narrowed(store, np.arange(start, stop, dtype=np.int32), conditions)
+    start = max(first, stop - _FIRST_SCAN)
+    kept = narrowed(store, np.arange(start, stop, dtype=np.int32), conditions)
+    if kept.size or start == first:
+        return int(kept[-1]) + store.base if kept.size else None
+    rarest = min((store.tree(old).find(bounds) for old, bounds in conditions), key=lambda found: found.size)
+    if rarest.size * _SELECTIVE <= len(store):
+        kept = narrowed(store, rarest.positions(), conditions)
+        return int(kept.max()) + store.base if kept.size else None
+    return _some_of_many(store, conditions, first, start)
+
+
+def _some_of_many(store: HistoryStore, conditions: Sequence[Condition], first: int, stop: int) -> int | None:
+    """The same among the positions `first..stop`, from bitmaps that hold every event that may satisfy a condition."""
+    words = np.bitwise_and.reduce([store.tree(old).superset(bounds, stop) for old, bounds in conditions])
+    size = _FIRST_SCAN // WORD
+    end = words.size
+    while end * WORD > first:
+        begin = max(first // WORD, end - size)
+        bits = np.unpackbits(words[begin:end].astype("<u8").view(np.uint8), bitorder="little")
+        positions = (np.flatnonzero(bits) + begin * WORD).astype(np.int32)
+        kept = narrowed(store, positions[(positions >= first) & (positions < stop)], conditions)
         if kept.size:
             return int(kept[-1]) + store.base
-        stop = start
-        if rarest is None and stop > first:
-            rarest = min((store.tree(old).find(bounds) for old, bounds in conditions), key=lambda found: found.size)
-            if rarest.size * _SELECTIVE <= len(store):
-                kept = narrowed(store, rarest.positions(), conditions)
-                return int(kept.max()) + store.base if kept.size else None
-        size *= 4
+        end, size = begin, size * 4
     return None
 
 

@@ -2,7 +2,8 @@
 
 This is the paper's B-tree over the old documents, laid out flat. Run r holds the positions `starts[r]..starts[r + 1]`
 of the column, sorted by lane and key, in the same places of `order`: 4 bytes an event. Each run is more than
-`RATIO` times as long as the next, so that there are O(log n) of them.
+`RATIO` times as long as the next, so that there are O(log n) of them. Conditions that many old events satisfy are met
+by the bitmaps of long runs (see `fences`).
 """
 
 from itertools import pairwise
@@ -13,9 +14,12 @@ import numpy.typing as npt
 from tocsin._kernels.history import LANES, Bounds, contains, gather, keys_at, narrow, slices
 from tocsin.predicates.history.column import Column, GrowingArray
 from tocsin.predicates.history.encode import Encoder
+from tocsin.predicates.history.fences import WORD, Fences, Words
 
 RATIO = 4
 TAIL = 1024
+FENCED = 1 << 15
+"""Runs shorter than this are scanned as fast as their bitmaps are read."""
 
 
 class Tree:
@@ -28,17 +32,19 @@ class Tree:
         self._starts = [0]
         self._lane_starts: npt.NDArray[np.int64] = np.zeros((0, LANES + 1), dtype=np.int64)
         self._first = self._next = 0
+        self._fences: list[Fences | None] = []
 
     @property
     def nbytes(self) -> int:
         """The memory held."""
-        return int(self._order.array.nbytes + self._lane_starts.nbytes)
+        fences = sum(fences.nbytes for fences in self._fences if fences is not None)
+        return int(self._order.array.nbytes + self._lane_starts.nbytes) + fences
 
     def refresh(self, first: int, stop: int) -> None:
         """Take in the positions up to `stop` and forget those before `first`. Cost: O(log n) an event, amortised."""
         self._first, self._next = first, stop
         if stop - self._starts[-1] >= TAIL:
-            self._add_run(stop)
+            self._add_run(stop - stop % WORD)
 
     def find(self, bounds: Bounds) -> "Found":
         """The old events that satisfy a condition, as slices of the order. Cost: O(log n) a run."""
@@ -52,6 +58,24 @@ class Tree:
         old = self._encoder.old(self.column)
         limits = self._first, self._starts[-1], self._next
         return bool(contains(self._order.array, self._lane_starts, old, equality, *limits))
+
+    def superset(self, bounds: Bounds, stop: int) -> Words:
+        """A bitmap over the positions `0..stop` with all that satisfy a condition, and some that do not.
+
+        Cost: O(n / 64). The fences of a long run are made when they are first asked for.
+        """
+        found = self.find(bounds).slices
+        words = np.full(-(-stop // WORD), ~np.uint64(0))
+        for run, (start, end) in enumerate(pairwise(self._starts)):
+            if end - start >= FENCED and start < stop:
+                fences = self._fences[run]
+                if fences is None:
+                    fences = self._fences[run] = Fences(self._order.array[start:end], start)
+                marked = np.zeros((end - start) // WORD, dtype=np.uint64)
+                for low, high in found[(found[:, 0] >= start) & (found[:, 1] <= end)]:
+                    marked |= fences.between(int(low) - start, int(high) - start)
+                words[start // WORD : end // WORD] = marked[: words.size - start // WORD]
+        return words
 
     def positions(self, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """The positions in slices of the order, without those that have expired."""
@@ -72,18 +96,22 @@ class Tree:
         lane_starts = start + np.searchsorted(lanes[by_key], np.arange(LANES + 1))
         self._lane_starts = np.vstack([self._lane_starts[:runs], lane_starts[np.newaxis]])
         self._starts[runs + 1 :] = [stop]
+        self._fences[runs:] = [None]
 
     def check(self) -> None:
         """Assert the invariants."""
         lengths = np.diff(self._starts)
         assert (lengths[:-1] > RATIO * lengths[1:]).all(), "each run is much longer than the next: O(log n) runs"
-        assert self._next - self._starts[-1] < TAIL, "the newest events that are not sorted are few"
+        assert self._next - self._starts[-1] < TAIL + WORD, "the newest events that are not sorted are few"
         for start, stop in pairwise(self._starts):
             order = self._order.array[start:stop]
             assert (np.sort(order) == np.arange(start, stop)).all(), "a run orders the positions it covers"
             keys = keys_at(order, self._encoder.old(self.column))
             values = list(zip(self.column.lanes[order].tolist(), keys.tolist(), strict=True))
             assert values == sorted(values), "a run is sorted by lane and key"
+        for (start, stop), fences in zip(pairwise(self._starts), self._fences, strict=True):
+            if fences is not None:
+                fences.check(self._order.array[start:stop])
 
 
 class Found:
