@@ -1,11 +1,13 @@
 """Which index suits the predicates of an attribute, and why: a pure function of a few numbers about them.
 
 The thresholds come from `tocsin bench tatbul` at 10,000 to 1,000,000 intervals, of which 1 to 1,000 hold for a value
-(docs/internals/intervals.md has the table). Interval makes the fewest evaluations and answers batches 1 to 10 times as
-fast as the two trees, but its bytes grow with the overlap: 85 an interval where 1 predicate holds, 7,970 where 1,000
-hold. Interval Tree stays at 30 to 43 and Segment Tree at 104 to 137; the former is as fast up to an overlap of 100, the
-latter 1.3 times as fast at 1,000. Cluster takes 0.6 of Interval's bytes and up to twice its time, and Hybrid's bytes
-grow with the square of the overlap, so neither is ever chosen. Below 64 intervals a scan costs no more than a call.
+(docs/internals/intervals.md has the table). Interval answers batches 1.5 to 10 times as fast as Interval Tree, but its
+bytes grow with the overlap: 85 an interval where 1 predicate holds, 7,962 where 1,000 hold. Interval Tree stays at 30
+to 43 and Segment Tree at 104 to 137; up to an overlap of 100 neither is 1.4 times as fast as the other, at 1,000 Segment
+Tree is faster by 1.2 to 1.4. Both sort what they find, which a scan need not: where 9 percent of the intervals hold it
+took 0.76 of Interval Tree's time, and it breaks even near a sixteenth. Cluster takes 0.6 of Interval's bytes and 0.5 to
+2.7 times its time, too narrow a gain to be chosen, and Hybrid's bytes grow with the square of the overlap. Below 64
+intervals a scan costs no more than a call.
 """
 
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from tocsin.predicates.intervals.protocol import Int32s
 
 FEW = 64
 MUCH_OVERLAP = 300
+MOST = 1 / 16
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ def choose(statistics: Statistics) -> tuple[str, str]:
     if size["interval"] <= memory:
         return "interval", f"fewest evaluations, at most {depth:.0f}, and its {megabytes['interval']} fit"
     why = f"interval would take {megabytes['interval']} where {statistics.overlap:,.0f} predicates hold for a value"
+    if statistics.overlap >= MOST * statistics.intervals:
+        return "naive", f"{why}, so large a share of {statistics.intervals:,} that a scan is as fast as a tree"
     if statistics.overlap >= MUCH_OVERLAP and size["segment-tree"] <= memory:
         return (
             "segment-tree",
