@@ -1,0 +1,39 @@
+"""The command `tocsin`. Each command is thin and imports what it needs when it runs, so that help comes at once.
+
+Exit codes: 0 all well; 1 finished, but something was rejected, or engines disagreed; 2 did not run; 130 interrupted.
+"""
+
+import typer
+
+from tocsin.cli import bench, check, demo, explain, match
+from tocsin.cli.console import errors, interruptible
+from tocsin.errors import TocsinError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Match events against millions of standing subscriptions.",
+    epilog="Exit codes: 0 all well, 1 something was rejected or disagreed, 2 did not run, 130 interrupted.",
+)
+app.command("match")(interruptible(match.match))
+app.command("check")(interruptible(check.check))
+app.command("explain")(interruptible(explain.explain))
+app.command("demo")(interruptible(demo.demo))
+app.add_typer(bench.app, name="bench")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    try:
+        app(arguments, prog_name="tocsin")
+    except TocsinError as error:
+        errors().print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        for note in getattr(error, "__notes__", ()):
+            errors().print(note, highlight=False, soft_wrap=True)
+        return 2
+    except Exception:
+        errors().print_exception()
+        return 2
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    return 0

@@ -1,0 +1,83 @@
+"""`tocsin bench NAME`: one command for each module of `tocsin.bench` that has a function `run(...) -> Report`.
+
+The options of a command are the keyword parameters of its `run`, plus `--json` and `--output`.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, get_type_hints
+
+import typer
+
+from tocsin.cli.console import errors, interruptible, output
+
+FOLDER = Path(__file__).parent.parent / "bench"
+
+app = typer.Typer(no_args_is_help=True, help="Run a benchmark: workloads of the papers and of users, against rivals.")
+
+
+def benchmarks() -> dict[str, str]:
+    """The benchmarks by name, each with the first line of what it says about itself. Imports none of them."""
+    texts = {file.stem.replace("_", "-"): file.read_text(encoding="utf-8") for file in sorted(FOLDER.glob("*.py"))}
+    return {
+        name: text.removeprefix('"""').partition("\n")[0].removesuffix('"""')
+        for name, text in texts.items()
+        if "\ndef run(" in text
+    }
+
+
+def command_of(name: str) -> Callable[..., None]:
+    """The command of a benchmark, with the parameters of its `run` as options."""
+    run = importlib.import_module(f"tocsin.bench.{name.replace('-', '_')}").run
+
+    def command(json: bool, output_folder: Path | None, **parameters: object) -> None:
+        report = run(**parameters)
+        if json:
+            typer.echo(report.to_json())
+        else:
+            report.print(output())
+        if output_folder is not None:
+            for file in report.write(output_folder):
+                errors().print(f"wrote {file}", highlight=False, soft_wrap=True)
+        if report.disagreements:
+            for disagreement in report.disagreements:
+                errors().print(f"engines disagree: {disagreement}", markup=False, soft_wrap=True)
+            raise typer.Exit(1)
+
+    json_flag = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
+    folder = Annotated[Path | None, typer.Option("--output", help="Write JSON, CSV and SVG there.")]
+    hints = get_type_hints(run)
+    options = [
+        *(
+            parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+            for parameter in inspect.signature(run).parameters.values()
+        ),
+        inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=json_flag),
+        inspect.Parameter("output_folder", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=folder),
+    ]
+    # Typer reads the options of a command from its signature and its annotations.
+    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # inspect looks for it
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in options}
+    command.__doc__ = run.__doc__
+    return command
+
+
+def _register(name: str, summary: str) -> None:
+    """Add a command that imports its benchmark only when it runs, and then hands all arguments on to it."""
+
+    @app.command(
+        name,
+        help=summary,
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )
+    def _(context: typer.Context) -> None:
+        inner = typer.Typer(add_completion=False)
+        inner.command(name)(interruptible(command_of(name)))
+        inner(context.args, prog_name=f"tocsin bench {name}")
+
+
+for _name, _summary in benchmarks().items():
+    _register(_name, _summary)

@@ -1,0 +1,94 @@
+"""The job behind `tocsin match` and `tocsin demo`: files in, a folder of matches out, everything counted on the way."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+
+from tocsin.engine.matcher import Matcher
+from tocsin.spark.batch import match
+from tocsin.spark.files import MALFORMED, read_events
+
+Progress = Callable[[int, int], None]
+"""Is told how many tasks are done, and of how many."""
+
+POLL_SECONDS = 0.2
+
+
+@dataclass
+class Outcome:
+    """What a job did."""
+
+    events: int
+    matches: int
+    seconds: float
+    bad_events: int = 0
+    bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
+    """Some of the lines that are no events: line number, if known, and text."""
+
+
+def match_files(
+    session: SparkSession,
+    matcher: Matcher,
+    events: Path,
+    output: Path,
+    *,
+    id: str = "id",
+    format: str = "parquet",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Match the events of a file, or a folder of files, and write the matches to the new folder `output`."""
+    start = time.perf_counter()
+    kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
+    source = read_events(session, events, kinds, id)
+    seen, written = Observation(), Observation()
+    count = F.count(F.lit(1)).alias("lines")
+    if source.can_be_malformed:
+        malformed = F.col(MALFORMED)
+        frame = source.events.observe(seen, count, F.count(malformed).alias("bad")).filter(malformed.isNull())
+    else:
+        frame = source.events.observe(seen, count, F.lit(0).alias("bad"))
+    with tempfile.TemporaryDirectory(prefix="tocsin-index-") as index, _polled(session, progress):
+        matcher.save(index)
+        matches = match(frame, index, id=id).observe(written, F.count(F.lit(1)).alias("matches"))
+        matches.write.format("json" if format == "jsonl" else format).save(str(output))
+    outcome = Outcome(
+        events=seen.get["lines"] - seen.get["bad"],
+        matches=written.get["matches"],
+        seconds=time.perf_counter() - start,
+        bad_events=seen.get["bad"],
+    )
+    if outcome.bad_events:
+        outcome.bad_lines = source.bad_lines()
+    return outcome
+
+
+@contextlib.contextmanager
+def _polled(session: SparkSession, progress: Progress | None) -> Iterator[None]:
+    """Tell `progress` from a thread how far the running stages are."""
+    if progress is None:
+        yield
+        return
+    finished = threading.Event()
+    tracker = session.sparkContext.statusTracker()
+
+    def poll() -> None:
+        while not finished.wait(POLL_SECONDS):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            running = [stage for stage in stages if stage is not None]
+            if running:
+                progress(sum(s.numCompletedTasks for s in running), sum(s.numTasks for s in running))
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
