@@ -111,7 +111,8 @@ def _product(parts: list[list[tuple[Goal | Predicate, ...]]]) -> list[tuple[Goal
 
 def _sum(parts: list[list[tuple[Goal | Predicate, ...]]]) -> list[tuple[Goal | Predicate, ...]] | None:
     total = [leaves for part in parts for leaves in part]
-    alone = [_about(leaves[0]) for leaves in total if len(leaves) == 1]
+    subjects = [{_about(leaf) for leaf in leaves} for leaves in total]
+    alone = [subject.pop() for subject in subjects if len(subject) == 1]
     return total if len(set(alone)) == len(alone) and all(total) else None
 
 
