@@ -214,6 +214,10 @@ def test_bad_rows_and_options_are_named() -> None:
         relaxed.top_k(as_probe([1]), 1, "mean")  # type: ignore[arg-type]  # the error is the test
     with pytest.raises(OptionError, match="Give 1 numbers"):
         relaxed.top_k(as_probe([1]), 1, "sum", [-1.0])
+    with pytest.raises(OptionError, match="Subscription 0 has no attribute 1"):
+        relaxed.reweigh(0, 1, 2.0)
+    with pytest.raises(OptionError, match="subscription 7"):
+        ExactTopK.build(relaxed.rows, [1.0]).rescore(7, 1.0)
 
 
 @pytest.mark.parametrize("attributes", [1, 30])
@@ -229,6 +233,30 @@ def test_the_plan_changes_the_way_not_the_answer(attributes: int) -> None:
     for probe in map(as_probe, random.integers(0, 1300, (5, attributes))):
         answers = [top_k_relaxed(relaxed, probe, 5), relaxed.top_k(probe, 5), top_k_by_counting(relaxed, probe, 5)]
         assert len({(tuple(ids.tolist()), tuple(scores.tolist())) for ids, scores in answers}) == 1
+
+
+@pytest.mark.parametrize("name", RANKED)
+@settings(max_examples=30, deadline=None)
+@given(case=cases(whole_numbers), k=ks, data=st.data())
+def test_new_scores_and_weights_count_at_once(name: str, case: Case, k: int, data: st.DataObject) -> None:
+    exact, relaxed = (
+        ExactTopK.build(case.rows(), case.scores, RANKED[name]),
+        RelaxedTopK.build(case.rows(), RANKED[name]),
+    )
+    for _ in range(data.draw(st.integers(0, 8)) if case.scores else 0):
+        changed = data.draw(st.integers(0, len(case.scores) - 1))
+        case.scores[changed] = data.draw(whole_numbers)
+        exact.rescore(changed, case.scores[changed])
+        for attribute, (lo, hi, _) in list(case.predicates[changed].items()):
+            weight = data.draw(st.one_of(whole_numbers, any_weights))
+            case.predicates[changed][attribute] = (lo, hi, weight)
+            relaxed.reweigh(changed, attribute, weight)
+    probe = as_probe(case.event)
+    matches = {s: case.scores[s] for s in range(len(case.scores)) if case.holds(s) == len(case.predicates[s])}
+    assert exact.top_k(probe, k).tolist() == ranked(matches, k)[0]
+    expected = ranked({s: add(case.held(s)) for s in range(len(case.scores)) if case.holds(s)}, k)
+    for ids, scores in (relaxed.top_k(probe, k), top_k_by_counting(relaxed, probe, k)):
+        assert (ids.tolist(), scores.tolist()) == expected
 
 
 class CountingTree(SOPTRTree):

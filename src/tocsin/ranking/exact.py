@@ -5,7 +5,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.ranking.protocol import Float64s, Int32s, RankedIndex, best_first
+from tocsin.errors import OptionError
+from tocsin.ranking.protocol import Float64s, Int32s, RankedIndex
 from tocsin.ranking.rows import Probe, Rows
 from tocsin.ranking.sopt import SOPTRTree
 
@@ -21,22 +22,23 @@ class ExactTopK:
     >>> exact = ExactTopK.build(rows, [1.0, 2.0])
     >>> exact.top_k(as_probe([3, 7]), 10).tolist(), exact.top_k(as_probe([3, 2]), 10).tolist()
     ([1, 0], [1])
+    >>> exact.rescore(0, 3.0)
+    >>> exact.top_k(as_probe([3, 7]), 10).tolist()
+    [0, 1]
     """
 
     def __init__(self, rows: Rows, scores: Float64s, index: type[RankedIndex]) -> None:
         self.rows = rows
-        self.by_rank = best_first(scores)
-        rank = np.empty(rows.subscriptions, np.int32)
-        rank[self.by_rank] = np.arange(rows.subscriptions, dtype=np.int32)
-        self._needed = np.diff(rows.offsets)[self.by_rank]
+        self.scores = scores.copy()
+        self._needed = np.diff(rows.offsets)
         self._always = np.flatnonzero(self._needed == 0).astype(np.int32)
         self.indexes: list[RankedIndex] = []
-        self._ranks: list[Int32s] = []
+        self._owners: list[Int32s] = []
         for attribute in range(rows.attributes):
             members = np.flatnonzero(rows.attribute == attribute)
             owners = rows.subscription[members]
             self.indexes.append(index.build(rows.lo[members], rows.hi[members], scores[owners]))
-            self._ranks.append(rank[owners])
+            self._owners.append(owners)
 
     @classmethod
     def build(cls, rows: Rows, scores: npt.ArrayLike, index: type[RankedIndex] = SOPTRTree) -> Self:
@@ -48,24 +50,50 @@ class ExactTopK:
         """Bytes of the indexes, without ids and columns."""
         return sum(index.nbytes for index in self.indexes)
 
+    def rescore(self, subscription: int, score: float) -> None:
+        """Give a subscription another score, in the index of each of its attributes."""
+        if not 0 <= subscription < self.rows.subscriptions or np.isnan(score):
+            raise OptionError(
+                f"Cannot give subscription {subscription} the score {score}", "Use a known id and a number"
+            )
+        for row in range(self.rows.offsets[subscription], self.rows.offsets[subscription + 1]):
+            attribute = self.rows.attribute[row]
+            place = int(np.searchsorted(self._owners[attribute], subscription))
+            self.indexes[attribute].rescore(place, score)
+        self.scores[subscription] = score
+
     def top_k(self, probe: Probe, k: int) -> Int32s:
         """Return the best `k` subscriptions all of whose predicates hold, best first, equal scores by id."""
         present = np.flatnonzero(probe.present).tolist()
         iterators = {name: probe.iterate(name, self.indexes[name]) for name in present}
         ahead = {name: np.empty(0, np.int32) for name in present}
-        found = np.empty(0, np.int32)
-        chunk = max(2 * k, 16)
-        while found.size < k and iterators:
+        # A subscription without predicates always matches and is yielded by no iterator.
+        matches = [self._always]
+        settled, chunk = 0, max(2 * k, 16)
+        while settled < k and iterators:
             for name in list(iterators):
                 if not ahead[name].size:
-                    ahead[name] = self._ranks[name][iterators[name].take(chunk)]
+                    ahead[name] = self._owners[name][iterators[name].take(chunk)]
                     if ahead[name].size < chunk:
                         del iterators[name]
-            last = min((int(ahead[name][-1]) for name in iterators), default=self.rows.subscriptions)
-            settled = [ranks[: np.searchsorted(ranks, last, side="right")] for ranks in ahead.values()]
-            ahead = {name: ranks[part.size :] for (name, ranks), part in zip(ahead.items(), settled, strict=True)}
-            yielded, times = np.unique(np.concatenate(settled), return_counts=True)
-            found = np.concatenate((found, yielded[times == self._needed[yielded]]))
+            least = min((self._key(int(ahead[name][-1])) for name in iterators), default=None)
+            yielded = []
+            for name, ids in ahead.items():
+                end = ids.size if least is None else self._up_to(ids, least)
+                yielded.append(ids[:end])
+                ahead[name] = ids[end:]
+            ids, times = np.unique(np.concatenate(yielded), return_counts=True)
+            matches.append(ids[times == self._needed[ids]])
+            settled += matches[-1].size
             chunk = min(2 * chunk, 8192)
-        # A subscription without predicates always matches and is yielded by no iterator.
-        return self.by_rank[np.union1d(found, self._always)[:k]]
+        ids = np.concatenate(matches)
+        return ids[np.lexsort((ids, -self.scores[ids]))[:k]]
+
+    def _key(self, subscription: int) -> tuple[float, int]:
+        """What subscriptions are ordered by: falling score, rising id."""
+        return -float(self.scores[subscription]), subscription
+
+    def _up_to(self, ids: Int32s, key: tuple[float, int]) -> int:
+        """How many of these, which are in order, do not come after `key`."""
+        keys = -self.scores[ids]
+        return int(np.count_nonzero((keys < key[0]) | ((keys == key[0]) & (ids <= key[1]))))

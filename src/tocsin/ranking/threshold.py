@@ -34,20 +34,18 @@ class RelaxedTopK:
     """
 
     def __init__(self, rows: Rows, index: type[RankedIndex]) -> None:
-        self.rows = rows
+        self.rows = rows._replace(weight=rows.weight.copy())
         self.indexes: list[RankedIndex] = []
         self.members: list[Int32s] = []
         for attribute in range(rows.attributes):
             members = np.flatnonzero(rows.attribute == attribute)
             self.indexes.append(index.build(rows.lo[members], rows.hi[members], rows.weight[members]))
             self.members.append(members.astype(np.int32))
-        self.equal_weights = bool(np.all(rows.weight == rows.weight[:1]))
         self.typical_held = typical_held(rows)
-        # Sums of a few thousand such weights are exact in 53 bits.
-        scaled = rows.weight * 2.0**16
-        self.heaviest = float(np.abs(rows.weight).max(initial=0.0))
+        self.equal_weights = bool(np.all(rows.weight == rows.weight[:1]))
         self.never_subtracts = bool(np.all(rows.weight >= 0))
-        self.adds_exactly = bool(np.all((scaled == np.rint(scaled)) & (np.abs(scaled) < 2.0**40)))
+        self.heaviest = float(np.abs(rows.weight).max(initial=0.0))
+        self.adds_exactly = _add_exactly(rows.weight)
 
     @classmethod
     def build(cls, rows: Rows, index: type[RankedIndex] = SOPTRTree) -> Self:
@@ -58,6 +56,20 @@ class RelaxedTopK:
     def nbytes(self) -> int:
         """Bytes of the indexes, without ids and columns."""
         return sum(index.nbytes for index in self.indexes)
+
+    def reweigh(self, subscription: int, attribute: int, weight: float) -> None:
+        """Give one predicate another weight, without a rebuild."""
+        known = 0 <= subscription < self.rows.subscriptions
+        first, end = self.rows.offsets[subscription : subscription + 2].tolist() if known else (0, 0)
+        row = first + int(np.searchsorted(self.rows.attribute[first:end], attribute))
+        if row >= end or self.rows.attribute[row] != attribute:
+            raise OptionError(f"Subscription {subscription} has no attribute {attribute}", "Add it as another one")
+        self.indexes[attribute].rescore(int(np.searchsorted(self.members[attribute], row)), weight)
+        self.equal_weights &= weight == self.rows.weight[row]
+        self.never_subtracts &= weight >= 0
+        self.heaviest = max(self.heaviest, abs(weight))
+        self.adds_exactly &= _add_exactly(np.array([weight]))
+        self.rows.weight[row] = weight
 
     def scorer(
         self, probe: Probe, combine: Combination, coefficients: npt.ArrayLike | None
@@ -114,6 +126,12 @@ class RelaxedTopK:
                 break
             chunk = min(2 * chunk, 8192)
         return ids, scores
+
+
+def _add_exactly(weights: Float64s) -> bool:
+    """Whether sums of a few thousand such weights fit into 53 bits, so that no addition rounds."""
+    scaled = weights * 2.0**16
+    return bool(np.all((scaled == np.rint(scaled)) & (np.abs(scaled) < 2.0**40)))
 
 
 class _List:
