@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strategies import comparisons, conditions, events, logic, odd_conditions, odd_events
+from strategies import comparisons, conditions, conditions_on_history, events, logic, odd_conditions, odd_events
 from tocsin import Matcher
 from tocsin.language.parse import parse
-from tocsin.reference import evaluate
+from tocsin.reference import ReferenceMatcher, evaluate
 
 Event = dict[str, Any]
 Found = set[tuple[int, str]]
@@ -71,6 +71,26 @@ def test_matcher_equals_duckdb(
     truths = judge(texts, batch, [])
     expected = {(row, str(n)) for row, values in enumerate(truths) for n, value in enumerate(values) if value is True}
     assert found_in(matcher_of(texts).match_batch(typed(batch))) == expected
+
+
+@given(
+    st.lists(conditions_on_history(), min_size=1, max_size=6),
+    st.lists(events(), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_published_events_are_history_for_the_next(texts: list[str], batch: list[Event], at_once: bool) -> None:
+    matcher, reference = matcher_of(texts), ReferenceMatcher()
+    for number, text in enumerate(texts):
+        reference.subscribe(str(number), text)
+    expected = {(row, id) for row, event in enumerate(batch) for id, _ in reference.publish(event)}
+    if at_once:
+        assert found_in(matcher.match_batch(batch, remember=True)) == expected
+    else:
+        assert {(row, id) for row, event in enumerate(batch) for id in matcher.publish(event).ids} == expected
+    again = {id for id, _ in reference.match(batch[0])}
+    assert set(matcher.match(batch[0]).ids) == again, "match leaves the history as it is"
+    for id in map(str, range(len(texts))):
+        assert matcher.explain(batch[0], id).matches == (id in again)
 
 
 @pytest.mark.slow

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tocsin.engine.history import History
 from tocsin.engine.options import Options
 from tocsin.errors import EventError
 from tocsin.language.describe import describe
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
-from tocsin.model.condition import XPathExists
+from tocsin.model.condition import Exists, Quantified, XPathExists
 from tocsin.model.events import Event
 from tocsin.model.lookup import lookup
 from tocsin.model.predicate import Accepts, Predicate, Tested
@@ -20,7 +21,7 @@ from tocsin.reference import holds
 
 @dataclass(frozen=True)
 class Verdict:
-    """One predicate and whether it held; for a path that selects nothing, the step at which it fails."""
+    """One predicate and whether it held, with the step at which a path fails or the old event that decides."""
 
     predicate: Predicate
     holds: bool
@@ -52,7 +53,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(subscription: Subscription, event: Event, options: Options, history: Sequence[Event] = ()) -> Explanation:
+def explain(subscription: Subscription, event: Event, options: Options, history: History) -> Explanation:
     """Judge every predicate of a subscription for an event, by the reference."""
     alternatives = [
         [_judge(predicate, event, options, history) for predicate in conjunction]
@@ -62,8 +63,10 @@ def explain(subscription: Subscription, event: Event, options: Options, history:
     return Explanation(subscription, matches, alternatives)
 
 
-def _judge(predicate: Predicate, event: Event, options: Options, history: Sequence[Event]) -> Verdict:
-    if holds(predicate, event, history):
+def _judge(predicate: Predicate, event: Event, options: Options, history: History) -> Verdict:
+    if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
+        return _judge_history(predicate, predicate.test, event, history)
+    if holds(predicate, event):
         return Verdict(predicate, True)
     detail = ""
     if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
@@ -78,3 +81,10 @@ def _failing_step(path: str, document: str | bytes, options: Options) -> str:
         return f"fails at {failing_step(parse_xpath(path, options.namespaces), document)}"
     except EventError as error:
         return error.message
+
+
+def _judge_history(predicate: Tested, test: Exists | Quantified, event: Event, history: History) -> Verdict:
+    truth = history.holds(test, event)
+    value = Accepts.TRUE if truth else Accepts.NULL if truth is None else Accepts.FALSE
+    old = history.witness(test, event)
+    return Verdict(predicate, value in predicate.accepts, "" if old is None else f"see the old event {old}")

@@ -1,5 +1,6 @@
 """The Matcher: which of the standing subscriptions each event satisfies."""
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from tocsin.engine.explain import Explanation, explain
 from tocsin.engine.families import Slices
+from tocsin.engine.history import History
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
 from tocsin.errors import OptionError
@@ -27,7 +29,8 @@ class Matcher(SubscriptionSet):
     """Standing subscriptions, and which of them each event satisfies.
 
     `limit` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that XPath
-    expressions use; `background_merge` lets a thread merge small segments.
+    expressions use; `background_merge` lets a thread merge small segments; `history` says how long published events
+    are remembered, for ever if it is not given.
 
     >>> matcher = Matcher()
     >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
@@ -53,22 +56,49 @@ class Matcher(SubscriptionSet):
         return matcher
 
     @classmethod
-    def open(cls, path: str | Path, *, background_merge: bool = True) -> "Matcher":
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        background_merge: bool = True,
+        retain_events: int | None = None,
+        retain_age: dt.timedelta | int | None = None,
+        age_attribute: str | None = None,
+    ) -> "Matcher":
         """Map a saved matcher: costs the directory of its files, whatever their size."""
+        folder = Folder(Path(path))
         matcher = cls(background_merge=background_merge)
-        matcher._attach(Folder(Path(path)))
+        matcher._attach(folder)
+        stored = folder.path / "history"
+        matcher.history = History(stored if stored.exists() else None, retain_events, retain_age, age_attribute)
         return matcher
 
     def match(self, event: Event, where_tags: Mapping[str, str] | None = None) -> Matches:
         """The subscriptions that an event satisfies, sorted by id, with their scores.
 
-        With `where_tags`, only subscriptions that have all these tags.
+        With `where_tags`, only subscriptions that have all these tags. The history stays as it is.
         """
+        return self._match(event, where_tags, remember=False)
+
+    def publish(self, event: Event, where_tags: Mapping[str, str] | None = None) -> Matches:
+        """Match an event, then remember it: it is history for the events that follow.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+        >>> [matcher.publish({"price": price}).ids for price in (10, 12, 11)]
+        [['record'], ['record'], []]
+        """
+        return self._match(event, where_tags, remember=True)
+
+    def _match(self, event: Event, where_tags: Mapping[str, str] | None, remember: bool) -> Matches:
         tags = tuple(sorted((where_tags or {}).items()))
+        batch = EventBatch([event])
         evidence = Evidence(events=1)
         found: list[tuple[str, float]] = []
-        for view in self._current().views:
-            slices, part_evidence = view.segment.match(EventBatch([event]), view.left_out(tags))
+        snapshot = self._current()
+        judged = self.history.judge(snapshot, batch, remember)
+        for view, truths in zip(snapshot.views, judged, strict=True):
+            slices, part_evidence = view.segment.match(batch, view.left_out(tags), truths)
             evidence.add(part_evidence)
             found += [(view.segment.ids[number], float(view.scores[number])) for number in slices.values.tolist()]
         found.sort()
@@ -79,11 +109,12 @@ class Matcher(SubscriptionSet):
         events: pa.Table | pa.RecordBatch | Sequence[Event],
         id: str | None = None,
         where_tags: Mapping[str, str] | None = None,
+        remember: bool = False,
     ) -> pa.Table:
         """All matches of a batch, a row each: `event, subscription, score`.
 
-        `event` is the value of the column `id`, or the number of the row. The evidence is in the table's metadata,
-        under `tocsin`. Rows of one event stand together for each segment of the matcher.
+        `event` is the value of the column `id`, or the number of the row. With `remember`, each event becomes history
+        for the rows behind it. The evidence is in the table's metadata, under `tocsin`.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["low"], "where": ["price < 10"]}))
         >>> matcher.match_batch(pa.table({"key": ["p", "q"], "price": [5, 50]}), id="key").to_pylist()
@@ -93,11 +124,13 @@ class Matcher(SubscriptionSet):
         batch = EventBatch(events)
         names = _event_names(batch, id)
         evidence = Evidence(events=len(batch))
+        snapshot = self._current()
         tables = []
-        for view in self._current().views:
-            for start in range(0, len(batch), BATCH):
-                part = batch.slice(start, BATCH) if len(batch) > BATCH else batch
-                slices, part_evidence = view.segment.match(part, view.left_out(tags))
+        for start in range(0, len(batch), BATCH):
+            part = batch.slice(start, BATCH) if len(batch) > BATCH else batch
+            judged = self.history.judge(snapshot, part, remember)
+            for view, truths in zip(snapshot.views, judged, strict=True):
+                slices, part_evidence = view.segment.match(part, view.left_out(tags), truths)
                 evidence.add(part_evidence)
                 tables.append(_as_table(slices, start, names, view.segment, view.scores))
         schema = pa.schema([("event", pa.int64() if names is None else names.type), *_SUBSCRIPTION_FIELDS])
@@ -105,8 +138,8 @@ class Matcher(SubscriptionSet):
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
 
     def explain(self, event: Event, id: str) -> Explanation:
-        """Which predicates of a subscription held for an event and which failed."""
-        return explain(self[id], event, self._options)
+        """Which predicates of a subscription held for an event and which failed, against the history of now."""
+        return explain(self[id], event, self._options, self.history)
 
     @property
     def attributes(self) -> frozenset[str]:

@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from tocsin._kernels.codes import NULL
 from tocsin._kernels.grouping import group_by_event
 from tocsin._kernels.pairs import Events
-from tocsin.engine.build import code_columns, conjunctions_of, number_tests, popularity
-from tocsin.engine.families import FAMILIES, Family, Slices
+from tocsin.engine.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
+from tocsin.engine.families import FAMILIES, Family, Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
+from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.pairs import PairMatcher
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
@@ -58,6 +59,8 @@ class Segment:
     """The subscription of each conjunction."""
     several: npt.NDArray[np.bool_]
     """Whether a subscription has several conjunctions; empty if none has."""
+    history_demands: Int32
+    """Rows (test, subscription): the tests on the history, as their family numbers them, that subscriptions demand."""
     tags: TagIndex
     never: Int32
     """Subscriptions that can never match."""
@@ -98,6 +101,7 @@ class Segment:
             matcher=PairMatcher.build(conjunctions, shares, filed_under),
             owner=owner,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
+            history_demands=_history_demands(conjunctions, tests, owner),
             tags=TagIndex.build([extras[row] for row in rows]),
             never=new_number[np.array(form.never, np.int64)].astype(np.int32),
             unindexed=np.unique(owner[lost]),
@@ -136,11 +140,19 @@ class Segment:
         """Whether each subscription has all these tags."""
         return self.tags.having(tags, len(self))
 
-    def match(self, batch: EventBatch, dropped: npt.NDArray[np.bool_] = NO_BOOLS) -> tuple[Slices, Evidence]:
-        """The subscriptions of each event, without those `dropped` (empty: none is)."""
+    def match(
+        self,
+        batch: EventBatch,
+        dropped: npt.NDArray[np.bool_] = NO_BOOLS,
+        judged: Mapping[int, Probed] | None = None,
+    ) -> tuple[Slices, Evidence]:
+        """The subscriptions of each event, without those `dropped` (empty: none is).
+
+        `judged` has the families, by place, that were judged elsewhere: those on the history.
+        """
         start = time.perf_counter()
         evidence = Evidence(events=len(batch))
-        events = self._encode(batch, evidence)
+        events = self._encode(batch, evidence, judged or {})
         encoded = time.perf_counter()
         pairs, evidence.candidates = self.matcher.match(events)
         starts, values = group_by_event(pairs, self.owner, dropped, self.several, len(batch))
@@ -149,21 +161,21 @@ class Segment:
         evidence.match_s = time.perf_counter() - encoded
         return Slices(starts, values), evidence
 
-    def _encode(self, batch: EventBatch, evidence: Evidence) -> Events:
+    def _encode(self, batch: EventBatch, evidence: Evidence, judged: Mapping[int, Probed]) -> Events:
         """Phase 1: the codes of every column and the tests that hold."""
         codes = np.zeros((len(self.columns) + len(self.families) + 1, len(batch)), np.int32)
         for place, column in enumerate(self.columns):
             codes[place] = _codes(batch, column)
         self._count_mismatches(batch, codes, evidence)
         true, null, first_numbers = [], [], [0]
-        for place, (_, _, family) in enumerate(self.families, len(self.columns)):
-            probed = family.probe(batch)
+        for place, (_, _, family) in enumerate(self.families):
+            probed = judged[place] if place in judged else family.probe(batch)
             true.append(probed.true)
             null.append(probed.null or Slices.side_by_side([], [], len(batch)))
             first_numbers.append(first_numbers[-1] + family.count)
             evidence.errors |= probed.errors
             if probed.present is not None:
-                codes[place] = probed.present
+                codes[len(self.columns) + place] = probed.present
         held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
         unknown = Slices.side_by_side(null, first_numbers[:-1], len(batch))
         return Events(codes, held.starts, held.values, unknown.starts, unknown.values)
@@ -183,7 +195,7 @@ class Segment:
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
-        names = ("id_order", "scores", "owner", "several", "never", "unindexed")
+        names = ("id_order", "scores", "owner", "several", "never", "unindexed", "history_demands")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
         for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
             arrays |= {f"{name}.offsets": strings.offsets, f"{name}.bytes": strings.data}
@@ -222,6 +234,7 @@ class Segment:
             matcher=PairMatcher.from_arrays(_under("pairs.", arrays)),
             owner=arrays["owner"],
             several=arrays["several"],
+            history_demands=arrays["history_demands"],
             tags=TagIndex.from_arrays(_under("tags.", arrays)),
             never=arrays["never"],
             unindexed=arrays["unindexed"],
@@ -233,6 +246,15 @@ class Segment:
         assert self.owner.size == self.matcher.postings.rest_starts.size - 1, "each conjunction has an owner"
         assert self.owner.max(initial=-1) < len(self), "each owner is a subscription"
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
+
+
+def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32) -> Int32:
+    """Rows (test, subscription) of the tests on the history."""
+    places = [place for place, (name, _, _) in enumerate(tests.families) if name == "history"]
+    demanded = np.isin(tests.family[conjunctions.test], places)
+    first = np.searchsorted(tests.family, places)[:1].sum()
+    rows = np.stack([conjunctions.test[demanded] - first, owner[conjunctions.test_conjunction[demanded]]], axis=1)
+    return rows.astype(np.int32)
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

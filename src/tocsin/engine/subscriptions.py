@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine import store
+from tocsin.engine.history import History
 from tocsin.engine.merge import Merger, due
 from tocsin.engine.options import Options
 from tocsin.engine.parts import Part, Snapshot
@@ -39,6 +40,7 @@ class SubscriptionSet:
         limit: int = DEFAULT_LIMIT,
         namespaces: Mapping[str, str] | None = None,
         background_merge: bool = True,
+        history: History | None = None,
     ) -> None:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
@@ -51,6 +53,8 @@ class SubscriptionSet:
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
+        self.history = history or History()
+        """What was published; in the folder of the index, once there is one."""
 
     def subscribe(
         self,
@@ -116,6 +120,7 @@ class SubscriptionSet:
             self._seal()
             self._parts = tuple(part for part in self._parts if len(part))
             store.commit(self._folder, self._number + 1, self._parts, self._options)
+            self.history.commit()
             self._number += 1
         self._merge_in_background()
 
@@ -130,6 +135,7 @@ class SubscriptionSet:
                 for part in self._parts:
                     part.file = part.changes_file = None
                 self._folder, self._number = folder, folder.newest() or 0
+                self.history.move_to(folder.path / "history")
             self.commit()
 
     def refresh(self) -> bool:

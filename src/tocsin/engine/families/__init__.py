@@ -6,15 +6,17 @@ tests can judge, -1 where they all are NULL.
 """
 
 from tocsin.engine.families.arrays import ArrayFamily
+from tocsin.engine.families.history import HistoryFamily
 from tocsin.engine.families.listed import ListedFamily
 from tocsin.engine.families.protocol import Family, Probed, Slices
 from tocsin.engine.families.texts import PatternFamily, WordFamily
 from tocsin.engine.families.xpath import XPathFamily
-from tocsin.model.condition import ArrayContains, AttributeComparison, XPathExists
+from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, XPathExists
 from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
 
 FAMILIES: dict[str, type[Family]] = {
     "arrays": ArrayFamily,
+    "history": HistoryFamily,
     "listed": ListedFamily,
     "patterns": PatternFamily,
     "words": WordFamily,
@@ -33,6 +35,8 @@ def family_of(test: Test) -> tuple[str, str]:
         return "arrays", test.attribute
     if isinstance(test, XPathExists):
         return "xpath", test.attribute
+    if isinstance(test, (Exists, Quantified)):
+        return "history", ""
     return "listed", ""
 
 
@@ -43,7 +47,7 @@ def order_of(test: Test) -> int:
 
 def is_selective(test: Test) -> bool:
     """Whether few events make such a test TRUE, so that a conjunction is well filed under it."""
-    return not isinstance(test, AttributeComparison)
+    return not isinstance(test, (AttributeComparison, Exists, Quantified))
 
 
 __all__ = ["FAMILIES", "Family", "Probed", "Slices", "family_of", "is_selective", "order_of"]

@@ -1,0 +1,69 @@
+"""Tests on the history: EXISTS, ANY and ALL over the events that came before."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.engine.families.listed import decode_tests, encode_tests
+from tocsin.engine.families.protocol import Arrays, Int32, Probed, Slices
+from tocsin.engine.options import Options
+from tocsin.model.condition import Exists, OldComparedToNew, Quantified
+from tocsin.model.events import Event, EventBatch
+from tocsin.model.predicate import Test
+from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
+from tocsin.predicates.history.store import HistoryStore
+
+
+class HistoryFamily:
+    """All tests on the history in a segment; the matcher that owns the history judges them (`engine/history.py`)."""
+
+    def __init__(self, tests: Sequence[Test]) -> None:
+        self.tests: list[HistoryTest] = [test for test in tests if isinstance(test, (Exists, Quantified))]
+        self.count = len(self.tests)
+        self.attributes = attributes_of(self.tests)
+        for test in self.tests:
+            self.attributes |= {term.new for term in test.terms if isinstance(term, OldComparedToNew)}
+            self.attributes |= {test.attribute} if isinstance(test, Quantified) else set()
+        self._table: JoinTable | None = None
+
+    @classmethod
+    def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "HistoryFamily":  # noqa: ARG003  # needs neither
+        """Keep the definitions."""
+        return cls(tests)
+
+    @classmethod
+    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "HistoryFamily":  # noqa: ARG003
+        """Read the definitions."""
+        return cls(decode_tests(arrays))
+
+    def arrays(self) -> Arrays:
+        """The definitions as text."""
+        return encode_tests(self.tests)
+
+    def kept(self, numbers: Int32) -> set[str]:
+        """The attributes of old events that these tests look at."""
+        return attributes_of(self.tests[number] for number in numbers.tolist())
+
+    def judge(self, event: Event, store: HistoryStore, needed: Sequence[int]) -> Truths:
+        """The truth of the tests `needed` for one event, against the history as it is now."""
+        if self._table is None or self._table.store is not store or self._table.tests.keys() != set(needed):
+            self._table = JoinTable([(number, self.tests[number]) for number in needed], store)
+        return self._table.probe(event)
+
+    def probe(self, batch: EventBatch) -> Probed:
+        """Judge against an empty history."""
+        store = HistoryStore(attributes=attributes_of(self.tests))
+        truths = [self.judge(batch.event(row), store, range(self.count)) for row in range(len(batch))]
+        return probed(truths)
+
+
+def probed(truths: Sequence[Truths]) -> Probed:
+    """The truths of each event as lists of tests."""
+    return Probed(_slices([truth.true for truth in truths]), null=_slices([truth.null for truth in truths]))
+
+
+def _slices(lists: Sequence[Int32]) -> Slices:
+    starts = np.cumsum([0, *(numbers.size for numbers in lists)]).astype(np.int64)
+    return Slices(starts, np.concatenate([np.empty(0, np.int32), *(np.sort(numbers) for numbers in lists)]))
