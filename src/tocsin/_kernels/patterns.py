@@ -183,6 +183,9 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
 @kernel
 def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -> tuple[Int64s, Int32s, int]:
     """For each text, the patterns that match it: a CSR, and how many were compared. `done` is all 0, as after it."""
+    # Arrays are taken out of the tuple once: inside a loop, each access would count a reference.
+    literal_data, literal_start, literal_length, window_offset, kind, program_offsets, program = index[:7]
+    unfiled, levels, filter_bits, table, bucket_starts, bucket_patterns = index[7:]
     rows = len(offsets) - 1
     found_offsets = np.zeros(rows + 1, np.int64)
     found = np.empty(1024, np.int32)
@@ -190,17 +193,17 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
     hashes = np.empty((LEVELS, _CHUNK + 16), np.uint32)
     filled = 0
     verified = 0
-    mask = len(index.table) - 1
+    mask = len(table) - 1
     for row in range(rows):
         start, stop = offsets[row], offsets[row + 1]
         if filled + len(done) > len(found):
             longer = np.empty(2 * (filled + len(done)), np.int32)
             longer[:filled] = found[:filled]
             found = longer
-        for p in index.unfiled:
-            steps, end = index.program_offsets[p], index.program_offsets[p + 1]
+        for p in unfiled:
+            steps, end = program_offsets[p], program_offsets[p + 1]
             verified += 1
-            if matches_program(index.program, steps, end, text, start, stop):
+            if matches_program(program, steps, end, text, start, stop):
                 found[filled] = p
                 filled += 1
         settled_count = 0
@@ -208,38 +211,38 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
             count = min(_CHUNK + 15, stop - base)
             for level in range(LEVELS):
                 hash_windows(text, base, count, level, hashes)
-                if not index.levels[level]:
+                if not levels[level]:
                     continue
                 for i in range(min(_CHUNK, count - LENGTHS[level] + 1)):
                     h = final_hash(np.int64(hashes[level, i]))
-                    if (index.filter[(h >> 3) & mask] >> (h & 7)) & 1 == 0:
+                    if (filter_bits[(h >> 3) & mask] >> (h & 7)) & 1 == 0:
                         continue
                     place = h & mask
-                    while index.table[place] != 0 and index.table[place] >> 32 != h:
+                    while table[place] != 0 and table[place] >> 32 != h:
                         place = (place + 1) & mask
-                    bucket = (index.table[place] & 0xFFFFFFFF) - 1
+                    bucket = (table[place] & 0xFFFFFFFF) - 1
                     if bucket < 0:
                         continue
-                    for j in range(index.bucket_starts[bucket], index.bucket_starts[bucket + 1]):
-                        p = index.bucket_patterns[j]
+                    for j in range(bucket_starts[bucket], bucket_starts[bucket + 1]):
+                        p = bucket_patterns[j]
                         if done[p]:
                             continue
                         verified += 1
-                        at = base + i - index.window_offset[p]
-                        length, literal = index.literal_length[p], index.literal_start[p]
+                        at = base + i - window_offset[p]
+                        length, literal = literal_length[p], literal_start[p]
                         if at < start or at + length > stop:
                             continue
                         k = 0
-                        while k < length and index.literal_data[literal + k] == text[at + k]:
+                        while k < length and literal_data[literal + k] == text[at + k]:
                             k += 1
-                        kind = index.kind[p]
-                        if k < length or (kind & AT_START and at != start) or (kind & AT_END and at + length != stop):
+                        how = kind[p]
+                        if k < length or (how & AT_START and at != start) or (how & AT_END and at + length != stop):
                             continue
                         done[p] = 1
                         settled[settled_count] = p
                         settled_count += 1
-                        steps, end = index.program_offsets[p], index.program_offsets[p + 1]
-                        if kind != WHOLE or matches_program(index.program, steps, end, text, start, stop):
+                        steps, end = program_offsets[p], program_offsets[p + 1]
+                        if how != WHOLE or matches_program(program, steps, end, text, start, stop):
                             found[filled] = p
                             filled += 1
         for k in range(settled_count):

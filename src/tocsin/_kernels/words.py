@@ -86,9 +86,8 @@ def fill_table(data: Bytes, offsets: Int64s) -> Int64s:
 
 
 @kernel
-def find(strings: Strings, h: Int, text: Bytes, start: int, stop: int) -> Int:
+def find(data: Bytes, offsets: Int64s, table: Int64s, h: Int, text: Bytes, start: int, stop: int) -> Int:
     """The number of the string that ``text[start:stop]`` is, ASCII letters folded, or -1."""
-    data, offsets, table = strings
     mark = (h >> 9) & 0x7FFFFFFF
     place = (h ^ (h >> 15)) & (len(table) - 1)
     while table[place] != 0:
@@ -143,26 +142,20 @@ def _note(predicates: Int32s, start: int, stop: int, seen: Int8s, out: Int32s, f
 
 
 @kernel
-def _longer(array: Int32s, need: int) -> Int32s:
-    longer = np.empty(max(need, 2 * len(array)), np.int32)
-    longer[: len(array)] = array
-    return longer
-
-
-@kernel
-def _phrase_stands(index: Words, f: int, sequence: Int32s, tokens: int, last_at: Int32s, previous: Int32s) -> bool:
-    """Check phrase f: are all its words there, and then, from each place of its filed word, are they in a row?"""
-    start, stop = index.phrase_offsets[f], index.phrase_offsets[f + 1]
-    for i in range(start, stop):
-        if last_at[index.phrase_words[i]] < 0:
+def _phrase_stands(
+    phrase: Int32s, place: int, sequence: Int32s, tokens: int, last_at: Int32s, previous: Int32s
+) -> bool:
+    """Check a phrase: are all its words there, and then, from each place of its filed word, are they in a row?"""
+    for word in phrase:
+        if last_at[word] < 0:
             return False
-    position = last_at[index.phrase_words[start + index.phrase_place[f]]]
+    position = last_at[phrase[place]]
     while position >= 0:
-        begin = position - index.phrase_place[f]
-        if begin >= 0 and begin + stop - start <= tokens:
+        begin = position - place
+        if begin >= 0 and begin + len(phrase) <= tokens:
             stands = True
-            for i in range(start, stop):
-                if sequence[begin + i - start] != index.phrase_words[i]:
+            for i in range(len(phrase)):
+                if sequence[begin + i] != phrase[i]:
                     stands = False
                     break
             if stands:
@@ -185,15 +178,32 @@ def find_words(
     `is_word` says which code points belong to words; it is not looked at for ASCII. For phrases, `sequence` has the
     words of a text in order (-1: none that is named) and `previous` links the places of the same word.
     """
+    # Arrays are taken out of the tuples once: inside a loop, each access would count a reference. For the same reason
+    # room is made before a text, for every predicate and word that it could have; what is not written costs nothing.
+    word_data, word_offsets, word_table = index.words
+    prefix_data, prefix_offsets, prefix_table = index.prefixes
+    word_starts, word_predicates = index.word_starts, index.word_predicates
+    prefix_starts, prefix_predicates = index.prefix_starts, index.prefix_predicates
+    prefix_lengths, first_phrase = index.prefix_lengths, index.first_phrase
+    phrase_offsets, phrase_words, phrase_place = index.phrase_offsets, index.phrase_words, index.phrase_place
+    filed_starts, filed = index.filed_starts, index.filed
     rows = len(offsets) - 1
+    predicates = first_phrase + len(phrase_place)
     found_offsets = np.zeros(rows + 1, np.int64)
-    found = np.empty(1024, np.int32)
+    found = np.empty(2 * predicates, np.int32)
     filled = 0
-    has_phrases = len(index.phrase_place) > 0
-    longest = len(index.prefix_lengths)
-    sequence = np.empty(1024, np.int32)
-    previous = np.empty(1024, np.int32)
+    longest = len(prefix_lengths)
+    most_tokens = 0
+    if len(phrase_place) > 0:
+        for row in range(rows):
+            most_tokens = max(most_tokens, (offsets[row + 1] - offsets[row] + 1) // 2)
+    sequence = np.empty(most_tokens, np.int32)
+    previous = np.empty(most_tokens, np.int32)
     for row in range(rows):
+        if filled + predicates > len(found):
+            longer = np.empty(2 * (filled + predicates), np.int32)
+            longer[:filled] = found[:filled]
+            found = longer
         i, stop = offsets[row], offsets[row + 1]
         first = filled
         tokens = 0
@@ -215,26 +225,18 @@ def find_words(
                     for j in range(i, i + width):
                         h = hash_step(h, np.int64(text[j]))
                     i += width
-                if i - begin < longest and index.prefix_lengths[i - begin]:
-                    s = find(index.prefixes, h, text, begin, i)
+                if i - begin < longest and prefix_lengths[i - begin]:
+                    s = find(prefix_data, prefix_offsets, prefix_table, h, text, begin, i)
                     if s >= 0:
-                        start, end = index.prefix_starts[s], index.prefix_starts[s + 1]
-                        if filled + end - start > len(found):
-                            found = _longer(found, filled + end - start)
-                        filled = _note(index.prefix_predicates, start, end, seen, found, filled)
+                        filled = _note(prefix_predicates, prefix_starts[s], prefix_starts[s + 1], seen, found, filled)
             if i == begin:
                 # Not a word character: step over it, whole.
                 i += 1 if text[i] < 128 else code_point(text, i)[1]
                 continue
-            s = find(index.words, h, text, begin, i)
+            s = find(word_data, word_offsets, word_table, h, text, begin, i)
             if s >= 0:
-                start, end = index.word_starts[s], index.word_starts[s + 1]
-                if filled + end - start > len(found):
-                    found = _longer(found, filled + end - start)
-                filled = _note(index.word_predicates, start, end, seen, found, filled)
-            if has_phrases:
-                if tokens == len(sequence):
-                    sequence, previous = _longer(sequence, 0), _longer(previous, 0)
+                filled = _note(word_predicates, word_starts[s], word_starts[s + 1], seen, found, filled)
+            if most_tokens > 0:
                 sequence[tokens] = s
                 if s >= 0:
                     previous[tokens] = last_at[s]
@@ -245,19 +247,18 @@ def find_words(
             # Once per distinct word: at its last place.
             if s < 0 or last_at[s] != k:
                 continue
-            for j in range(index.filed_starts[s], index.filed_starts[s + 1]):
-                f = index.filed[j]
-                if _phrase_stands(index, f, sequence, tokens, last_at, previous):
-                    if filled == len(found):
-                        found = _longer(found, 0)
-                    found[filled] = index.first_phrase + f
+            for j in range(filed_starts[s], filed_starts[s + 1]):
+                f = filed[j]
+                phrase = phrase_words[phrase_offsets[f] : phrase_offsets[f + 1]]
+                if _phrase_stands(phrase, phrase_place[f], sequence, tokens, last_at, previous):
+                    found[filled] = first_phrase + f
                     filled += 1
         for k in range(tokens):
             if sequence[k] >= 0:
                 last_at[sequence[k]] = -1
         found[first:filled].sort()
         for k in range(first, filled):
-            if found[k] < len(seen):
+            if found[k] < first_phrase:
                 seen[found[k]] = 0
         found_offsets[row + 1] = filled
     return found_offsets, found[:filled].copy()

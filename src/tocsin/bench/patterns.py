@@ -80,7 +80,8 @@ def run(*, quick: bool = False, seed: int = 1) -> Report:
         )
     )
     sample = range(0, patterns_count, RIVAL_STEP)
-    arrow_s, counts = timed(lambda: [pc.sum(pc.match_like(column, patterns[n])).as_py() for n in sample])
+    counts = [pc.sum(pc.match_like(column, patterns[n])).as_py() for n in sample]
+    arrow_s = fastest(lambda: [pc.match_like(column, patterns[n]) for n in sample], 1)
     ours = np.bincount(found.predicates, minlength=patterns_count)[::RIVAL_STEP].tolist()
     if ours != counts:
         report.disagreements.append("pyarrow finds other lines for some patterns")

@@ -91,7 +91,8 @@ def run(*, quick: bool = False, seed: int = 1) -> Report:
         query = f"one:({words}) AND two:({words})"
         return int(connection.execute("SELECT count(*) FROM s WHERE s MATCH ?", [query]).fetchone()[0])
 
-    fts_s, matches = timed(lambda: sum(match_with_fts(text) for text in prose[:rival_texts]))
+    matches = sum(map(match_with_fts, prose[:rival_texts]))
+    fts_s = fastest(lambda: [match_with_fts(text) for text in prose[:rival_texts]], 1)
     rival = Result("SQLite FTS5", build_s=fts_build_s, events_per_s=rival_texts / fts_s, matches=matches)
     report.results.append(rival)
     report.expect_equal_matches()
