@@ -281,3 +281,19 @@ def fill_fences(order: Positions, start: int, before: Integers, bitmaps: npt.NDA
         for i in range(before[fence - 1], before[fence]):
             bit = order[i] - start
             bitmaps[fence, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+@kernel
+def marked_positions(words: npt.NDArray[np.uint64], offset: int, first: int, stop: int) -> Positions:
+    """The positions `first..stop` whose bit is set, in order; bit 0 of `words` is position `offset`."""
+    positions = np.empty(words.size * 64, dtype=np.int32)
+    count = 0
+    for w in range(words.size):
+        word = words[w]
+        if word != 0:
+            for bit in range(64):
+                at = offset + w * 64 + bit
+                if (word >> np.uint64(bit)) & np.uint64(1) and first <= at < stop:
+                    positions[count] = at
+                    count += 1
+    return positions[:count]

@@ -20,7 +20,7 @@ from tocsin.model.condition import (
 )
 from tocsin.model.predicate import EVERYTHING, Accepts, Predicate, Range, Ranges
 from tocsin.model.values import Kind, Number
-from tocsin.predicates.history.implied import implied_range, is_point
+from tocsin.predicates.history.implied import gaps, implied_range, is_point
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.order import Statistics, choose_order
 from tocsin.predicates.history.prefilter import Prefilter
@@ -48,11 +48,6 @@ TABLE_2 = {
 OLD = [Fraction(n, 2) for n in range(-1, 8)]
 NEW = [Fraction(n, 4) for n in range(-4, 17)]
 ENDS = [None, 0, 1, 2, 3]
-INTERVALS = [
-    Range(low, low_closed, high, high_closed)
-    for low, low_closed, high, high_closed in itertools.product(ENDS, [True, False], ENDS, [True, False])
-    if not (low is None and low_closed) and not (high is None and high_closed)
-]
 
 
 def inside(value: Fraction, wanted: Range) -> bool:
@@ -60,6 +55,15 @@ def inside(value: Fraction, wanted: Range) -> bool:
     above = low is None or value > low or (wanted.low_closed and value == low)  # type: ignore[operator]  # plain numbers
     below = high is None or value < high or (wanted.high_closed and value == high)  # type: ignore[operator]
     return above and below
+
+
+INTERVALS = [
+    Range(low, low_closed, high, high_closed)
+    for low, low_closed, high, high_closed in itertools.product(ENDS, [True, False], ENDS, [True, False])
+    if not (low is None and low_closed)
+    and not (high is None and high_closed)
+    and any(inside(value, Range(low, low_closed, high, high_closed)) for value in NEW)
+]
 
 
 def joined(old: Fraction, op: Op, new: Fraction) -> bool:
@@ -70,12 +74,11 @@ def joined(old: Fraction, op: Op, new: Fraction) -> bool:
 def test_each_entry_of_the_interval_table_is_sound_and_tight(op: Op) -> None:
     for new in INTERVALS:
         values = [value for value in NEW if inside(value, new)]
-        if values:
-            possible = {old for old in OLD if any(joined(old, op, value) for value in values)}
-            if op is Op.NE and is_point(new):
-                assert possible == {old for old in OLD if old != new.low}
-            else:
-                assert possible == {old for old in OLD if inside(old, implied_range(op, new))}, (op, new)
+        possible = {old for old in OLD if any(joined(old, op, value) for value in values)}
+        if op is Op.NE and is_point(new):
+            assert possible == {old for old in OLD if old != new.low}
+        else:
+            assert possible == {old for old in OLD if inside(old, implied_range(op, new))}, (op, new)
 
 
 @pytest.mark.parametrize(("second", "first"), list(itertools.product(COMPARISONS, COMPARISONS)))
@@ -83,6 +86,32 @@ def test_table_2_of_the_paper(second: Op, first: Op) -> None:
     implied = TABLE_2[second].get(first)
     expected = EVERYTHING if implied is None else COMPARISONS[implied](7)
     assert implied_range(first, COMPARISONS[second](7)) == expected
+
+
+@pytest.mark.parametrize("first", INTERVALS, ids=str)
+def test_an_equal_old_value_is_in_no_gap(first: Range) -> None:
+    for second in INTERVALS:
+        below = first.high is not None and second.low is not None and first.high <= second.low  # type: ignore[operator]
+        if below and not (first.high == second.low and (first.high_closed or second.low_closed)):
+            [gap] = gaps([first, second])
+            for old in OLD:
+                new = any(inside(old, part) for part in (first, second))
+                between = first.high <= old <= second.low  # type: ignore[operator]  # plain numbers
+                assert inside(old, gap) == (between and not new)
+
+
+def test_not_equal_to_a_constant() -> None:
+    """`a <> 7 AND ∃ d (d.a = a)` needs an old value other than 7; so does `a = 7 AND ∃ d (d.a <> a)`."""
+    seven = COMPARISONS[Op.EQ](Number(7))
+    other = Ranges("price", Kind.NUMBER, tuple(COMPARISONS[op](Number(7)) for op in (Op.LT, Op.GT)))
+    different = normal.Tested(Exists((OldComparedToNew("price", Op.NE, "price"),)))
+    conjunctions = [(other, SAME_PRICE), (Ranges("price", Kind.NUMBER, (seven,)), different)]
+    store = HistoryStore(attributes=["price"])
+    prefilter = Prefilter(enumerate(conjunctions), store)
+    store.append({"price": 7})
+    assert list(prefilter.surviving()) == []
+    store.append({"price": 7.5})
+    assert list(prefilter.surviving()) == [0, 1]
 
 
 def at(attribute: str, op: Op, constant: int) -> Ranges:

@@ -5,10 +5,12 @@ for one comparison with a constant, which is a range that is open to one side; i
 whole table stands in `docs/internals/history.md`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from tocsin.model.condition import (
     Exists,
+    HistoryTerm,
     OldComparedToConstant,
     OldComparedToNew,
     OldIsNull,
@@ -22,6 +24,8 @@ from tocsin.predicates.history.constants import Required
 
 Term = OldComparedToConstant | OldIsNull | Required
 """A condition on an old event alone."""
+_MOST_RANGES = 4
+"""Of more ranges, only the ends of all count: the gaps would cost more than they rule out."""
 
 
 def implied_range(op: Op, new: Range) -> Range:
@@ -42,6 +46,15 @@ def implied_range(op: Op, new: Range) -> Range:
 def is_point(new: Range) -> bool:
     """Whether the range is one value: what is implied then says all that the join says (the paper's first row)."""
     return new.low is not None and new.low == new.high
+
+
+def gaps(ranges: Sequence[Range]) -> list[Range]:
+    """What lies between sorted ranges: an equal old value is not there either.
+
+    >>> gaps([Range(None, False, 7, False), Range(7, False, None, False)])
+    [Range(low=7, low_closed=True, high=7, high_closed=True)]
+    """
+    return [Range(a.high, not a.high_closed, b.low, not b.low_closed) for a, b in pairwise(ranges)]
 
 
 def needed_by(predicates: Iterable[Predicate]) -> list[tuple[Term, ...]]:
@@ -78,33 +91,37 @@ def forbidden_by(predicates: Iterable[Predicate]) -> list[tuple[Term, ...]]:
     return forbidden
 
 
-def _known_ranges(predicates: Iterable[Predicate]) -> Mapping[str, tuple[Kind, Range]]:
-    """The kind of each attribute of the new event that has one, and the range from its least to its greatest value."""
+Known = Mapping[str, tuple[Kind, tuple[Range, ...]]]
+
+
+def _known_ranges(predicates: Iterable[Predicate]) -> Known:
+    """The kind and the ranges of each attribute of the new event that has some."""
     return {
-        p.attribute: (
-            p.kind,
-            Range(p.ranges[0].low, p.ranges[0].low_closed, p.ranges[-1].high, p.ranges[-1].high_closed),
-        )
-        for p in predicates
-        if isinstance(p, Ranges) and p.ranges and not p.or_null and p.kind is not Kind.ANY
+        predicate.attribute: (predicate.kind, predicate.ranges)
+        for predicate in predicates
+        if isinstance(predicate, Ranges)
+        and predicate.ranges
+        and not predicate.or_null
+        and predicate.kind is not Kind.ANY
     }
 
 
-def _implied(terms: Iterable[object], known: Mapping[str, tuple[Kind, Range]]) -> tuple[Term, ...]:
+def _implied(terms: Iterable[HistoryTerm], known: Known) -> tuple[Term, ...]:
     """The terms with each join replaced by what it implies; at least, that the old value is not NULL."""
     implied: list[Term] = []
     for term in terms:
-        if isinstance(term, (OldComparedToConstant, OldIsNull)):
+        if not isinstance(term, OldComparedToNew):
             implied.append(term)
-        elif isinstance(term, OldComparedToNew):
-            kind, new = known.get(term.new, (None, EVERYTHING))
-            if kind is None:
-                implied.append(OldIsNull(term.old, negated=True))
-            elif term.op is Op.NE and is_point(new):
-                implied.append(Required(term.old, kind, EVERYTHING))
-                implied.append(Required(term.old, kind, new, negated=True))
-            else:
-                implied.append(Required(term.old, kind, implied_range(term.op, new)))
+        elif term.new not in known:
+            implied.append(OldIsNull(term.old, negated=True))
+        else:
+            kind, ranges = known[term.new]
+            whole = Range(ranges[0].low, ranges[0].low_closed, ranges[-1].high, ranges[-1].high_closed)
+            implied.append(Required(term.old, kind, implied_range(term.op, whole)))
+            if term.op is Op.EQ and len(ranges) <= _MOST_RANGES:
+                implied += [Required(term.old, kind, gap, negated=True) for gap in gaps(ranges)]
+            if term.op is Op.NE and is_point(whole):
+                implied.append(Required(term.old, kind, whole, negated=True))
     return tuple(implied)
 
 

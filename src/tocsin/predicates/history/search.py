@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import Bounds, narrow
+from tocsin._kernels.history import Bounds, marked_positions, narrow
 from tocsin.model.condition import OldComparedToNew, OldIsNull, Op
 from tocsin.model.lookup import lookup
 from tocsin.model.values import kind_of
@@ -117,9 +117,7 @@ def _some_of_many(store: HistoryStore, conditions: Sequence[Condition], first: i
     end = words.size
     while end * WORD > first:
         begin = max(first // WORD, end - size)
-        bits = np.unpackbits(words[begin:end].astype("<u8").view(np.uint8), bitorder="little")
-        positions = (np.flatnonzero(bits) + begin * WORD).astype(np.int32)
-        kept = narrowed(store, positions[(positions >= first) & (positions < stop)], conditions)
+        kept = narrowed(store, marked_positions(words[begin:end], begin * WORD, first, stop), conditions)
         if kept.size:
             return int(kept[-1]) + store.base
         end, size = begin, size * 4
