@@ -186,14 +186,15 @@ def _at_scale(report: Report, seed: int, sizes: tuple[int, ...], overlaps: tuple
             begun = process_time()
             index = INDEXES[name].build(lo, hi)
             seconds = process_time() - begun
-            batch = min(_processor_seconds(partial(index.probe_batch, codes)) for _ in range(7))
+            asked = codes[:256] if name == "naive" else codes
+            batch = min(_processor_seconds(partial(index.probe_batch, asked)) for _ in range(7))
             index.evaluations = 0
             counts[name] = len(index.probe_batch(codes).ids)
             report.results.append(
                 Result(
                     name,
                     build_s=seconds,
-                    events_per_s=len(codes) / batch,
+                    events_per_s=len(asked) / batch,
                     bytes_per_subscription=index.nbytes / size,
                     extra={
                         "intervals": size,

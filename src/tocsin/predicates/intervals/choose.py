@@ -3,11 +3,11 @@
 The thresholds come from `tocsin bench tatbul` at 10,000 to 1,000,000 intervals, of which 1 to 1,000 hold for a value
 (docs/internals/intervals.md has the table). Interval answers batches 1.5 to 10 times as fast as Interval Tree, but its
 bytes grow with the overlap: 85 an interval where 1 predicate holds, 7,962 where 1,000 hold. Interval Tree stays at 30
-to 43 and Segment Tree at 104 to 137; up to an overlap of 100 neither is 1.4 times as fast as the other, at 1,000 Segment
-Tree is faster by 1.2 to 1.4. Both sort what they find, which a scan need not: where 9 percent of the intervals hold it
-took 0.76 of Interval Tree's time, and it breaks even near a sixteenth. Cluster takes 0.6 of Interval's bytes and 0.5 to
-2.7 times its time, too narrow a gain to be chosen, and Hybrid's bytes grow with the square of the overlap. Below 64
-intervals a scan costs no more than a call.
+to 43 and Segment Tree at 104 to 137; up to an overlap of 100 neither is 1.4 times as fast as the other, and at 1,000
+Segment Tree is faster by 1.2 to 1.4. Both sort what they find, which a scan need not: where 9 percent of the intervals
+hold it took 0.76 of Interval Tree's time, and it breaks even near a sixteenth. Cluster takes 0.6 of Interval's bytes
+and 0.5 to 2.7 times its time, too narrow a gain to be chosen, and Hybrid's bytes grow with the square of the overlap.
+Below 64 intervals a scan costs no more than a call.
 """
 
 from dataclasses import dataclass
