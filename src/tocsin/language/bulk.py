@@ -1,6 +1,8 @@
 """Normalise millions of texts: split each, group them by shape, and bind whole columns of literals at once."""
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -40,9 +42,22 @@ def normalise_texts(
     ([0], [1], [2])
     """
     work = _Work(Builder(check_xpath), ids, limit)
-    for start in range(0, len(texts), BATCH):
-        work.add_batch(start, texts[start : start + BATCH])
-    return work.builder.finish()
+    with _no_collection():
+        for start in range(0, len(texts), BATCH):
+            work.add_batch(start, texts[start : start + BATCH])
+        return work.builder.finish()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the search for cycles: millions of pieces are allocated here, and none is in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Work:

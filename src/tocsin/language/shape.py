@@ -62,7 +62,7 @@ def _split_around_names(text: str) -> list[str]:
 
 def literal_types(literals: list[str]) -> tuple[bool, ...]:
     """Which of the literals are strings; the others are numbers."""
-    return tuple(literal[0] == "'" for literal in literals)
+    return tuple([literal[0] == "'" for literal in literals])
 
 
 @dataclass(frozen=True, slots=True)
