@@ -104,62 +104,36 @@ def delete_interval(tree: IRArrays, scores: Float64s, lo: int, hi: int, identity
 
 
 @kernel
-def _next_in_node(
-    tree: IRArrays, blocks: Grid, slots: Grid, walk: int, depth: int, latest_lo: int, earliest_hi: int
-) -> int:
-    """Go on with the walk of one B-tree; rows of `blocks` and `slots` are its stack, `depth` its top. -1 is the end.
+def open_walks(tree: IRArrays, value: int) -> tuple[Grid, Grid, Int32s, Int32s]:
+    """One walk for each node with intervals from the root to where `value` falls: stacks, depths and heads.
 
-    The entry that was found stays on the stack with its slot moved on, so the returned depth is all there is to keep.
+    A stack is a row of blocks and one of slots. Depth -1 is a walk that is over, -2 one that has not begun: its head
+    is the best interval of its node, whether it passes or not. Later the head is the next interval to be yielded.
     """
-    while depth >= 0:
-        block = blocks[walk, depth]
-        start = tree.start[block]
-        slot = slots[walk, depth]
-        end = tree.filled[block]
-        while slot < end and (tree.lo[start + slot] > latest_lo or tree.hi[start + slot] < earliest_hi):
-            slot += 1
-        slots[walk, depth] = slot + 1
-        if slot >= end:
-            depth -= 1
-        elif tree.level[block] > 0:
-            depth += 1
-            blocks[walk, depth] = tree.ref[start + slot]
-            slots[walk, depth] = 0
-        else:
-            return depth
-    return -1
-
-
-@kernel
-def open_walks(tree: IRArrays, value: int) -> tuple[Grid, Grid, Int32s]:
-    """One walk for each node from the root to where `value` falls: stacks, one row a walk, and their depths.
-
-    A depth of -1 is a walk that is over, -2 one that has not begun.
-    """
+    # Tuples of many arrays are slow to hand to a helper, so both loops stand here.
+    center, left, right, root = tree.center, tree.left, tree.right, tree.root
+    start, level, ref = tree.start, tree.level, tree.ref
     walks = 0
     node = 0 if tree.used[NODES] > 0 else -1
     while node >= 0:
-        walks += 1
-        node = _below(tree, node, value)
+        walks += root[node] >= 0
+        node = left[node] if value < center[node] else right[node] if value > center[node] else -1
     blocks = np.empty((walks, DEPTH), np.int32)
     slots = np.zeros((walks, DEPTH), np.int32)
-    depths = np.full(walks, -1, np.int32)
+    depths = np.full(walks, -2, np.int32)
+    heads = np.empty(walks, np.int32)
+    walk = 0
     node = 0
-    for walk in range(walks):
-        if tree.root[node] >= 0:
-            blocks[walk, 0] = tree.root[node]
-            depths[walk] = -2
-        node = _below(tree, node, value)
-    return blocks, slots, depths
-
-
-@kernel
-def _below(tree: IRArrays, node: int, value: int) -> int:
-    if value < tree.center[node]:
-        return int(tree.left[node])
-    if value > tree.center[node]:
-        return int(tree.right[node])
-    return -1
+    while walk < walks:
+        block = root[node]
+        if block >= 0:
+            blocks[walk, 0] = block
+            for _ in range(level[block]):
+                block = ref[start[block]]
+            heads[walk] = ref[start[block]]
+            walk += 1
+        node = left[node] if value < center[node] else right[node] if value > center[node] else -1
+    return blocks, slots, depths, heads
 
 
 @kernel
@@ -171,23 +145,23 @@ def merge_walks(
     blocks: Grid,
     slots: Grid,
     depths: Int32s,
+    heads: Int32s,
     out: Int32s,
 ) -> int:
     """Merge the walks by score until `out` is full; return how many ids came.
 
-    A walk that has not begun stands for the best interval of its node, and begins when that is the best of all: nodes
-    near the root hold many intervals, and often none that matters.
+    A walk begins when its head is the best of all: nodes near the root hold many intervals, and often none that
+    matters. The entry that a walk found stays on its stack with the slot moved on.
     """
-    heads = np.empty(depths.size, np.int32)
-    keys = np.empty(depths.size, np.float64)
-    for walk in range(depths.size):
-        heads[walk] = _head(tree, blocks, slots, walk, depths[walk])
-        keys[walk] = scores[heads[walk]] if heads[walk] >= 0 else -np.inf
+    start, filled, level, lo, hi, ref = tree.start, tree.filled, tree.level, tree.lo, tree.hi, tree.ref
+    keys = np.empty(heads.size, np.float64)
+    for walk in range(heads.size):
+        keys[walk] = scores[max(heads[walk], 0)]
     count = 0
     while count < out.size:
         best = -1
         for walk in range(heads.size):
-            if heads[walk] >= 0 and (
+            if depths[walk] != -1 and (
                 best < 0 or keys[walk] > keys[best] or (keys[walk] == keys[best] and heads[walk] < heads[best])
             ):
                 best = walk
@@ -197,22 +171,23 @@ def merge_walks(
         if depth >= 0:
             out[count] = heads[best]
             count += 1
-        depth = _next_in_node(tree, blocks, slots, best, max(depth, 0), latest_lo, earliest_hi)
+        depth = max(depth, 0)
+        while depth >= 0:
+            block = blocks[best, depth]
+            entry = start[block] + slots[best, depth]
+            end = start[block] + filled[block]
+            while entry < end and (lo[entry] > latest_lo or hi[entry] < earliest_hi):
+                entry += 1
+            slots[best, depth] = entry + 1 - start[block]
+            if entry >= end:
+                depth -= 1
+            elif level[block] > 0:
+                depth += 1
+                blocks[best, depth] = ref[entry]
+                slots[best, depth] = 0
+            else:
+                heads[best] = ref[entry]
+                keys[best] = scores[heads[best]]
+                break
         depths[best] = depth
-        heads[best] = _head(tree, blocks, slots, best, depth)
-        if depth >= 0:
-            keys[best] = scores[heads[best]]
     return count
-
-
-@kernel
-def _head(tree: IRArrays, blocks: Grid, slots: Grid, walk: int, depth: int) -> int:
-    """The interval that a walk stands for, -1 if it is over."""
-    if depth >= 0:
-        return int(tree.ref[tree.start[blocks[walk, depth]] + slots[walk, depth] - 1])
-    if depth == -1:
-        return -1
-    block = blocks[walk, 0]
-    for _ in range(tree.level[block]):
-        block = tree.ref[tree.start[block]]
-    return int(tree.ref[tree.start[block]])

@@ -104,7 +104,7 @@ def run(*, intervals: int = 1_000_000, queries: int = 200, seed: int = 0, quick:
     _dimensions(report, boxes, max(queries // 20, 5), seed)
     _overlap(report, boxes, max(queries // 20, 5), seed)
     _many_attributes(report, boxes, 5, seed)
-    for matches in (2000, 25):
+    for matches in (2000, 200, 25):
         _conjunctions(report, intervals, matches, 10 * queries, seed)
     return report
 

@@ -235,7 +235,7 @@ class _WalkIterator(RankedIterator):
     def __init__(self, tree: IRTree, value: int, latest_lo: int, earliest_hi: int) -> None:
         self._tree, self._version = tree, tree._version
         self._latest_lo, self._earliest_hi = latest_lo, earliest_hi
-        self._blocks, self._slots, self._depths = open_walks(tree.arrays, value)
+        self._blocks, self._slots, self._depths, self._heads = open_walks(tree.arrays, value)
 
     def take(self, n: int) -> Int32s:
         """Return the next `n` ids, or those that are left."""
@@ -251,6 +251,7 @@ class _WalkIterator(RankedIterator):
             self._blocks,
             self._slots,
             self._depths,
+            self._heads,
             out,
         )
         return out[:count]
