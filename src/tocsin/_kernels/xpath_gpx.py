@@ -6,16 +6,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import kernel
-from tocsin._kernels.xpath_paths import load_path, structure_ends, unload_path
+from tocsin._kernels.xpath_paths import load_path, structure_ends, unload_path, up_to
+from tocsin._kernels.xpath_predicates import DISTANCE_EXACT, END_FROM, FIRST_SHIFT, KIND_SHIFT, MAX_TAG, SECOND_SHIFT
 from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+COUNTING, FIRST, LAST = 0, 1, 2
+
 
 class Conjunctions(NamedTuple):
     """Structures as conjunctions of predicate ids. Posting lists say which conjunctions a predicate leads to.
+
+    Conjunctions with one access predicate are neighbours, so that checking them reads memory in order.
 
     `structure` numbers the conjunctions; those of wildcards only come last, `lengths` of them, the shortest first, each
     with the depth that it asks for instead of predicates.
@@ -30,6 +35,20 @@ class Conjunctions(NamedTuple):
 
 
 @kernel
+def _shared_beginning(documents: Documents, row: int, tags: Ints) -> int:
+    """How many tags from the root down the path that ends in `row` shares with `tags`, which become its own."""
+    length = documents.level[row]
+    shared = length
+    for level in range(length, 0, -1):
+        if tags[level] != documents.tag[row]:
+            shared = level - 1
+            tags[level] = documents.tag[row]
+        row = documents.parent[row]
+    tags[length + 1 :] = -1
+    return shared
+
+
+@kernel
 def match_conjunctions(
     documents: Documents,
     path_offsets: Longs,
@@ -39,16 +58,19 @@ def match_conjunctions(
     conjunctions: Conjunctions,
     structures: Ints,
     structure_offsets: Ints,
+    keys: Longs,
     tags: int,
-    counting: bool,
+    access: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
     """The structures that match each document, by counting or, under an access predicate, by checking the rest.
 
     Path i, that ends in rows[i], satisfies the predicates held[held_offsets[i]:held_offsets[i + 1]]. Where a path
     repeats a tag the predicates may hold on different occurrences, so the structure itself is followed along the path.
-    evidence[2] counts the conjunctions looked at.
+    `access` is COUNTING, FIRST or LAST. Under the last predicate, conjunctions that end within the beginning which a
+    path has in common with the one before it have been decided there. evidence[2] counts the conjunctions looked at.
     """
+    counting = access == COUNTING
     count = len(path_offsets) - 1
     size = len(conjunctions.offsets) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
@@ -59,9 +81,11 @@ def match_conjunctions(
     held_on = np.full(len(conjunctions.posting_offsets) - 1, -1, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
+    path_tags = np.zeros(66, dtype=np.int32)
     used = 0
     looked = 0
     for document in range(count):
+        path_tags[:] = -1
         if used + size + len(conjunctions.lengths) > len(out):
             larger = np.empty(2 * len(out) + size + len(conjunctions.lengths), dtype=np.int32)
             larger[:used] = out[:used]
@@ -75,12 +99,19 @@ def match_conjunctions(
             repeats = False
             for i in range(found):
                 repeats = repeats or positions[present[i]] & (positions[present[i]] - np.uint64(1)) != 0
+            decided = up_to(_shared_beginning(documents, row, path_tags))
             begin, end = held_offsets[path], held_offsets[path + 1]
             if not counting:
                 for i in range(begin, end):
                     held_on[held[i]] = path
             for i in range(begin, end):
                 predicate = held[i]
+                if access == LAST:
+                    kind = keys[predicate] >> KIND_SHIFT
+                    shift = SECOND_SHIFT if kind >= DISTANCE_EXACT else FIRST_SHIFT
+                    ends = positions[(keys[predicate] >> shift) & MAX_TAG]
+                    if kind != END_FROM and ends & ~decided == 0:
+                        continue
                 for k in range(conjunctions.posting_offsets[predicate], conjunctions.posting_offsets[predicate + 1]):
                     candidate = conjunctions.postings[k]
                     first, last = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
@@ -98,7 +129,7 @@ def match_conjunctions(
                             continue
                         looked += 1
                         holds = True
-                        for at in range(first, last):
+                        for at in range(last - 1, first - 1, -1):
                             if held_on[conjunctions.predicates[at]] != path:
                                 holds = False
                                 break

@@ -192,33 +192,27 @@ def recall(
     structures: Ints,
     offsets: Ints,
     memory: Memory,
-    matched: Ints,
     tags: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
     """The structures that match each document, by the memory, which grows or, when full, starts anew.
 
-    `matched` has a place for each structure: the number of the last document it matched. evidence[3] counts elements
-    whose path was known, evidence[4] those whose path was new, evidence[5] fresh starts.
+    A structure is repeated if it begins to match on several paths of a document. evidence[3] counts elements whose path
+    was known, evidence[4] those whose path was new, evidence[5] fresh starts.
     """
     count = len(documents.bounds) - 1
     result = np.zeros(count + 1, dtype=np.int64)
-    out = np.empty(len(access.structures) + 1024, dtype=np.int32)
+    out = np.empty(4096, dtype=np.int32)
     used = 0
     positions = np.zeros(tags, dtype=np.uint64)
     path = np.zeros(66, dtype=np.int32)
     nodes = np.zeros(66, dtype=np.int64)
     if memory.size[2] + count > 2_000_000_000:
-        matched[:] = -1
         memory.visited[:] = -1
         memory.size[2] = 0
     for document in range(count):
         now = memory.size[2]
         memory.size[2] += 1
-        if used + len(access.structures) > len(out):
-            larger = np.empty(2 * len(out) + len(access.structures), dtype=np.int32)
-            larger[:used] = out[:used]
-            out = larger
         length = 0
         for row in range(documents.bounds[document] + 1, documents.bounds[document + 1]):
             level = documents.level[row]
@@ -243,12 +237,14 @@ def recall(
             nodes[length] = node
             if memory.visited[node] != now:
                 memory.visited[node] = now
-                for k in range(memory.list_start[node], memory.list_start[node + 1]):
-                    structure = memory.lists[k]
-                    if matched[structure] != now:
-                        matched[structure] = now
-                        out[used] = structure
-                        used += 1
+                begin, end = memory.list_start[node], memory.list_start[node + 1]
+                if used + end - begin > len(out):
+                    larger = np.empty(2 * len(out) + end - begin, dtype=np.int32)
+                    larger[:used] = out[:used]
+                    out = larger
+                for k in range(begin, end):
+                    out[used] = memory.lists[k]
+                    used += 1
         while length > 0:
             positions[path[length]] &= ~(np.uint64(1) << np.uint64(length - 1))
             length -= 1

@@ -60,7 +60,6 @@ class AutoIndex(StructureIndex):
             np.empty(nodes, dtype=np.int32),
             np.array([1, 0, 0]),
         )
-        self._matched = np.full(len(table), -1, dtype=np.int32)
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
         table = self.catalog.structures
@@ -70,7 +69,6 @@ class AutoIndex(StructureIndex):
             table.data,
             table.offsets,
             self._memory,
-            self._matched,
             self._tag_count,
             self._evidence,
         )
@@ -81,7 +79,7 @@ class AutoIndex(StructureIndex):
         return 24 * int(self._memory.size[0]) + 4 * int(self._memory.size[1])
 
     def _nbytes(self) -> int:
-        return sum(array.nbytes for array in self._access) + self._matched.nbytes
+        return sum(array.nbytes for array in self._access)
 
     def _check(self) -> None:
         memory, access = self._memory, self._access

@@ -1,16 +1,17 @@
 """GPX-Matcher: path expressions as conjunctions of predicates, documents as sets of predicates that hold."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
-from tocsin._kernels.xpath_gpx import Conjunctions, match_conjunctions
+from tocsin._kernels.xpath_gpx import COUNTING, FIRST, LAST, Conjunctions, match_conjunctions
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.document import MAX_BYTES
 from tocsin.predicates.xpath.encoding import Ints, Longs, encode_catalog, publish_documents
-from tocsin.predicates.xpath.index import StructureIndex
+from tocsin.predicates.xpath.index import StructureIndex, offsets_of
 
 Access = Literal["all", "first", "last"]
+_CODES: Final = {"all": COUNTING, "first": FIRST, "last": LAST}
 
 
 class GPXIndex(StructureIndex):
@@ -36,17 +37,19 @@ class GPXIndex(StructureIndex):
         values = encoding.values()[first]
         tagged, lengths = np.flatnonzero(~wild), np.flatnonzero(wild)
         lengths = lengths[np.argsort(values[lengths], kind="stable")]
-        counts = np.diff(encoding.offsets)[tagged]
+        starts, ends = encoding.offsets[:-1], encoding.offsets[1:]
+        if self.access != "all":
+            filed = encoding.ids[(starts if self.access == "first" else ends - 1)[tagged]]
+            tagged = tagged[np.argsort(filed, kind="stable")]
+        counts = (ends - starts)[tagged]
         offsets = np.zeros(len(tagged) + 1, dtype=np.int32)
         np.cumsum(counts, out=offsets[1:])
-        ids = encoding.ids[np.repeat(~wild, np.diff(encoding.offsets))]
+        ids = encoding.ids[np.repeat(starts[tagged] - offsets[:-1], counts) + np.arange(offsets[-1])]
         if self.access == "all":
             filed, owner = ids, np.repeat(np.arange(len(tagged)), counts)
         else:
-            filed = ids[offsets[:-1] if self.access == "first" else offsets[1:] - 1]
-            owner = np.arange(len(tagged))
-        posting_offsets = np.zeros(len(encoding.predicates.keys) + 1, dtype=np.int32)
-        np.cumsum(np.bincount(filed, minlength=len(encoding.predicates.keys)), out=posting_offsets[1:])
+            filed, owner = ids[offsets[:-1] if self.access == "first" else offsets[1:] - 1], np.arange(len(tagged))
+        posting_offsets = offsets_of(filed, len(encoding.predicates.keys))
         self._encoding = encoding
         self._conjunctions = Conjunctions(
             offsets,
@@ -69,8 +72,9 @@ class GPXIndex(StructureIndex):
             self._conjunctions,
             table.data,
             table.offsets,
+            self._encoding.predicates.keys,
             self._tag_count,
-            self.access == "all",
+            _CODES[self.access],
             self._evidence,
         )
 

@@ -122,7 +122,12 @@ class StructureIndex(ABC):
     @property
     def nbytes(self) -> int:
         """Bytes of the expressions and of what finds them."""
-        return self.catalog.nbytes + self._path_of.nbytes + sum(array.nbytes for array in self._groups) + self._nbytes()
+        return (
+            self.catalog.nbytes
+            + self._path_of.nbytes
+            + sum(array.nbytes for array in self._groups[:3])
+            + self._nbytes()
+        )
 
     @property
     def statistics(self) -> XPathStatistics:
@@ -201,7 +206,10 @@ class StructureIndex(ABC):
         bounds = offsets_of(structure_of[filtered], len(structures))
         structures[:, 2], structures[:, 3] = bounds[:-1], bounds[1:]
         rows = np.stack([paths[filtered], (ends - counts)[filtered], ends[filtered]], axis=1)
-        return Groups(structures, rows.astype(np.int32), members.astype(np.int32), self._alive)
+        # Members lie in the order of their paths; if that is the order of the structures too, they may ascend.
+        ascend = (np.diff(structure_of) > 0).all() and (np.diff(members) > 0).all()
+        ordered = len(filtered) == 0 and bool(ascend)
+        return Groups(structures, rows.astype(np.int32), members.astype(np.int32), self._alive, ordered)
 
     def _tail_groups(self) -> Groups | None:
         if self._late and self._tail is None:
@@ -213,6 +221,7 @@ class StructureIndex(ABC):
         if len(self._found) != words:
             self._found = np.zeros(words, dtype=np.uint64)
         groups = groups._replace(alive=self._alive)
+        seen = np.zeros(len(groups.structures) // 64 + 1, dtype=np.uint64)
         count = len(offsets) - 1
         out = np.empty(4096, dtype=np.int32)
         out_offsets = np.zeros(count + 1, dtype=np.int64)
@@ -221,7 +230,7 @@ class StructureIndex(ABC):
         done = 0
         while True:
             done = collect(
-                documents, offsets, structures, tables, groups, scratch, self._found, out, out_offsets, done,
+                documents, offsets, structures, tables, groups, scratch, seen, self._found, out, out_offsets, done,
                 self._evidence,
             )  # fmt: skip
             if done == count:
