@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from strategies import comparisons, conditions, conditions_on_history, events, logic, odd_conditions, odd_events
 from tocsin import Matcher
 from tocsin.language.parse import parse
+from tocsin.matching.two_phase import PHASE_1, PHASE_2
 from tocsin.reference import ReferenceMatcher, evaluate
 
 Event = dict[str, Any]
@@ -71,6 +72,18 @@ def test_matcher_equals_duckdb(
     truths = judge(texts, batch, [])
     expected = {(row, str(n)) for row, values in enumerate(truths) for n, value in enumerate(values) if value is True}
     assert found_in(matcher_of(texts).match_batch(typed(batch))) == expected
+
+
+@given(
+    texts=st.lists(conditions(), min_size=1, max_size=6),
+    batch=st.lists(events(), min_size=1, max_size=4),
+    index=st.sampled_from(["auto", *PHASE_1]),
+    matcher=st.sampled_from(list(PHASE_2)),
+)
+def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index: str, matcher: str) -> None:
+    table = pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)})
+    chosen = Matcher.from_table(table, index=index, matcher=matcher)
+    assert found_in(chosen.match_batch(batch)) == by_reference(texts, batch)
 
 
 @given(

@@ -4,6 +4,7 @@ import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,6 @@ from tocsin.engine.history import History
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
 from tocsin.errors import OptionError
-from tocsin.language.normalise import DEFAULT_LIMIT
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.result import Evidence, Matches
 from tocsin.model.values import Kind
@@ -29,7 +29,8 @@ class Matcher(SubscriptionSet):
     """Standing subscriptions, and which of them each event satisfies.
 
     `limit` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that XPath
-    expressions use; `background_merge` lets a thread merge small segments; `history` says how long published events
+    expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
+    `background_merge` lets a thread merge small segments; `history` says how long published events
     are remembered, for ever if it is not given.
 
     >>> matcher = Matcher()
@@ -42,16 +43,16 @@ class Matcher(SubscriptionSet):
     """
 
     @classmethod
-    def from_table(
-        cls, table: pa.Table, *, limit: int = DEFAULT_LIMIT, namespaces: Mapping[str, str] | None = None
-    ) -> "Matcher":
+    def from_table(cls, table: pa.Table, **options: Any) -> "Matcher":
         """Make a matcher of a table with columns `id, where[, score, weights, tags]`; see `rejected` for bad rows.
+
+        The options are those of `Matcher`.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["a", "b"], "where": ["x > 1", "x >"]}))
         >>> list(matcher), [error.subscription for error in matcher.rejected]
         (['a'], ['b'])
         """
-        matcher = cls(limit=limit, namespaces=namespaces)
+        matcher = cls(**options)
         matcher.load(table)
         return matcher
 

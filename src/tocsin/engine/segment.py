@@ -21,6 +21,7 @@ from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.pairs import PairMatcher
+from tocsin.matching.two_phase import TwoPhaseMatcher
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
@@ -54,7 +55,7 @@ class Segment:
     """JSON of what few subscriptions have: weights and tags; empty text for most."""
     columns: list[Column]
     families: list[tuple[str, str, Family]]
-    matcher: PairMatcher
+    matcher: PairMatcher | TwoPhaseMatcher
     owner: Int32
     """The subscription of each conjunction."""
     several: npt.NDArray[np.bool_]
@@ -85,6 +86,11 @@ class Segment:
         tests = number_tests(form, options)
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        matcher: PairMatcher | TwoPhaseMatcher
+        if options.is_auto:
+            matcher = PairMatcher.build(conjunctions, shares, filed_under)
+        else:
+            matcher = TwoPhaseMatcher(conjunctions, options.index, options.matcher)
         owner = new_number[form.owner].astype(np.int32)
         counts = np.bincount(owner, minlength=int(kept.sum()))
         lost = (np.bincount(conjunctions.conjunction, minlength=conjunctions.count) == 0) & (filed_under < 0)
@@ -98,7 +104,7 @@ class Segment:
             extras=Strings.of([extras[row] for row in rows]),
             columns=[Column(column.attribute, column.kind, column.domain) for column in columns],
             families=tests.families,
-            matcher=PairMatcher.build(conjunctions, shares, filed_under),
+            matcher=matcher,
             owner=owner,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
             history_demands=_history_demands(conjunctions, tests, owner),
@@ -195,6 +201,8 @@ class Segment:
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
+        algorithms = [self.matcher.index, self.matcher.matcher] if isinstance(self.matcher, TwoPhaseMatcher) else None
+        sort = "two_phase" if algorithms else "pairs"
         names = ("id_order", "scores", "owner", "several", "never", "unindexed", "history_demands")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
         for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
@@ -203,11 +211,12 @@ class Segment:
             arrays |= column.domain.arrays(f"domain.{place}")
         for place, (_, _, family) in enumerate(self.families):
             arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
-        arrays |= {f"pairs.{name}": array for name, array in self.matcher.arrays().items()}
+        arrays |= {f"{sort}.{name}": array for name, array in self.matcher.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value] for column in self.columns],
             "families": [[name, attribute] for name, attribute, _ in self.families],
+            "two_phase": algorithms,
         }
         return Container(arrays, meta)
 
@@ -222,6 +231,11 @@ class Segment:
         for place, (name, attribute) in enumerate(meta["families"]):
             family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
             families.append((name, attribute, family))
+        matcher: PairMatcher | TwoPhaseMatcher
+        if meta["two_phase"] is None:
+            matcher = PairMatcher.from_arrays(_under("pairs.", arrays))
+        else:
+            matcher = TwoPhaseMatcher.from_arrays(_under("two_phase.", arrays), *meta["two_phase"])
         strings = {
             name: Strings(arrays[f"{name}.offsets"], arrays[f"{name}.bytes"]) for name in ("ids", "texts", "extras")
         }
@@ -231,7 +245,7 @@ class Segment:
             scores=arrays["scores"],
             columns=columns,
             families=families,
-            matcher=PairMatcher.from_arrays(_under("pairs.", arrays)),
+            matcher=matcher,
             owner=arrays["owner"],
             several=arrays["several"],
             history_demands=arrays["history_demands"],
@@ -243,7 +257,6 @@ class Segment:
     def check(self) -> None:
         """Assert what matching relies on."""
         self.matcher.check()
-        assert self.owner.size == self.matcher.postings.rest_starts.size - 1, "each conjunction has an owner"
         assert self.owner.max(initial=-1) < len(self), "each owner is a subscription"
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 

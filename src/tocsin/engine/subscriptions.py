@@ -39,12 +39,14 @@ class SubscriptionSet:
         *,
         limit: int = DEFAULT_LIMIT,
         namespaces: Mapping[str, str] | None = None,
+        index: str = "auto",
+        matcher: str = "auto",
         background_merge: bool = True,
         history: History | None = None,
     ) -> None:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
-        self._options = Options(limit, namespaces or {})
+        self._options = Options(limit, namespaces or {}, index, matcher)
         self._lock = threading.RLock()
         self._parts: tuple[Part, ...] = ()
         self._buffer: dict[str, Subscription] = {}
