@@ -44,8 +44,9 @@ def read_events(session: SparkSession, path: Path, kinds: Kinds, id: str) -> Eve
     timestamps, one that is only compared with numbers as numbers, and a CSV column that is only compared with strings
     stays text; what cannot be read so is NULL. Parquet is taken as it is.
     """
+    given, path = path, path.absolute()  # the JVM may have been started in another folder
     if not path.exists():
-        raise OptionError(f"there is no file {path}", "Give the events as JSON Lines, CSV or Parquet")
+        raise OptionError(f"there is no file {given}", "Give the events as JSON Lines, CSV or Parquet")
     format_ = file_format(path)
     frame = _READERS[format_](session, path, kinds)
     if id not in frame.columns:

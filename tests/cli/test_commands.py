@@ -1,0 +1,100 @@
+"""check, explain, help and usage errors."""
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from cli.conftest import Run, WriteLines
+
+
+@pytest.mark.parametrize("command", ["match", "check", "explain", "demo", "bench"])
+def test_every_command_has_help(run: "Run", command: str) -> None:
+    answer = run(command, "--help")
+    assert answer.code == 0
+    assert f"{command} [OPTIONS]" in answer.out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from tocsin.cli import main; main(['--help']); "
+        "heavy = {'pyspark', 'pandas', 'duckdb', 'polars', 'matplotlib'}; "
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or None)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["frobnicate"], ["check"], ["match", "--events", "x"], ["demo", "--events", "0"]]
+)
+def test_usage_errors_exit_2(run: "Run", arguments: list[str]) -> None:
+    answer = run(*arguments)
+    assert answer.code == 2
+    assert "Usage: tocsin" in answer.err
+
+
+def test_check_of_a_clean_file(run: "Run", write_lines: "WriteLines") -> None:
+    file = write_lines("s.jsonl", [{"id": "a", "where": "x = 1"}, {"id": "b", "where": "y LIKE 'z%'"}])
+    answer = run("check", file)
+    assert (answer.code, answer.out) == (0, "2 subscriptions, all well\n")
+
+
+def test_check_reports_all_errors_in_one_table(run: "Run", write_lines: "WriteLines") -> None:
+    wheres = {
+        "good": "x = 1",
+        "function": "frobnicate(x)",
+        "aggregate": "sum(x) > 3",
+        "subquery": "x IN (SELECT y FROM orders)",
+        "type": "has_words(body, 5)",
+        "empty": "  ",
+        "quotes": "name = 'Smith",
+        "markup": "[bold]x[/bold] = 1",
+    }
+    file = write_lines("s.jsonl", [*({"id": id_, "where": where} for id_, where in wheres.items()), "no JSON"])
+    answer = run("check", file)
+    assert answer.code == 1
+    assert f"{len(wheres)} rejected subscriptions" in answer.out
+    for id_ in [*wheres, "line 9"]:
+        assert (f"│ {id_} " in answer.out) == (id_ != "good")
+
+
+def test_a_missing_file_exits_2_with_the_way_out(run: "Run") -> None:
+    answer = run("check", "nowhere.jsonl")
+    assert answer.code == 2
+    assert answer.err.startswith("error: there is no file nowhere.jsonl. Give the subscriptions as")
+
+
+@pytest.fixture
+def subscriptions(write_lines: "WriteLines") -> str:
+    wheres = {"smith": "author = 'Smith' AND price < 30 AND sold >= DATE '2026-01-01'", "broken": "price <"}
+    return str(write_lines("s.jsonl", [{"id": id_, "where": where} for id_, where in wheres.items()]))
+
+
+def test_explain_shows_what_held_and_what_failed(run: "Run", subscriptions: str) -> None:
+    event = '{"author": "Smith", "price": 40, "sold": "2026-02-03"}'
+    answer = run("explain", "smith", "--subscriptions", subscriptions, "--event", event)
+    assert answer.code == 0
+    for word in ("author", "price", "sold"):
+        assert word in answer.out
+    matching = run("explain", "smith", "--subscriptions", subscriptions, "--event", event.replace("40", "20"))
+    assert matching.out != answer.out
+
+
+@pytest.mark.parametrize(
+    ("subscription", "event", "complaint"),
+    [
+        ("smith", "{", "the event is not JSON"),
+        ("smith", "[1]", "not a JSON object"),
+        ("nobody", "{}", "nobody"),
+        ("broken", "{}", "subscription 'broken'"),
+    ],
+)
+def test_explain_names_what_is_wrong(
+    run: "Run", subscriptions: str, subscription: str, event: str, complaint: str
+) -> None:
+    answer = run("explain", subscription, "--subscriptions", subscriptions, "--event", event)
+    assert answer.code == 2
+    assert complaint in answer.err

@@ -1,0 +1,61 @@
+"""The same query where the index must travel: on a Spark Connect server, and on executors of their own.
+
+Each runs in a process of its own, since a process can have only one kind of session.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import json, os, sys
+import pyspark
+from tocsin import spark as tocsin_spark
+from tocsin.spark.java import java_environment
+from pyspark.sql import SparkSession
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+os.environ["SPARK_HOME"] = os.path.dirname(pyspark.__file__)
+builder = SparkSession.builder
+master = sys.argv[1]
+builder = builder.remote(master[8:]) if master.startswith("connect:") else builder.master(master)
+with java_environment():
+    spark = builder.getOrCreate()
+events = spark.createDataFrame([(1, 2, {"b": 5}), (2, 3, {"b": None})], "key int, a int, s struct<b:int>")
+wheres = [("two", "a = 2"), ("nested", "s.b > 4"), ("bad", "a >")]
+index = tocsin_spark.build(spark.createDataFrame(wheres, "id string, where string"))
+answer = {
+    "matches": sorted(map(list, tocsin_spark.match(events, index, id="key").collect())),
+    "again": tocsin_spark.match(events, index, id="key").count(),
+    "rejected": [row["subscription"] for row in index.rejected.collect()],
+    "session": type(spark).__module__,
+}
+spark.stop()
+print("ANSWER" + json.dumps(answer))
+"""
+
+
+def answer_of(master: str) -> dict[str, object]:
+    done = subprocess.run([sys.executable, "-c", SCRIPT, master], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("ANSWER"))
+    answer = json.loads(line.removeprefix("ANSWER"))
+    assert isinstance(answer, dict)
+    return answer
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("master", "session"),
+    [("connect:local[2]", "pyspark.sql.connect.session"), ("local-cluster[2,1,1024]", "pyspark.sql.session")],
+)
+def test_the_index_reaches_workers_that_do_not_see_the_folders_of_the_driver(master: str, session: str) -> None:
+    assert answer_of(master) == {
+        "matches": [[1, "nested", 1.0], [1, "two", 1.0]],
+        "again": 2,
+        "rejected": ["bad"],
+        "session": session,
+    }

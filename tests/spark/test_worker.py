@@ -1,0 +1,93 @@
+"""The worker without Spark: batches in, batches out, bounded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tocsin.engine.matcher import Matcher
+
+from tocsin.errors import StorageError
+from tocsin.spark.worker import match_batches, open_index
+
+WHERES = {"cheap": "price < 10", "dear": "price >= 10", "nested": "maker.name = 'Ada'", "all": "price IS NOT NULL"}
+
+
+def save(folder: Path, wheres: dict[str, str]) -> str:
+    Matcher.from_table(pa.table({"id": list(wheres), "where": list(wheres.values())})).save(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> str:
+    return save(tmp_path / "index", WHERES)
+
+
+def events(prices: list[float | None], ids: pa.DataType | None = None) -> pa.RecordBatch:
+    numbers = pa.array(range(len(prices)), ids or pa.int64())
+    makers = pa.array(["Ada" if price == 5 else None for price in prices], pa.string())
+    return pa.RecordBatch.from_arrays([numbers, pa.array(prices, pa.float64()), makers], ["0", "1", "2"])
+
+
+NAMES = ("n", "price", "maker.name")
+
+
+def pairs(batches: Iterator[pa.RecordBatch]) -> set[tuple[int, str]]:
+    return {(row["event"], row["subscription"]) for batch in batches for row in batch.to_pylist()}
+
+
+def test_matches_of_all_batches_come_out_with_the_promised_types(index: str) -> None:
+    batches = [events([5, 10, None]), events([12])]
+    found = list(match_batches(batches, index, "1", NAMES))
+    assert pairs(iter(found)) == {(0, "cheap"), (0, "nested"), (0, "all"), (1, "dear"), (1, "all"), (0, "dear")}
+    for batch in found:
+        assert batch.schema == pa.schema(
+            [("event", pa.int64()), ("subscription", pa.string()), ("score", pa.float64())]
+        )
+
+
+@pytest.mark.parametrize("type_", [pa.int32(), pa.int8(), pa.decimal128(10, 0), pa.float64()])
+def test_the_event_column_keeps_the_type_of_the_ids(index: str, type_: pa.DataType) -> None:
+    (batch,) = match_batches([events([5], type_)], index, "1", NAMES)
+    assert batch.schema.field("event").type == type_
+
+
+def test_no_events_give_no_matches(index: str) -> None:
+    assert list(match_batches([], index, "1", NAMES)) == []
+    assert list(match_batches([events([])], index, "1", NAMES)) == []
+
+
+def test_output_batches_are_bounded_and_the_answer_does_not_depend_on_it(index: str) -> None:
+    batch = events([float(n % 20) for n in range(1000)])
+    whole = pairs(match_batches([batch], index, "1", NAMES))
+    small = list(match_batches([batch], index, "1", NAMES, rows=7, pairs=10))
+    assert len(whole) == 2050
+    assert max(part.num_rows for part in small) == 7
+    assert pairs(iter(small)) == whole
+
+
+def test_slices_shrink_to_what_fits(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every event has two or three matches: slices of at most 100 matches have at most 50 events after the first."""
+    sizes = []
+    whole = Matcher.match_batch
+
+    def spy(self: Matcher, table: pa.RecordBatch, id: str | None = None) -> pa.Table:
+        sizes.append(table.num_rows)
+        return whole(self, table, id=id)
+
+    monkeypatch.setattr(Matcher, "match_batch", spy)
+    list(match_batches([events([float(n % 20) for n in range(500)])], index, "1", NAMES, pairs=100))
+    assert sizes[0] == 64
+    assert max(sizes[1:]) <= 50
+    assert sum(sizes) == 500
+
+
+def test_an_index_is_opened_once_for_each_content(index: str) -> None:
+    first = open_index(index, "one")
+    assert open_index(index, "one") is first
+    assert open_index(index, "two") is not first
+
+
+def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"nowhere on this worker.*ship=True"):
+        next(match_batches([events([5])], str(tmp_path / "nowhere"), "1", NAMES))
