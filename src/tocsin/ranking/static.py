@@ -31,6 +31,7 @@ class StaticIndex:
         # By interval: the layer that holds it, 0 for the arrays of this index, -1 for the fresh ones.
         self._home: npt.NDArray[np.int8] | None = None
         self._fresh: dict[int, float] = {}
+        self._fresh_columns: tuple[Int32s, Float64s] | None = None
         self._arrange()
 
     @classmethod
@@ -79,10 +80,18 @@ class StaticIndex:
         for number, layer in enumerate(self._layers, 1):
             walk = layer.index._walk(value, latest_lo, earliest_hi)
             sources.append(_Source(walk, layer.members, layer.index.columns.scores, self._home, number))
-        ids = np.array(sorted(self._fresh), np.int32)
-        ids = ids[(self.columns.lo[ids] <= latest_lo) & (self.columns.hi[ids] >= earliest_hi)]
-        scores = np.array([self._fresh[int(interval)] for interval in ids], np.float64)
-        return LayeredIterator(sources, ids, scores)
+        ids, scores = self._ranked_fresh()
+        passing = (self.columns.lo[ids] <= latest_lo) & (self.columns.hi[ids] >= earliest_hi)
+        return LayeredIterator(sources, ids[passing], scores[passing])
+
+    def _ranked_fresh(self) -> tuple[Int32s, Float64s]:
+        """The fresh intervals and their scores, best first; kept until one is added."""
+        if self._fresh_columns is None:
+            ids = np.array(sorted(self._fresh), np.int32)
+            scores = np.array([self._fresh[interval] for interval in ids.tolist()], np.float64)
+            order = best_first(scores)
+            self._fresh_columns = ids[order], scores[order]
+        return self._fresh_columns
 
     def score(self, interval: int) -> float:
         """Return the current score of an interval."""
@@ -104,6 +113,7 @@ class StaticIndex:
             self._home = np.zeros(len(self), np.int8)
         self._home[interval] = -1
         self._fresh[interval] = float(score)
+        self._fresh_columns = None
         if len(self._fresh) >= FRESH:
             self._settle(self._home)
 
@@ -112,8 +122,8 @@ class StaticIndex:
 
         A layer that would hold half of all intervals swallows the arrays instead: everything is arranged anew.
         """
-        fresh = np.array(sorted(self._fresh), np.int32)
-        members, scores = [fresh], [np.array([self._fresh[int(interval)] for interval in fresh])]
+        fresh, fresh_scores = self._ranked_fresh()
+        members, scores = [fresh], [fresh_scores]
         size = fresh.size
         while self._layers and self._layers[-1].members.size < 2 * size:
             layer = self._layers.pop()
@@ -126,6 +136,7 @@ class StaticIndex:
         joined = joined[order]
         settled = np.concatenate(scores)[order]
         self._fresh.clear()
+        self._fresh_columns = None
         if 2 * joined.size > len(self):
             changed = self.columns.scores.copy()
             changed[joined] = settled
@@ -195,12 +206,11 @@ class _Source:
 
 
 class LayeredIterator(RankedIterator):
-    """Merges the walks over an index, its layers and its fresh intervals."""
+    """Merges the walks over an index, its layers and its fresh intervals, which come best first."""
 
     def __init__(self, sources: list[_Source], fresh: Int32s, scores: Float64s) -> None:
-        order = best_first(scores)
         self._sources = sources
-        self._fresh, self._fresh_scores = fresh[order], scores[order]
+        self._fresh, self._fresh_scores = fresh, scores
 
     def take(self, n: int) -> Int32s:
         """Return the next `n` ids, or those that are left."""
