@@ -11,7 +11,7 @@ Four tables, each of distinct sequences with dense ids:
   paths inside filters stand in the same table, always before the paths that use them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
@@ -44,17 +44,17 @@ class Catalog:
         tables = (self.structures, self.filters, self.paths)
         return sum(table.nbytes for table in tables) + sum(len(name) + 100 for name in self.names)
 
-    def add(self, expressions: Iterable[XPath]) -> npt.NDArray[np.int32]:
-        """Return the path id of each expression."""
-        known: dict[XPath, int] = {}
-        ids = []
-        for expression in expressions:
-            path = known.get(expression)
+    def add(self, expressions: Sequence[XPath]) -> npt.NDArray[np.int32]:
+        """Return the path id of each expression. Cost: linear; a look-up for an object that came before."""
+        known: dict[int, int] = {}
+        ids = np.empty(len(expressions), dtype=np.int32)
+        for place, expression in enumerate(expressions):
+            path = known.get(id(expression))
             if path is None:
-                path = known[expression] = self._path(expression.steps)
+                path = known[id(expression)] = self._path(expression.steps)
                 self.most_nested = max(self.most_nested, _count_nested(expression.steps))
-            ids.append(path)
-        return np.array(ids, dtype=np.int32)
+            ids[place] = path
+        return ids
 
     def shrink(self) -> None:
         """Give back the room kept for growth."""

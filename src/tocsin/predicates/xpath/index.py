@@ -119,6 +119,17 @@ class StructureIndex(ABC):
         self._documents += len(batch)
         return XPathMatches(*result, batch.errors)
 
+    def match_representatives(self, batch: EncodedBatch) -> XPathMatches:
+        """Match documents already read, one id for all equal expressions: the first of them that was built."""
+        groups = self._groups
+        structures, filtered = groups.structures.copy(), groups.filtered.copy()
+        structures[:, 1] = np.minimum(structures[:, 1], structures[:, 0] + 1)
+        filtered[:, 2] = np.minimum(filtered[:, 2], filtered[:, 1] + 1)
+        firsts = groups.members[structures[structures[:, 0] < structures[:, 1], 0]]
+        ordered = len(filtered) == 0 and bool((np.diff(firsts) > 0).all())
+        first = groups._replace(structures=structures, filtered=filtered, ordered=ordered)
+        return XPathMatches(*self._collect(batch.arrays, *self._structures(batch.arrays), first), batch.errors)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the expressions and of what finds them."""
