@@ -19,7 +19,7 @@ def kernel(function: _Function) -> _Function:
     """Compile `function` with a cache on disk, without the interpreter lock; or leave it as it is."""
     if not COMPILED:
         # Kernels count on integers that wrap around, which NumPy's scalars warn about.
-        return cast(_Function, np.errstate(over="ignore")(function))
+        return np.errstate(over="ignore")(function)
     import numba
 
     return cast(_Function, numba.njit(cache=True, nogil=True)(function))

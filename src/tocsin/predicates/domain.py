@@ -34,6 +34,8 @@ Codes = npt.NDArray[np.int32]
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _EXACT_AS_FLOAT = 2**53
+_DIGITS_OF_FLOAT = 15
+"""Decimals of so many digits are different floats, in the same order."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Domain:
         if not self.exact and (isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_AS_FLOAT)):
             place = int(np.searchsorted(constants, float(value)))
             return 2 * place + bool(place < constants.size and constants[place] == value)
-        low, high = 0, constants.size
+        low, high = 0, int(constants.size)
         while low < high:
             middle = (low + high) // 2
             sign = compare_to_constant(value, self._number(middle))
@@ -134,7 +136,8 @@ class Domain:
         return 2 * low
 
     def _number(self, place: int) -> int | float | Decimal:
-        return self.exact.get(place) or float(self.constants[place])  # type: ignore[index]  # a number domain
+        constants: Any = self.constants
+        return self.exact.get(place) or float(constants[place])
 
     def codes(self, array: pa.Array) -> Codes:
         """The codes of a column. O(rows log n)."""
@@ -156,7 +159,8 @@ class Domain:
     def _codes_of_dictionary(self, array: pa.DictionaryArray) -> Codes:
         of_value = np.append(self.codes(array.dictionary), np.int32(NULL))
         indices = np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))
-        return of_value[indices]
+        codes: Codes = of_value[indices]
+        return codes
 
     def code_range(self, wanted: Range) -> tuple[int, int]:
         """The first and the last code inside a range whose ends are constants of this domain."""
@@ -224,7 +228,7 @@ def _encoder(kind: Kind, column: pa.DataType) -> Any:
         if types.is_integer(column):
             return _encode_integers
         if types.is_decimal(column):
-            return _encode_one_by_one
+            return _encode_floats if column.precision <= _DIGITS_OF_FLOAT else _encode_one_by_one
     if kind is Kind.STRING and (
         types.is_string(column) or types.is_large_string(column) or types.is_string_view(column)
     ):
