@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -111,11 +112,23 @@ def test_dictionary_keeps_codes_and_order(batches: list[list[str]]) -> None:
 
 def test_dictionary_labels_anew_when_a_gap_is_used_up() -> None:
     dictionary = OrderedDictionary()
-    dictionary.intern_all(["a", "z"])
-    for size in range(1, 200):
-        dictionary.intern("b" * size)
-    dictionary.check()
+    ends = [Fraction(0), Fraction(1)]
+    dictionary.intern_all(ends)
+    for number in range(100):
+        ends[number % 2] = (ends[0] + ends[1]) / 2
+        dictionary.intern(ends[number % 2])
+        dictionary.check()
     assert dictionary.relabellings > 0
+
+
+@pytest.mark.parametrize("step", [1, -1], ids=["rising", "falling"])
+def test_values_in_order_within_a_gap_are_labelled_anew_once(step: int) -> None:
+    dictionary = OrderedDictionary()
+    dictionary.intern_all([-10_000, 10_000])
+    for number in range(-3000 * step, 3000 * step, step):
+        dictionary.intern(number)
+    dictionary.check()
+    assert dictionary.relabellings <= 1, "once, to spread the first two"
 
 
 def test_dictionary_sorts_a_large_batch_once() -> None:

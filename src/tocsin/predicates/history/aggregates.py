@@ -44,10 +44,14 @@ class Aggregates:
         found = self._ends.get(kind)
         if found is None:
             lanes = [lane for lane in LANES_OF[kind] if self._counts[lane]]
-            decode = self._encoder.decode
-            least = min((decode(lane, int(self._least[lane])) for lane in lanes), default=None, key=comparable)
-            greatest = max((decode(lane, int(self._greatest[lane])) for lane in lanes), default=None, key=comparable)
-            found = self._ends[kind] = int(self._counts[lanes].sum()), least, greatest
+            least = [self._encoder.decode(lane, int(self._least[lane])) for lane in lanes]
+            greatest = [self._encoder.decode(lane, int(self._greatest[lane])) for lane in lanes]
+            count = sum(int(self._counts[lane]) for lane in lanes)
+            if len(lanes) == 1:
+                found = count, least[0], greatest[0]
+            else:
+                found = count, min(least, default=None, key=comparable), max(greatest, default=None, key=comparable)
+            self._ends[kind] = found
         return found
 
     def _tally(self, start: int, stop: int, *into: npt.NDArray[np.int64]) -> None:

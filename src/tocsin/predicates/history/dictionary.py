@@ -30,6 +30,7 @@ class OrderedDictionary:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.relabellings = 0
+        self._last = 0
         self._codes: dict[Any, int] = {}
         self._blocks: list[list[Any]] = []
         self._highest: list[Any] = []
@@ -86,15 +87,19 @@ class OrderedDictionary:
         code = self._register(value)
         low = None if below is None else int(self._labels[self._codes[below[0]]])
         high = None if above is None else int(self._labels[self._codes[above[0]]])
-        if low is None:
-            label = 0 if high is None else high - _STRIDE
-        else:
-            label = low + _STRIDE if high is None else (low + high) // 2
-        self._labels[code] = label
+        label = self._label_between(low, high)
+        self._labels[code] = self._last = label
         self._insert(value)
         if label in (low, high) or abs(label) > 2 * _EDGE - _STRIDE:
             self._relabel([value for block in self._blocks for value in block])
         return code
+
+    def _label_between(self, low: int | None, high: int | None) -> int:
+        """A label between two; near the last one given if that is an end, for values that come in order."""
+        if low is None or high is None:
+            return 0 if low is None and high is None else low + _STRIDE if low is not None else (high or 0) - _STRIDE
+        step = min(_STRIDE, (high - low) // 2)
+        return low + step if low == self._last else high - step if high == self._last else (low + high) // 2
 
     def _neighbours(self, value: Any) -> tuple[tuple[Any] | None, tuple[Any] | None]:
         """The values next to one that is absent, each in a tuple of its own."""
@@ -122,7 +127,7 @@ class OrderedDictionary:
     def _relabel(self, ordered: list[Any]) -> None:
         self._blocks = [ordered[at : at + _BLOCK] for at in range(0, len(ordered), _BLOCK)]
         self._highest = [block[-1] for block in self._blocks]
-        step = max(2, min(_STRIDE, 2 * _EDGE // max(1, len(ordered))))
+        step = 2 * _EDGE // max(1, len(ordered))
         codes = np.fromiter((self._codes[value] for value in ordered), dtype=np.int64, count=len(ordered))
         self._labels[codes] = (np.arange(len(ordered), dtype=np.int64) - len(ordered) // 2) * step
         self.relabellings += 1

@@ -184,8 +184,10 @@ class Encoder:
         if kind is None:
             return nothing()
         bounds = nothing()
+        exact = comparable(value)
         for lane in LANES_OF[kind]:
-            floor, equal = self._floor(lane, comparable(value))
+            own = lane is Lane.FLOAT and isinstance(value, float)
+            floor, equal = (float_key(value), True) if own else self._floor(lane, exact)  # type: ignore[arg-type]  # own
             _set(bounds, op, lane, floor, equal)
         return bounds
 
