@@ -120,6 +120,12 @@ class ConjunctionMatcherContract:
         matcher = self.make(conjunctions, 12)
         assert self.answers(matcher, events) == [expected(dict(enumerate(conjunctions)), held) for held in events]
 
+    def test_pairs_of_event_and_conjunction(self) -> None:
+        matcher = self.make([[0], [1], [0, 1]], 2)
+        found = matcher.match_batch(*csr([np.array(e, np.int32) for e in ([1], [], [0, 1])]))
+        pairs = zip(found.events().tolist(), found.conjunctions.tolist(), strict=True)
+        assert sorted(pairs) == [(0, 1), (2, 0), (2, 1), (2, 2)]
+
     def test_nothing_to_match(self) -> None:
         matcher = self.make([], 0)
         matcher.check()

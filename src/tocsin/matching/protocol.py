@@ -42,9 +42,17 @@ class Found(NamedTuple):
         """Return the conjunctions that hold for one event."""
         return self.conjunctions[self.offsets[event] : self.offsets[event + 1]]
 
+    def events(self) -> Int32s:
+        """Return the event of each conjunction found, for what goes on to verify pairs (event, conjunction).
+
+        A conjunction that also has conditions of another kind, ranges for example, is built here from its predicates
+        alone; what is found are then its candidates.
+        """
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
+
     def with_more(self, other: "Found") -> "Found":
         """Return the union with the answer of a disjoint set of conjunctions."""
-        events = np.concatenate([np.repeat(np.arange(len(f.offsets) - 1), np.diff(f.offsets)) for f in (self, other)])
+        events = np.concatenate([self.events(), other.events()])
         joined = np.concatenate([self.conjunctions, other.conjunctions])[np.argsort(events, kind="stable")]
         return Found(self.offsets + other.offsets, joined, self.candidates + other.candidates)
 
