@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -114,6 +115,28 @@ def test_a_history_of_many_runs(retain: int | None, truth_of: Truths) -> None:
     for name in table.store.columns:
         table.store.tree(name).check()
         table.store.aggregates(name).check()
+
+
+@pytest.mark.parametrize("retain", [None, 40])
+def test_aggregates_of_events_chosen_by_constants(retain: int | None, truth_of: Truths) -> None:
+    """One event at a time through a sliding window: groups grow, lose their ends, and are empty in between."""
+    random = np.random.default_rng(9)
+    chosen = [(OldComparedToConstant("k", Op.EQ, c),) for c in "abz"]
+    tests: list[Test] = [Quantified("v", op, q, "v", where) for op in Op for q in Quantifier for where in chosen]
+    tests.append(Quantified("v", Op.LT, Quantifier.ALL, "v", (OldIsNull("w", True),)))
+    table = build(tests, retain)
+    events: list[Event] = []
+    for number in range(200):
+        values = [int(random.integers(0, 30)), float(random.integers(0, 300)) / 10, Decimal("7.3"), "text", None]
+        event = {
+            "k": str(random.choice(list("aaab" if number < 100 else "bc"))),
+            "v": values[int(random.choice(5, p=[0.5, 0.3, 0.14, 0.03, 0.03]))],
+            "w": None if random.random() < 0.5 else 1,
+        }
+        seen = events[-retain:] if retain else events
+        assert truth_of(table, event) == [evaluate_test(test, event, seen) for test in tests]
+        events.append(event)
+        table.store.append(event)
 
 
 @given(data=st.data())

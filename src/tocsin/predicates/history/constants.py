@@ -128,7 +128,7 @@ class Constants:
             keys, starts = self._sorted_keys(0, positions)
             return np.flatnonzero(any_within(keys, starts, Bounds(*(array[0] for array in bounds))))
         pivot = next((t for t, term in enumerate(self.terms) if term.op is Op.EQ), 0)
-        keys, lanes = self._values(positions)
+        keys, lanes = self.values(positions)
         order = np.lexsort((keys[pivot], lanes[pivot]))
         starts = np.searchsorted(lanes[pivot][order], np.arange(LANES + 1))
         return np.flatnonzero(any_satisfying(keys[:, order], lanes[:, order], starts, pivot, bounds))
@@ -144,11 +144,11 @@ class Constants:
                 keys, starts = self._sorted_keys(t, block)
                 wanted &= any_within(keys, starts, Bounds(*(array[t] for array in bounds)))
             if wanted.any():
-                found = last_satisfying(*self._values(block), bounds, wanted)
+                found = last_satisfying(*self.values(block), bounds, wanted)
                 latest = np.where(found >= 0, block[found], latest)
         return latest
 
-    def _values(self, positions: Positions) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    def values(self, positions: Positions) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
         """Keys and lanes of all terms at the positions."""
         keys = np.empty((len(self.terms), positions.size), dtype=np.int64)
         lanes = np.empty((len(self.terms), positions.size), dtype=np.uint8)

@@ -13,13 +13,13 @@ from tocsin.model.condition import (
     Exists,
     OldComparedToConstant,
     OldComparedToNew,
-    OldIsNull,
     Op,
     Quantified,
     Quantifier,
 )
 from tocsin.predicates.history.constants import Constants, Row, Shape, split
 from tocsin.predicates.history.family import Family, StaticFamily
+from tocsin.predicates.history.grouped import GroupedFamily
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
 from tocsin.predicates.history.simple import EXISTS, Form, SimpleTests
 from tocsin.predicates.history.store import HistoryStore
@@ -48,8 +48,9 @@ class JoinTable:
     """The truth of many tests on the history for one new event.
 
     Tests are put together by shape. All tests that compare the same two attributes are answered from one look at the
-    aggregates; tests without a new value are kept true or false as events arrive; tests that differ in constants alone
-    share one search. `subscriptions` gives for a test the subscriptions that hang on it, as a bitmap.
+    aggregates; those that select old events by constants, from aggregates of those events; tests without a new value
+    are kept current as events arrive; other tests that differ in constants alone share one search. `subscriptions`
+    gives for a test the subscriptions that hang on it, as a bitmap.
 
     >>> from tocsin.model.condition import Op, Quantified, Quantifier
     >>> history = HistoryStore(attributes=["price"])
@@ -73,7 +74,7 @@ class JoinTable:
             raise OptionError(f"the history does not keep {', '.join(missing)}", "Call `keep` with them first")
         self._simple: dict[tuple[str, str], SimpleTests] = {}
         self._non_empty = np.array([n for n, test in self.tests.items() if test == Exists(())], dtype=np.int32)
-        self._families: list[Family | StaticFamily] = []
+        self._families: list[Family | StaticFamily | GroupedFamily] = []
         self._group()
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
@@ -129,8 +130,12 @@ class JoinTable:
                     conjunctions.setdefault((test.quantifier, met, unclear), {})[number] = constants
         for (form, met, null), members in conjunctions.items():
             ids, rows = np.array(list(members), dtype=np.int32), list(members.values())
-            if all(isinstance(term, OldIsNull) for term in met.joins):
+            joins = [term for term in met.joins if isinstance(term, OldComparedToNew)]
+            is_grouped = null is not None and not any(isinstance(term, OldComparedToNew) for term in null.joins)
+            if not joins:
                 self._families.append(StaticFamily(self.store, met, ids, rows))
+            elif isinstance(form, Quantifier) and is_grouped and joins[0].op is not Op.EQ:
+                self._families.append(GroupedFamily(self.store, form, joins[0], met, ids, rows))
             else:
                 self._families.append(Family(self.store, form, met, null, ids, rows))
 

@@ -42,6 +42,10 @@ class Search:
         self._bounds: dict[JoinTerm, Bounds] = {}
         self._positions: dict[tuple[JoinTerm, ...], Positions] = {}
 
+    def value(self, new: str) -> object:
+        """The new event's value of an attribute."""
+        return lookup(self.event, new)
+
     def bind(self, terms: Sequence[JoinTerm]) -> list[Condition]:
         """The terms as conditions on old values."""
         return [(term.old, self._bind(term)) for term in terms]
@@ -51,7 +55,7 @@ class Search:
             return IS_NOT_NULL if term.negated else IS_NULL
         bounds = self._bounds.get(term)
         if bounds is None:
-            value = lookup(self.event, term.new)
+            value = self.value(term.new)
             if isinstance(term, NotComparable):
                 bounds = not_comparable(kind_of(value))
             else:
