@@ -5,7 +5,7 @@ Exit codes: 0 all well; 1 finished, but something was rejected, or engines disag
 
 import typer
 
-from tocsin.cli import bench, check, demo, explain, match
+from tocsin.cli import bench, check, demo, draw, explain, index, match
 from tocsin.cli.console import errors, interruptible
 from tocsin.errors import TocsinError
 
@@ -19,6 +19,8 @@ app.command("match")(interruptible(match.match))
 app.command("check")(interruptible(check.check))
 app.command("explain")(interruptible(explain.explain))
 app.command("demo")(interruptible(demo.demo))
+app.command("draw")(interruptible(draw.draw))
+app.add_typer(index.app, name="index")
 app.add_typer(bench.app, name="bench")
 
 

@@ -1,0 +1,109 @@
+"""`tocsin draw`: an interval index as a small tree, to be compared with the figures of its paper."""
+
+import csv
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tocsin.cli.console import errors, output
+from tocsin.errors import OptionError
+
+if TYPE_CHECKING:
+    from tocsin.predicates.intervals import Interval, PredicateIndex
+
+
+def draw(
+    index: Annotated[str, typer.Argument(help="naive, lazy, cluster, interval, hybrid, segment-tree, …, pbtree.")],
+    intervals: Annotated[Path | None, typer.Option(help="Intervals as .csv or .json: low, high[, …].")] = None,
+    attribute: Annotated[str, typer.Option(help="The attribute of the example, x or y.")] = "x",
+    value: Annotated[float | None, typer.Option(help="Mark the path of this value.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write an SVG image to this file.")] = None,
+) -> None:
+    """Draw an index of intervals: those of Example 4 of Tatbul (2001) with its event, or those of a file."""
+    import numpy as np
+
+    from tocsin.predicates.intervals import Endpoints
+    from tocsin.predicates.intervals.example import EVENT
+
+    if intervals is None:
+        chosen = example_intervals(attribute)
+        value = EVENT[attribute] if value is None else value
+    else:
+        chosen = dict(enumerate(read_intervals(intervals)))
+    endpoints = Endpoints.of(chosen.values())
+    lo, hi, place = endpoints.ranges(list(chosen.values()))
+    built = builder(index)(lo, hi, np.array(list(chosen), np.int32)[place])
+    code = None if value is None else int(endpoints.codes([value])[0])
+    if svg is None:
+        output().print(built.draw(code, endpoints.name), highlight=False, markup=False, soft_wrap=True)
+        return
+    svg.write_text(built.draw_svg(code, endpoints.name), encoding="utf-8")
+    errors().print(f"wrote {svg}", highlight=False, soft_wrap=True)
+
+
+def builder(name: str) -> "Callable[..., PredicateIndex]":
+    """What builds the index of that name; Hybrid splits every cluster of two, as in the paper's Figure 4."""
+    from tocsin.predicates.intervals import INDEXES, HybridIndex
+    from tocsin.predicates.pbtree.index import PBTreeIndex
+
+    builders: dict[str, Callable[..., PredicateIndex]] = {kind: type_.build for kind, type_ in INDEXES.items()}
+    builders |= {"hybrid": functools.partial(HybridIndex.build, minimum=1), "pbtree": PBTreeIndex.build}
+    if name not in builders:
+        raise OptionError(f"there is no index called {name!r}", f"Choose one of {', '.join(builders)}")
+    return builders[name]
+
+
+def example_intervals(attribute: str) -> dict[int, "Interval"]:
+    """What the conjunctions of Example 4, by number, ask of an attribute."""
+    from tocsin.predicates.intervals import Interval
+    from tocsin.predicates.intervals.example import CONJUNCTIONS, EVENT
+
+    if attribute not in EVENT:
+        raise OptionError(f"the example has no attribute {attribute!r}", f"It has {', '.join(EVENT)}")
+    asked = {number: conjunction.get(attribute) for number, conjunction in enumerate(CONJUNCTIONS)}
+    return {number: interval for number, interval in asked.items() if isinstance(interval, Interval)}
+
+
+def read_intervals(path: Path) -> list["Interval"]:
+    """Intervals from a CSV file with columns `low, high[, low_closed, high_closed]`, or a JSON list of such objects.
+
+    What is missing or empty is no end, or a closed one.
+    """
+    if not path.is_file():
+        raise OptionError(f"there is no file {path}", "Give intervals as .csv or .json with low and high")
+    text = path.read_text(encoding="utf-8")
+    try:
+        rows = list(csv.DictReader(text.splitlines())) if path.suffix == ".csv" else json.loads(text)
+        return [_interval(row) for row in rows]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise OptionError(
+            f"{path} has no intervals: {error}",
+            """Write a CSV file with columns low, high, or [{"low": 1, "high": 2}]""",
+        ) from error
+
+
+def _interval(row: Mapping[str, Any]) -> "Interval":
+    from tocsin.predicates.intervals import Interval
+
+    given = {name: value for name, value in row.items() if value not in (None, "")}
+    strange = sorted(given.keys() - set(Interval._fields))
+    if strange:
+        raise ValueError(f"{strange[0]!r} is none of {', '.join(Interval._fields)}")
+    return Interval(
+        low=float(given.get("low", -math.inf)),
+        high=float(given.get("high", math.inf)),
+        low_closed=_truth(given.get("low_closed", True)),
+        high_closed=_truth(given.get("high_closed", True)),
+    )
+
+
+def _truth(value: object) -> bool:
+    word = str(value).lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return word == "true"

@@ -1,0 +1,259 @@
+"""`tocsin index …`: build, look into, change, check and export an index folder."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tocsin.cli.console import errors, facts, interruptible, output, rejected_table
+from tocsin.errors import OptionError, UnknownSubscriptionError
+
+if TYPE_CHECKING:
+    from tocsin.engine.matcher import Matcher
+    from tocsin.engine.statistics import Statistics
+    from tocsin.model.subscription import Subscription
+
+app = typer.Typer(no_args_is_help=True, help="Keep subscriptions in an index folder, which opens at once.")
+
+Index = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the index.")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Subscriptions as .jsonl, .csv or .parquet.")]
+
+
+def build(
+    file: Source,
+    output: Annotated[Path, typer.Option(help="The folder of the index; it must not exist yet.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that exists.")] = False,
+) -> None:
+    """Build an index from a file of subscriptions; the folder appears when the index is whole."""
+    from tocsin.cli.files import whole_folder
+    from tocsin.cli.match import load
+
+    with contextlib.ExitStack() as stack:
+        if overwrite and output.exists():
+            stack.enter_context(replaceable(output))
+        folder = stack.enter_context(whole_folder(output, overwrite))
+        matcher = load(file)
+        matcher.save(folder)
+        matcher.close()
+    report(output, matcher)
+
+
+def info(
+    index: Index,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
+) -> None:
+    """Show what an index holds: counts, segments, bytes, and the subscriptions that are expensive or useless."""
+    with opened(index) as matcher:
+        stats = matcher.stats()
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(stats), ensure_ascii=False))
+        return
+    for table in statistics_tables(index, stats):
+        output().print(table)
+
+
+def add(index: Index, file: Source) -> None:
+    """Add the subscriptions of a file; one with an id that stands already replaces it."""
+    from tocsin.cli.files import read_subscriptions
+
+    table, unread = read_subscriptions(file)
+    with opened(index) as matcher:
+        matcher.load(table)
+        matcher.rejected[:0] = unread
+        matcher.commit()
+    report(index, matcher)
+
+
+def remove(
+    index: Index, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of subscriptions.")]
+) -> None:
+    """Remove subscriptions by their ids; those that there are not are reported."""
+    unknown = []
+    with opened(index) as matcher:
+        before = len(matcher)
+        for id_ in dict.fromkeys(ids):
+            try:
+                matcher.unsubscribe(id_)
+            except UnknownSubscriptionError:
+                unknown.append(id_)
+        matcher.commit()
+    errors().print(
+        facts(str(index), [("removed", f"{before - len(matcher):,}"), ("subscriptions", f"{len(matcher):,}")])
+    )
+    if unknown:
+        errors().print(Text(f"there is no subscription {', '.join(map(repr, unknown))}"))
+        raise typer.Exit(1)
+
+
+def merge(index: Index) -> None:
+    """Merge all segments into one, without the subscriptions that were removed."""
+    with opened(index) as matcher:
+        before = len(matcher.stats().segments)
+        with errors().status("merging"):
+            matcher.merge()
+            matcher.commit()
+        after = len(matcher.stats().segments)
+    errors().print(facts(str(index), [("segments before", f"{before:,}"), ("segments now", f"{after:,}")]))
+
+
+def verify(index: Index) -> None:
+    """Read every file of an index and its history and compare checksums; damage is named, with exit code 2."""
+    from tocsin.engine import store
+    from tocsin.predicates.history.store import HistoryStore
+    from tocsin.storage.folder import Folder
+
+    folder = Folder(index)
+    table = Table("file", "bytes", title=f"{index}: all is well")
+    table.columns[1].justify = "right"
+    for name in store.verify(folder):
+        table.add_row(name, f"{(index / name).stat().st_size:,}")
+    if (index / "history").exists():
+        # Unlike the files above, those of the history change: nobody may write while they are read.
+        folder.lock()
+        table.add_row(f"history, {len(HistoryStore(index / 'history')):,} events", "")
+        folder.unlock()
+    output().print(table)
+
+
+def export(
+    index: Index,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write: .jsonl, .csv or .parquet.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+) -> None:
+    """Write the subscriptions of an index as the texts they were, with their scores of now, sorted by id."""
+    if file.suffix not in WRITERS:
+        raise OptionError(f"the format of {file} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
+    if file.exists() and not overwrite:
+        raise OptionError(f"{file} exists", "Choose another file, or replace it with --overwrite")
+    from tocsin.storage.container import write_file
+
+    with opened(index) as matcher:
+        subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)
+    write_file(file, lambda target: WRITERS[file.suffix](subscriptions, target))
+    errors().print(facts(str(file), [("subscriptions", f"{len(subscriptions):,}")]))
+
+
+for _command in (build, info, add, remove, merge, verify, export):
+    app.command()(interruptible(_command))
+
+
+@contextlib.contextmanager
+def opened(index: Path) -> Iterator["Matcher"]:
+    """The matcher of an index folder."""
+    from tocsin.engine.matcher import Matcher
+
+    # A merge in the background would be thrown away at the end of the command.
+    matcher = Matcher.open(index, background_merge=False)
+    try:
+        yield matcher
+    finally:
+        matcher.close()
+
+
+@contextlib.contextmanager
+def replaceable(output: Path) -> Iterator[None]:
+    """Hold the lock of an index that is to be replaced. Raises if it is none, or another process writes it."""
+    from tocsin.storage.folder import Folder
+
+    folder = Folder(output)
+    if folder.newest() is None:
+        raise OptionError(f"{output} exists and is no index", "Choose another folder")
+    folder.lock()
+    try:
+        yield
+    finally:
+        folder.unlock()
+
+
+def report(index: Path, matcher: "Matcher") -> None:
+    """Say what stands now; exit with 1 if something was rejected."""
+    if matcher.rejected:
+        errors().print(rejected_table(matcher.rejected))
+    figures = [("subscriptions", f"{len(matcher):,}"), ("rejected subscriptions", f"{len(matcher.rejected):,}")]
+    errors().print(facts(str(index), figures))
+    if matcher.rejected:
+        raise typer.Exit(1)
+
+
+def statistics_tables(index: Path, stats: "Statistics") -> Iterator[Table]:
+    """The state of an index for the terminal."""
+    yield facts(
+        str(index),
+        [
+            ("subscriptions", f"{stats.subscriptions:,}"),
+            ("conjunctions", f"{stats.conjunctions:,}"),
+            ("segments", f"{len(stats.segments):,}"),
+            ("largest segment", f"{max(stats.segments, default=0):,}"),
+            ("removed, not yet merged away", f"{stats.dropped:,}"),
+            ("snapshot", f"{stats.snapshot:,}"),
+            ("bytes", f"{sum(stats.bytes.values()):,}"),
+        ],
+    )
+    if stats.bytes:
+        largest = sorted(stats.bytes.items(), key=lambda item: -item[1])
+        yield facts("bytes", [(name, f"{size:,}") for name, size in largest])
+    if stats.tests:
+        yield facts("distinct tests", [(name, f"{count:,}") for name, count in sorted(stats.tests.items())])
+    yield from _named("can never match", stats.never, stats.never_count)
+    yield from _named("verified for every event", stats.unindexed, stats.unindexed_count)
+
+
+def _named(title: str, reasons: dict[str, str], count: int) -> Iterator[Table]:
+    if count:
+        more = f", the first {len(reasons):,}" if count > len(reasons) else ""
+        table = Table("subscription", "reason", title=f"{count:,} {title}{more}")
+        for id_, reason in reasons.items():
+            table.add_row(Text(id_), reason)
+        yield table
+
+
+def _write_json_lines(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
+    for one in subscriptions:
+        row = {"id": one.id, "where": one.where, "score": one.score, "weights": one.weights, "tags": one.tags}
+        kept = {name: value for name, value in row.items() if value != {}}
+        file.write(f"{json.dumps(kept, ensure_ascii=False)}\n".encode())
+
+
+def _write_csv(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    writer.writerow(["id", "where", "score"])
+    for one in subscriptions:
+        if one.weights or one.tags:
+            text.detach()
+            raise OptionError(f"{one.id!r} has weights or tags, which CSV cannot hold", "Export to .jsonl or .parquet")
+        writer.writerow([one.id, one.where, one.score])
+    text.detach()
+
+
+def _write_parquet(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from tocsin.cli.files import TYPES
+
+    columns = {
+        "id": [one.id for one in subscriptions],
+        "where": [one.where for one in subscriptions],
+        "score": [one.score for one in subscriptions],
+        "weights": [list(one.weights.items()) for one in subscriptions],
+        "tags": [list(one.tags.items()) for one in subscriptions],
+    }
+    parquet.write_table(pa.table({name: pa.array(values, TYPES[name]) for name, values in columns.items()}), file)
+
+
+WRITERS = {
+    ".jsonl": _write_json_lines,
+    ".ndjson": _write_json_lines,
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}
+"""What writes subscriptions, by the name of the file."""
