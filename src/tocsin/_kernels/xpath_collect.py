@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import kernel
-from tocsin._kernels.xpath_evaluate import Scratch, Tables, path_holds, sort_by_tag
+from tocsin._kernels.xpath_evaluate import Scratch, Tables, evaluate_paths, sort_by_tag
 from tocsin._kernels.xpath_paths import bit_places
 from tocsin._kernels.xpath_tokens import Documents
 
@@ -58,7 +58,7 @@ def collect(
         for i in range(offsets[document], offsets[document + 1]):
             seen[structures[i] >> 6] |= one << np.uint64(structures[i] & 63)
         place = out_offsets[document]
-        prepared = False
+        filtered = 0
         fits = True
         for word in range(len(seen)):
             bits = seen[word]
@@ -82,14 +82,16 @@ def collect(
                     member = groups.members[k]
                     found[member >> 6] |= one << np.uint64(member & 63)
                 for j in range(groups.structures[structure, 2], groups.structures[structure, 3]):
-                    if not prepared:
-                        sort_by_tag(documents, document, scratch)
-                        prepared = True
-                    evidence[0] += 1
-                    if path_holds(tables, groups.filtered[j, 0], documents, document, scratch):
-                        for k in range(groups.filtered[j, 1], groups.filtered[j, 2]):
-                            member = groups.members[k]
-                            found[member >> 6] |= one << np.uint64(member & 63)
+                    scratch.wanted[filtered] = j
+                    filtered += 1
+        if filtered > 0:
+            evidence[0] += filtered
+            sort_by_tag(documents, document, scratch)
+            for i in range(evaluate_paths(tables, groups.filtered, filtered, documents, document, scratch)):
+                j = scratch.wanted[i]
+                for k in range(groups.filtered[j, 1], groups.filtered[j, 2]):
+                    member = groups.members[k]
+                    found[member >> 6] |= one << np.uint64(member & 63)
         if not groups.ordered:
             fits, place = _write_found(found, groups.alive, out, place)
         if not fits:

@@ -23,12 +23,14 @@ ATTRIBUTE, TEXT, STRING, PATH = 0, 1, 2, 3
 
 
 class Tables(NamedTuple):
-    """The tables of a catalog: sequences and where each starts."""
+    """The tables of a catalog: sequences and where each starts; `numbers` is the constant of each filter."""
 
     structures: Ints
     structure_offsets: Ints
     filters: Ints
     filter_offsets: Ints
+    filter_bytes: Bytes
+    numbers: npt.NDArray[np.float64]
     paths: Ints
     path_offsets: Ints
 
@@ -38,7 +40,8 @@ class Scratch(NamedTuple):
 
     `mark` and `clock` make marks that need no clearing: a mark is set if it equals the current clock. `by_tag` lists
     the current document's rows by tag, from `tag_start[tag]`; `truth[slot]` says on which of its rows the path held in
-    that slot starts, and `slot_of_path` where a path is held, if `slot_clock` is the document's.
+    that slot starts, and `slot_of_path` where a path is held, if `slot_clock` is the document's. `numbers` are the
+    values of the document's attributes. `wanted` has room for all paths with filters.
     """
 
     mark: Longs
@@ -51,11 +54,13 @@ class Scratch(NamedTuple):
     slot_clock: Longs
     stack: Ints
     value: Bytes
+    numbers: npt.NDArray[np.float64]
+    wanted: Ints
 
 
 @kernel
 def sort_by_tag(documents: Documents, document: int, scratch: Scratch) -> None:
-    """Prepare the scratch for one document: its rows by tag, no path held."""
+    """Prepare the scratch for one document: its rows by tag, its attributes as numbers, no path held."""
     first, last = documents.bounds[document], documents.bounds[document + 1]
     start = scratch.tag_start
     start[:] = 0
@@ -71,15 +76,18 @@ def sort_by_tag(documents: Documents, document: int, scratch: Scratch) -> None:
     for tag in range(len(start) - 1):
         start[tag] = start[tag + 1]
     start[len(start) - 1] = last - first - 1
+    begin = documents.attributes[first]
+    for i in range(begin, documents.attributes[last]):
+        stop = documents.attribute_stop[i]
+        length = decode(documents.data, documents.attribute_start[i], stop, True, scratch.value, 0)
+        scratch.numbers[i - begin] = number_of(scratch.value, length)
     scratch.clock[1] += 1
     scratch.clock[2] = 0
 
 
 @kernel
-def _compare(number: bool, left: float, order: int, right: float, operator: int) -> bool:
-    """Compare by number, or by the sign of `order` for strings. Operators are 1 to 6: = != < <= > >=."""
-    if not number:
-        return (order == 0) == (operator == 1)
+def _compare(left: float, right: float, operator: int) -> bool:
+    """Operators are 1 to 6: = != < <= > >=."""
     if operator == 1:
         return left == right
     if operator == 2:
@@ -94,42 +102,32 @@ def _compare(number: bool, left: float, order: int, right: float, operator: int)
 
 
 @kernel
-def _value_holds(filters: Ints, at: int, value: Bytes, length: int) -> bool:
-    """Compare value[:length] with the constant of the filter that starts at `at`."""
-    operator = filters[at + 2]
-    if filters[at + 3] == 1:
-        constant = filters[at + 4 : at + 6].view(np.float64)[0]
-        return _compare(True, number_of(value, length), 0, constant, operator)
-    size = filters[at + 6]
-    order = 0
-    if size != length:
-        order = 1
-    else:
-        text = filters[at + 7 : at + 7 + (size + 3) // 4].view(np.uint8)
-        for i in range(length):
-            if text[i] != value[i]:
-                order = 1
-                break
-    return _compare(False, 0.0, order, 0.0, operator)
+def _value_holds(tables: Tables, condition: int, value: Bytes, length: int) -> bool:
+    """Compare value[:length] with the constant of a filter."""
+    at = tables.filter_offsets[condition]
+    operator = tables.filters[at + 2]
+    if tables.filters[at + 3] == 1:
+        return _compare(number_of(value, length), tables.numbers[condition], operator)
+    same = tables.filters[at + 6] == length
+    text = 4 * (at + 7)
+    i = 0
+    while same and i < length:
+        same = tables.filter_bytes[text + i] == value[i]
+        i += 1
+    return same == (operator == 1)
 
 
 @kernel
-def _filter_holds(tables: Tables, found: int, documents: Documents, base: int, row: int, scratch: Scratch) -> bool:
-    filters = tables.filters
-    at = tables.filter_offsets[found]
-    kind = filters[at]
-    if kind == PATH:
-        return scratch.truth[scratch.slot_of_path[filters[at + 1]], row - base]
-    exists = filters[at + 2] == 0
-    value = scratch.value
+def _filter_holds(tables: Tables, condition: int, documents: Documents, row: int, value: Bytes) -> bool:
+    """Whether a filter on an attribute as a string, on a text child or on the string value holds on a row."""
+    at = tables.filter_offsets[condition]
+    kind = tables.filters[at]
     if kind == ATTRIBUTE:
         for i in range(documents.attributes[row], documents.attributes[row + 1]):
-            if documents.attribute_name[i] == filters[at + 1]:
-                if exists:
-                    return True
+            if documents.attribute_name[i] == tables.filters[at + 1]:
                 start, stop = documents.attribute_start[i], documents.attribute_stop[i]
                 length = decode(documents.data, start, stop, True, value, 0)
-                return _value_holds(filters, at, value, length)
+                return _value_holds(tables, condition, value, length)
         return False
     length = 0
     for i in range(documents.text_first[row], documents.text_stop[row]):
@@ -137,100 +135,119 @@ def _filter_holds(tables: Tables, found: int, documents: Documents, base: int, r
         if kind == STRING:
             length = decode(documents.data, start, stop, False, value, length)
         elif documents.text_parent[i] == row:
-            if exists:
+            if tables.filters[at + 2] == 0:
                 return True
             length = decode(documents.data, start, stop, False, value, 0)
-            if _value_holds(filters, at, value, length):
+            if _value_holds(tables, condition, value, length):
                 return True
-    return kind == STRING and _value_holds(filters, at, value, length)
+    return kind == STRING and _value_holds(tables, condition, value, length)
 
 
 @kernel
-def _evaluate(tables: Tables, path: int, documents: Documents, document: int, scratch: Scratch) -> bool:
-    """Mark, with the current clock, the rows below which the path holds; the paths in its filters are held in slots."""
-    base, last = documents.bounds[document], documents.bounds[document + 1]
-    first_filter = tables.path_offsets[path] + 1
-    filter_at = tables.path_offsets[path + 1]
-    structure = tables.paths[first_filter - 1]
-    first_step = tables.structure_offsets[structure]
-    step = (tables.structure_offsets[structure + 1] - first_step) // 2 - 1
-    needed = scratch.clock[0]
-    bottom = True
-    while step >= 0:
-        tag = tables.structures[first_step + 2 * step]
-        gap = tables.structures[first_step + 2 * step + 1]
-        exact, distance = gap & 1, gap >> 1
-        stop_filter = filter_at
-        while filter_at > first_filter and tables.paths[filter_at - 2] == step:
-            filter_at -= 2
-        begin = base + 1 if tag < 0 else scratch.tag_start[tag]
-        end = last if tag < 0 else scratch.tag_start[tag + 1]
-        count = 0
-        for place in range(begin, end):
-            row = place if tag < 0 else scratch.by_tag[place]
-            holds = bottom or scratch.mark[row - base] == needed
-            at = filter_at
-            while holds and at < stop_filter:
-                holds = _filter_holds(tables, tables.paths[at + 1], documents, base, row, scratch)
-                at += 2
-            if holds:
-                scratch.rows[count] = row
-                count += 1
-        if count == 0:
-            return False
-        scratch.clock[0] += 1
-        needed = scratch.clock[0]
-        bottom = False
-        for k in range(count):
-            row = scratch.rows[k]
-            if distance > documents.level[row]:
+def evaluate_paths(
+    tables: Tables, filtered: Ints, count: int, documents: Documents, document: int, scratch: Scratch
+) -> int:
+    """Keep, of the `count` rows wanted of `filtered`, those whose path holds on a document; returns how many.
+
+    The scratch is prepared for the document and holds the numbers of the rows, first all, then those kept. One call
+    does for all paths, with the common filters in its own loop: handing the arrays to a function costs more than a
+    filter does. The paths in a path's filters are evaluated before it, from a stack.
+    """
+    base, bound = documents.bounds[document], documents.bounds[document + 1]
+    kept = 0
+    for i in range(count):
+        depth = 0
+        scratch.stack[0] = filtered[scratch.wanted[i], 0]
+        while depth >= 0:
+            path = scratch.stack[depth]
+            first_filter = tables.path_offsets[path] + 1
+            filter_at = tables.path_offsets[path + 1]
+            waiting = -1
+            for at in range(first_filter, filter_at, 2):
+                start = tables.filter_offsets[tables.paths[at + 1]]
+                if tables.filters[start] == PATH:
+                    inner = tables.filters[start + 1]
+                    if scratch.slot_clock[inner] != scratch.clock[1]:
+                        waiting = inner
+                        break
+            if waiting >= 0:
+                depth += 1
+                scratch.stack[depth] = waiting
                 continue
-            for _ in range(distance):
-                row = documents.parent[row]
-            if exact == 1:
-                scratch.mark[row - base] = needed
-            else:
-                while row >= 0 and scratch.mark[row - base] != needed:
-                    scratch.mark[row - base] = needed
-                    row = documents.parent[row]
-        step -= 1
-    return True
 
-
-@kernel
-def path_holds(tables: Tables, path: int, documents: Documents, document: int, scratch: Scratch) -> bool:
-    """Whether a path holds on a document for which the scratch is prepared."""
-    base = documents.bounds[document]
-    size = documents.bounds[document + 1] - base
-    depth = 0
-    scratch.stack[0] = path
-    while True:
-        current = scratch.stack[depth]
-        waiting = -1
-        for at in range(tables.path_offsets[current] + 1, tables.path_offsets[current + 1], 2):
-            start = tables.filter_offsets[tables.paths[at + 1]]
-            if tables.filters[start] == PATH:
-                inner = tables.filters[start + 1]
-                if scratch.slot_clock[inner] != scratch.clock[1]:
-                    waiting = inner
+            # From the last step to the first: rows on which the step holds, then marks on what may stand above them.
+            structure = tables.paths[first_filter - 1]
+            first_step = tables.structure_offsets[structure]
+            step = (tables.structure_offsets[structure + 1] - first_step) // 2 - 1
+            bottom = step
+            needed = scratch.clock[0]
+            while step >= 0:
+                tag = tables.structures[first_step + 2 * step]
+                gap = tables.structures[first_step + 2 * step + 1]
+                stop_filter = filter_at
+                while filter_at > first_filter and tables.paths[filter_at - 2] == step:
+                    filter_at -= 2
+                begin = base + 1 if tag < 0 else scratch.tag_start[tag]
+                end = bound if tag < 0 else scratch.tag_start[tag + 1]
+                found = 0
+                for place in range(begin, end):
+                    row = place if tag < 0 else scratch.by_tag[place]
+                    holds = step == bottom or scratch.mark[row - base] == needed
+                    at = filter_at
+                    while holds and at < stop_filter:
+                        condition = tables.paths[at + 1]
+                        at += 2
+                        start = tables.filter_offsets[condition]
+                        kind = tables.filters[start]
+                        if kind == PATH:
+                            holds = scratch.truth[scratch.slot_of_path[tables.filters[start + 1]], row - base]
+                        elif kind == ATTRIBUTE and (tables.filters[start + 2] == 0 or tables.filters[start + 3] == 1):
+                            holds = False
+                            for k in range(documents.attributes[row], documents.attributes[row + 1]):
+                                if documents.attribute_name[k] == tables.filters[start + 1]:
+                                    number = scratch.numbers[k - documents.attributes[base]]
+                                    operator = tables.filters[start + 2]
+                                    holds = operator == 0 or _compare(number, tables.numbers[condition], operator)
+                                    break
+                        else:
+                            holds = _filter_holds(tables, condition, documents, row, scratch.value)
+                    if holds:
+                        scratch.rows[found] = row
+                        found += 1
+                scratch.clock[0] += 1
+                needed = scratch.clock[0]
+                if found == 0:
                     break
-        if waiting >= 0:
-            depth += 1
-            scratch.stack[depth] = waiting
-            continue
-        found = _evaluate(tables, current, documents, document, scratch)
-        if depth == 0:
-            return found and scratch.mark[0] == scratch.clock[0]
-        if scratch.clock[2] == len(scratch.truth):
-            # All slots are taken by the paths of other expressions: forget them and start this one again.
-            scratch.clock[1] += 1
-            scratch.clock[2] = 0
-            depth = 0
-            continue
-        slot = scratch.clock[2]
-        scratch.clock[2] += 1
-        for row in range(size):
-            scratch.truth[slot, row] = found and scratch.mark[row] == scratch.clock[0]
-        scratch.slot_of_path[current] = slot
-        scratch.slot_clock[current] = scratch.clock[1]
-        depth -= 1
+                distance = gap >> 1
+                for k in range(found):
+                    row = scratch.rows[k]
+                    if distance > documents.level[row]:
+                        continue
+                    for _ in range(distance):
+                        row = documents.parent[row]
+                    if gap & 1:
+                        scratch.mark[row - base] = needed
+                    else:
+                        while row >= 0 and scratch.mark[row - base] != needed:
+                            scratch.mark[row - base] = needed
+                            row = documents.parent[row]
+                step -= 1
+
+            if depth == 0:
+                if scratch.mark[0] == needed:
+                    scratch.wanted[kept] = scratch.wanted[i]
+                    kept += 1
+            elif scratch.clock[2] == len(scratch.truth):
+                # All slots are taken by the paths of other expressions: forget them and start this one again.
+                scratch.clock[1] += 1
+                scratch.clock[2] = 0
+                depth = 1
+            else:
+                slot = scratch.clock[2]
+                scratch.clock[2] += 1
+                for row in range(bound - base):
+                    scratch.truth[slot, row] = scratch.mark[row] == needed
+                scratch.slot_of_path[path] = slot
+                scratch.slot_clock[path] = scratch.clock[1]
+            depth -= 1
+    return kept

@@ -35,6 +35,15 @@ class Conjunctions(NamedTuple):
 
 
 @kernel
+def _loose(key: int, positions: Words) -> int:
+    """1 if a tag of a predicate stands more than once on the path, so that two predicates may mean different ones."""
+    first = positions[(key >> FIRST_SHIFT) & MAX_TAG]
+    second = positions[(key >> SECOND_SHIFT) & MAX_TAG]
+    one = np.uint64(1)
+    return int((first != 0 and first & (first - one) != 0) or (second != 0 and second & (second - one) != 0))
+
+
+@kernel
 def _shared_beginning(documents: Documents, row: int, tags: Ints) -> int:
     """How many tags from the root down the path that ends in `row` shares with `tags`, which become its own."""
     length = documents.level[row]
@@ -66,7 +75,8 @@ def match_conjunctions(
     """The structures that match each document, by counting or, under an access predicate, by checking the rest.
 
     Path i, that ends in rows[i], satisfies the predicates held[held_offsets[i]:held_offsets[i + 1]]. Where a path
-    repeats a tag the predicates may hold on different occurrences, so the structure itself is followed along the path.
+    repeats a tag, predicates that share it may hold on different occurrences, so the structure itself is followed along
+    the path.
     `access` is COUNTING, FIRST or LAST. Under the last predicate, conjunctions that end within the beginning which a
     path has in common with the one before it have been decided there. evidence[2] counts the conjunctions looked at.
     """
@@ -103,7 +113,7 @@ def match_conjunctions(
             begin, end = held_offsets[path], held_offsets[path + 1]
             if not counting:
                 for i in range(begin, end):
-                    held_on[held[i]] = path
+                    held_on[held[i]] = 2 * path + _loose(keys[held[i]], positions)
             for i in range(begin, end):
                 predicate = held[i]
                 if access == LAST:
@@ -121,6 +131,7 @@ def match_conjunctions(
                             hits[candidate] = 0
                         hits[candidate] += 1
                         holds = hits[candidate] == last - first
+                        check = repeats
                         looked += 1
                         if not holds or matched[candidate] == document:
                             continue
@@ -129,11 +140,15 @@ def match_conjunctions(
                             continue
                         looked += 1
                         holds = True
+                        loose = 0
                         for at in range(last - 1, first - 1, -1):
-                            if held_on[conjunctions.predicates[at]] != path:
+                            held_here = held_on[conjunctions.predicates[at]]
+                            loose |= held_here
+                            if held_here >> 1 != path:
                                 holds = False
                                 break
-                    if holds and repeats:
+                        check = loose & 1 == 1
+                    if holds and check and last - first > 1:
                         structure = conjunctions.structure[candidate]
                         start, stop = structure_offsets[structure], structure_offsets[structure + 1]
                         holds = structure_ends(structures, start, stop, positions, length) != 0

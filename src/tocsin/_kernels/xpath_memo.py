@@ -149,7 +149,17 @@ def _forget(memory: Memory) -> None:
 
 
 @kernel
-def _child(
+def _find(slots: Ints, parents: Ints, tags: Ints, node: int, tag: int) -> int:
+    """The slot of the node for `tag` below `node`, or the free slot where it belongs."""
+    mask = len(slots) - 1
+    slot = (int(node) * 40503 + int(tag) * 2654435) & mask
+    while slots[slot] > 0 and (parents[slots[slot]] != node or tags[slots[slot]] != tag):
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _add(
     memory: Memory,
     access: Access,
     structures: Ints,
@@ -160,22 +170,13 @@ def _child(
     positions: Words,
     evidence: Longs,
 ) -> int:
-    """The node of path[1:length + 1] below `node`, made if it is new; -1 if there is no room for it."""
-    tag = path[length]
-    mask = len(memory.slots) - 1
-    slot = (int(node) * 40503 + int(tag) * 2654435) & mask
-    while memory.slots[slot] > 0:
-        known = memory.slots[slot]
-        if memory.parent[known] == node and memory.tag[known] == tag:
-            evidence[3] += 1
-            return known
-        slot = (slot + 1) & mask
+    """Make the node of path[1:length + 1] below `node`; -1 if there is no room for it."""
     new = memory.size[0]
     if new + 1 >= len(memory.parent) or memory.size[1] + len(access.structures) > len(memory.lists):
         return -1
-    memory.slots[slot] = new
+    memory.slots[_find(memory.slots, memory.parent, memory.tag, node, path[length])] = new
     memory.parent[new] = node
-    memory.tag[new] = tag
+    memory.tag[new] = path[length]
     memory.visited[new] = -1
     memory.list_start[new] = memory.size[1]
     evidence[4] += 1
@@ -204,6 +205,7 @@ def recall(
     result = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(4096, dtype=np.int32)
     used = 0
+    hits = 0
     positions = np.zeros(tags, dtype=np.uint64)
     path = np.zeros(66, dtype=np.int32)
     nodes = np.zeros(66, dtype=np.int64)
@@ -222,13 +224,18 @@ def recall(
             length = level
             path[length] = documents.tag[row]
             positions[path[length]] |= np.uint64(1) << np.uint64(length - 1)
-            node = _child(memory, access, structures, offsets, nodes[length - 1], path, length, positions, evidence)
+            above = nodes[length - 1]
+            node = np.int64(memory.slots[_find(memory.slots, memory.parent, memory.tag, above, path[length])])
+            if node > 0:
+                hits += 1
+            else:
+                node = _add(memory, access, structures, offsets, above, path, length, positions, evidence)
             if node < 0:
                 _forget(memory)
                 evidence[5] += 1
                 for above in range(1, length + 1):
                     # The lists of shorter paths are made with the bits of the longer one masked by their length.
-                    nodes[above] = _child(
+                    nodes[above] = _add(
                         memory, access, structures, offsets, nodes[above - 1], path, above, positions, evidence
                     )
                     memory.visited[nodes[above]] = now
@@ -249,4 +256,5 @@ def recall(
             positions[path[length]] &= ~(np.uint64(1) << np.uint64(length - 1))
             length -= 1
         result[document + 1] = used
+    evidence[3] += hits
     return result, out[:used].copy()

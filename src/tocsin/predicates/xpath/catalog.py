@@ -70,6 +70,15 @@ class Catalog:
             self._name_table = np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
         return self._name_table
 
+    def filter_numbers(self) -> npt.NDArray[np.float64]:
+        """The number that each filter compares with; NaN for those that do not."""
+        numbers = np.full(len(self.filters), np.nan)
+        for place in range(len(self.filters)):
+            encoded = self.filters[place]
+            if encoded[0] != KINDS["path"]:
+                numbers[place] = encoded[4:6].copy().view(np.float64)[0]
+        return numbers
+
     def structure_of_paths(self) -> npt.NDArray[np.int32]:
         """The structure of each path."""
         return self.paths.data[self.paths.offsets[: len(self.paths)]]

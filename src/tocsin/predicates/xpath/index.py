@@ -51,7 +51,8 @@ class StructureIndex(ABC):
         self._evidence = np.zeros(6, dtype=np.int64)
         self._documents = 0
         self._space: Scratch | None = None
-        self._space_for = (0, 0, 0, 0, 0)
+        self._space_for = (0, 0, 0, 0, 0, 0, 0)
+        self._numbers = np.empty(0, dtype=np.float64)
         self._freeze()
 
     def __len__(self) -> int:
@@ -236,7 +237,7 @@ class StructureIndex(ABC):
         count = len(offsets) - 1
         out = np.empty(4096, dtype=np.int32)
         out_offsets = np.zeros(count + 1, dtype=np.int64)
-        scratch = self._scratch(documents)
+        scratch = self._scratch(documents, len(groups.filtered))
         tables = self._tables()
         done = 0
         while True:
@@ -253,16 +254,26 @@ class StructureIndex(ABC):
     def _tables(self) -> Tables:
         catalog = self.catalog
         structures, filters, paths = catalog.structures, catalog.filters, catalog.paths
+        if len(self._numbers) != len(filters):
+            self._numbers = catalog.filter_numbers()
         return Tables(
-            structures.data, structures.offsets, filters.data, filters.offsets, paths.data, paths.offsets
-        )  # fmt: skip
+            structures.data,
+            structures.offsets,
+            filters.data,
+            filters.offsets,
+            filters.data.view(np.uint8),
+            self._numbers,
+            paths.data,
+            paths.offsets,
+        )
 
-    def _scratch(self, documents: Documents) -> Scratch:
+    def _scratch(self, documents: Documents, filtered: int) -> Scratch:
         """Work space for the largest document of a batch, kept for the next batch if it is large enough."""
         rows = int(np.diff(documents.bounds).max(initial=1))
         nested = self.catalog.most_nested
         paths = len(self.catalog.paths) if nested else 0
-        needed = (rows, self._tag_count + 2, paths, nested, len(documents.data) + 8)
+        attributes = len(documents.attribute_name)
+        needed = (rows, self._tag_count + 2, paths, nested, len(documents.data) + 8, attributes, filtered)
         if self._space is None or any(need > has for need, has in zip(needed, self._space_for, strict=True)):
             slots = max(nested + 1, min(1024, _SLOT_BYTES // rows)) if nested else 1
             self._space_for = needed
@@ -277,6 +288,8 @@ class StructureIndex(ABC):
                 np.zeros(paths, dtype=np.int64),
                 np.empty(nested + 2, dtype=np.int32),
                 np.empty(len(documents.data) + 8, dtype=np.uint8),
+                np.empty(attributes, dtype=np.float64),
+                np.empty(filtered, dtype=np.int32),
             )
         return self._space
 
