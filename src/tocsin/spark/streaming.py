@@ -1,0 +1,68 @@
+"""Match a stream of events: every micro-batch against the newest snapshot, into tables exactly once."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tocsin.errors import OptionError
+from tocsin.spark.batch import match
+from tocsin.spark.sinks import Batch, BatchRecord, BatchTable, Sink, console, count_rows
+from tocsin.spark.views import View, pin
+
+Listener = Callable[[BatchRecord, float], object]
+"""Is told what each batch was, and the seconds that it took."""
+
+
+def stream(
+    events: DataFrame,
+    index: str | Path,
+    *,
+    id: str,
+    checkpoint: str | Path,
+    sink: str | Path | Sink,
+    trigger: Mapping[str, Any] | None = None,
+    prepare: Callable[[DataFrame, View], DataFrame] | None = None,
+    listener: Listener | None = None,
+    **options: Any,
+) -> StreamingQuery:
+    """Start to match a streaming DataFrame; return its query.
+
+    Every micro-batch takes the newest snapshot of the index that is committed when it starts, for all of its tasks. So
+    subscriptions may change while the stream runs: `Matcher.commit` in any process is enough.
+
+    `sink` is the folder of a Parquet table, or a `BatchTable`, which are written exactly once; `"console"`; or a
+    function of the matches and the `Batch`. `trigger` is that of Spark, such as ``{"availableNow": True}``. `prepare`
+    changes the events of each batch before they are matched. `listener` is told of each batch that a table has taken.
+    The other options are those of `match`.
+    """
+    if not events.isStreaming:
+        raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
+    if type(events).__module__.startswith("pyspark.sql.connect"):
+        raise OptionError(
+            "a stream commits its batches in the driver, and under Spark Connect that is the server",
+            "Start it in a classic session: with spark-submit, or a master that is not sc://…",
+        )
+    path = Path(index).absolute()
+    # Views belong to the checkpoint: a stream that starts again drops those it has left.
+    owner = hashlib.sha256(str(checkpoint).encode()).hexdigest()[:12]
+    write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
+
+    def run(frame: DataFrame, number: int) -> None:
+        if isinstance(write, BatchTable) and number in write:
+            return
+        start = time.perf_counter()
+        view = pin(path, owner)
+        batch = Batch(number, view, Observation())
+        frame = frame if prepare is None else prepare(frame, view)
+        matches = match(frame.observe(batch.events, count_rows()), view.path, id=id, **options)
+        record = write(matches, batch)
+        if listener is not None and isinstance(record, BatchRecord):
+            listener(record, time.perf_counter() - start)
+
+    writer = events.writeStream.foreachBatch(run).option("checkpointLocation", str(checkpoint))
+    return (writer.trigger(**trigger) if trigger else writer).start()

@@ -1,0 +1,132 @@
+"""Streams: exactly once into tables, live subscriptions, functions as sinks, what is refused."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tocsin.engine.matcher import Matcher
+from tocsin.errors import OptionError
+from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
+from tocsin.spark.streaming import stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "key long, price double"
+NOW = {"availableNow": True}
+
+
+class Place:
+    """A folder of event files, an index and everything that a stream over them needs."""
+
+    def __init__(self, spark: "SparkSession", folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        (folder / "events").mkdir()
+        self.matcher = Matcher(background_merge=False)
+        self.matcher.subscribe("low", "price < 10")
+        self.matcher.save(folder / "index")
+        self.files = 0
+
+    def add(self, *prices: float) -> None:
+        """Add a file of events; one micro-batch takes one file, in this order."""
+        rows = [{"key": 100 * self.files + n, "price": price} for n, price in enumerate(prices)]
+        file = self.folder / "events" / f"{self.files}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(file, (self.files, self.files))
+        self.files += 1
+
+    def run(self, sink: Any, **options: Any) -> None:
+        """Match what has come since the last run, to the end."""
+        events = self.spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(self.folder / "events"))
+        where: dict[str, Any] = {"id": "key", "checkpoint": self.folder / "checkpoint", "trigger": NOW}
+        stream(events, self.folder / "index", sink=sink, **where, **options).awaitTermination()
+
+    def rows(self, format: str = "parquet") -> list[tuple[int, int, str]]:
+        reader = self.spark.read.format({"jsonl": "json"}.get(format, format))
+        matches = reader.load(str(self.folder / "matches"))
+        return sorted(tuple(row) for row in matches.select("batch", "event", "subscription").collect())
+
+
+@pytest.fixture
+def place(spark: "SparkSession", tmp_path: Path) -> Place:
+    return Place(spark, tmp_path)
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_each_batch_takes_the_newest_snapshot_and_records_it(place: Place, format: str) -> None:
+    table = BatchTable(place.folder / "matches", format)
+    heard: list[BatchRecord] = []
+
+    def listen(record: BatchRecord, seconds: float) -> None:
+        assert seconds > 0
+        heard.append(record)
+        if record.batch == 0:
+            # Committed before the next batch starts: in effect for it.
+            place.matcher.subscribe("high", "price > 10")
+            place.matcher.commit()
+
+    place.add(5, 15)
+    place.add(5, 15, 10)
+    place.run(table, listener=listen)
+    assert place.rows(format) == [(0, 0, "low"), (1, 100, "low"), (1, 101, "high")]
+    assert table.records() == heard == [BatchRecord(0, 1, 2, 1), BatchRecord(1, 2, 3, 2)]
+
+
+def test_a_batch_that_is_replayed_is_not_written_twice(place: Place) -> None:
+    """The driver dies after the table took batch 1 and before Spark has noted it; meanwhile subscriptions change."""
+
+    def die(record: BatchRecord, _: float) -> None:
+        if record.batch == 1:
+            raise RuntimeError("killed")
+
+    place.add(5)
+    place.add(6, 7)
+    with pytest.raises(Exception, match="killed"):
+        place.run(place.folder / "matches", listener=die)
+    place.matcher.subscribe("also", "price < 10")
+    place.matcher.commit()
+    place.add(8)
+    place.run(place.folder / "matches")
+    assert place.rows() == [(0, 0, "low"), (1, 100, "low"), (1, 101, "low"), (2, 200, "also"), (2, 200, "low")]
+
+
+def test_a_batch_that_was_half_written_is_written_anew(place: Place) -> None:
+    table = BatchTable(place.folder / "matches")
+    ruin = table.path / "_writing-000000" / "part-of-a-killed-task.parquet"
+    ruin.parent.mkdir(parents=True)
+    ruin.write_bytes(b"half a fi")
+    place.add(5, 15)
+    place.run(table)
+    assert place.rows() == [(0, 0, "low")]
+
+
+def test_a_function_gets_the_matches_with_the_number_of_the_batch(place: Place) -> None:
+    seen: list[tuple[int, int, int, list[Any]]] = []
+
+    def sink(matches: "DataFrame", batch: Batch) -> None:
+        rows = [tuple(row) for row in matches.collect()]
+        seen.append((batch.number, batch.index.snapshot, batch.events.get["rows"], rows))
+
+    place.add(5, 15)
+    place.run(sink)
+    assert seen == [(0, 1, 2, [(0, "low", 1.0)])]
+
+
+def test_the_console_shows_the_matches(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.add(5)
+    place.run("console")
+    out = capsys.readouterr().out
+    assert "batch 0, snapshot 1" in out
+    assert "|0    |low         |1.0  |" in out
+
+
+def test_what_cannot_be_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"no stream.*readStream"):
+        stream(spark.range(1), tmp_path, id="id", checkpoint=tmp_path, sink="console")
+    with pytest.raises(OptionError, match="is mounted, not s3://"):
+        BatchTable("s3://bucket/matches")
+    with pytest.raises(OptionError, match=r"no format 'xml'\. Choose from parquet, jsonl"):
+        BatchTable(tmp_path, "xml")
