@@ -50,13 +50,13 @@ def top_k_by_counting(
         if to_come[number] <= next_look:
             next_look = to_come[number] / 2
             reachable = _reachable(partial, ids, k, to_come[number], slack)
-            if reachable is not None and reachable.size <= FEW * k:
+            if 0 < reachable.size <= FEW * k:
                 return _best(reachable, score(reachable), k)
         found = np.concatenate((first, iterator.take(rows.subscriptions)))
         fresh = add_weights(partial, seen, found, relaxed.members[name], rows.subscription, rows.weight, factors[name])
         ids = np.concatenate((ids, fresh))
     reachable = _reachable(partial, ids, k, 0.0, slack)
-    ids = ids if reachable is None else reachable
+    ids = reachable if reachable.size else ids
     return _best(ids, partial[ids] if relaxed.adds_exactly and coefficients is None else score(ids), k)
 
 
@@ -65,13 +65,13 @@ def _best(ids: Int32s, scores: Float64s, k: int) -> tuple[Int32s, Float64s]:
     return ids[best], scores[best]
 
 
-def _reachable(partial: Float64s, ids: Int32s, k: int, to_come: float, slack: float) -> Int32s | None:
-    """Those that can still be among the best k; None if a newcomer can."""
+def _reachable(partial: Float64s, ids: Int32s, k: int, to_come: float, slack: float) -> Int32s:
+    """Those that can still be among the best k; nobody if a newcomer can, or if there are fewer than k."""
     if not 0 < k <= ids.size:
-        return None
+        return ids[:0]
     sums = partial[ids]
     kth = np.partition(sums, ids.size - k)[ids.size - k]
-    return ids[sums + to_come + slack >= kth] if kth > to_come + slack or to_come == 0.0 else None
+    return ids[sums + to_come + slack >= kth] if kth > to_come + slack else ids[:0]
 
 
 def prefer_counting(subscriptions: int, attributes: int, k: int, held: float, equal_weights: bool) -> bool:
