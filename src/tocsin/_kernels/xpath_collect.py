@@ -18,13 +18,14 @@ Words = npt.NDArray[np.uint64]
 class Groups(NamedTuple):
     """From a structure to its expressions.
 
-    The row of a structure holds where the members of its path without filters begin and end in `members`, and where its
-    paths with filters begin and end in `filtered`. A row there is a path and where its members begin and end.
-    `alive` is a bit for each expression. With `ordered`, no structure has filters and the members of the structures, in
-    the order of the structures, ascend: results need no sorting.
+    members[plain[s]:plain[s + 1]] are the expressions of structure s without filters. Its paths with filters are the
+    rows from filtered_first[s] to filtered_first[s + 1] of `filtered`: a path and where its members begin and end;
+    `filtered_first` is empty if there are none at all. `alive` is a bit for each expression. With `ordered` there are
+    none, and the members ascend: results need no sorting.
     """
 
-    structures: Ints
+    plain: Ints
+    filtered_first: Ints
     filtered: Ints
     members: Ints
     alive: Words
@@ -68,7 +69,7 @@ def collect(
             while bits != 0:
                 structure = 64 * word + place_of[np.int64((bits & (~bits + one)) % np.uint64(67))]
                 bits &= bits - one
-                start, stop = groups.structures[structure, 0], groups.structures[structure, 1]
+                start, stop = groups.plain[structure], groups.plain[structure + 1]
                 if groups.ordered:
                     fits = fits and place + stop - start <= len(out)
                     if fits:
@@ -81,9 +82,10 @@ def collect(
                 for k in range(start, stop):
                     member = groups.members[k]
                     found[member >> 6] |= one << np.uint64(member & 63)
-                for j in range(groups.structures[structure, 2], groups.structures[structure, 3]):
-                    scratch.wanted[filtered] = j
-                    filtered += 1
+                if len(groups.filtered_first) > 0:
+                    for j in range(groups.filtered_first[structure], groups.filtered_first[structure + 1]):
+                        scratch.wanted[filtered] = j
+                        filtered += 1
         if filtered > 0:
             evidence[0] += filtered
             sort_by_tag(documents, document, scratch)

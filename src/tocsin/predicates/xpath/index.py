@@ -114,7 +114,7 @@ class StructureIndex(ABC):
         result = self._collect(arrays, offsets, structures, self._groups)
         tail = self._tail_groups()
         if tail is not None:
-            every = np.flatnonzero(np.diff(tail.structures[:, 2:], axis=1)).astype(np.int32)
+            every = np.flatnonzero(np.diff(tail.filtered_first)).astype(np.int32)
             late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), np.tile(every, len(batch)), tail)
             result = _side_by_side(result, late)
         self._documents += len(batch)
@@ -123,13 +123,16 @@ class StructureIndex(ABC):
     def match_representatives(self, batch: EncodedBatch) -> XPathMatches:
         """Match documents already read, one id for all equal expressions: the first of them that was built."""
         groups = self._groups
-        structures, filtered = groups.structures.copy(), groups.filtered.copy()
-        structures[:, 1] = np.minimum(structures[:, 1], structures[:, 0] + 1)
-        filtered[:, 2] = np.minimum(filtered[:, 2], filtered[:, 1] + 1)
-        firsts = groups.members[structures[structures[:, 0] < structures[:, 1], 0]]
-        ordered = len(filtered) == 0 and bool((np.diff(firsts) > 0).all())
-        first = groups._replace(structures=structures, filtered=filtered, ordered=ordered)
-        return XPathMatches(*self._collect(batch.arrays, *self._structures(batch.arrays), first), batch.errors)
+        plain, filtered = groups.plain, groups.filtered.copy()
+        first = np.append(0, np.cumsum(np.diff(plain) > 0)).astype(np.int32)
+        members = groups.members[plain[:-1][np.diff(plain) > 0]]
+        if len(filtered):
+            members = np.append(members, groups.members[filtered[:, 1]])
+            filtered[:, 1] = first[-1] + np.arange(len(filtered))
+            filtered[:, 2] = filtered[:, 1] + 1
+        ordered = len(filtered) == 0 and bool((np.diff(members) > 0).all())
+        one_each = groups._replace(plain=first, filtered=filtered, members=members, ordered=ordered)
+        return XPathMatches(*self._collect(batch.arrays, *self._structures(batch.arrays), one_each), batch.errors)
 
     @property
     def nbytes(self) -> int:
@@ -137,7 +140,7 @@ class StructureIndex(ABC):
         return (
             self.catalog.nbytes
             + self._path_of.nbytes
-            + sum(array.nbytes for array in self._groups[:3])
+            + sum(array.nbytes for array in self._groups[:4])
             + self._nbytes()
         )
 
@@ -154,16 +157,14 @@ class StructureIndex(ABC):
         self.catalog.check()
         groups = self._groups
         structure_of = self.catalog.structure_of_paths()
-        seen = 0
-        for structure, (start, stop, first, last) in enumerate(groups.structures.tolist()):
-            paths = self._path_of[groups.members[start:stop]]
+        for structure in range(len(groups.plain) - 1):
+            members = groups.members[groups.plain[structure] : groups.plain[structure + 1]]
+            paths = self._path_of[members]
             assert (paths == paths[:1]).all(), "the members without filters are all equal"
             assert (structure_of[paths] == structure).all(), "the members of a structure have its steps"
-            seen += stop - start
-            for path, begin, end in groups.filtered[first:last].tolist():
-                assert structure_of[path] == structure, "the paths of a structure have its steps"
-                assert (self._path_of[groups.members[begin:end]] == path).all(), "the members of a path are equal to it"
-                seen += end - begin
+        for path, begin, end in groups.filtered.tolist():
+            assert (self._path_of[groups.members[begin:end]] == path).all(), "the members of a path are equal to it"
+        seen = int(groups.plain[-1]) + int((groups.filtered[:, 2] - groups.filtered[:, 1]).sum())
         assert seen == len(groups.members), "each built expression is a member once"
         assert not self._found.any(), "the bitmap of results is clear between documents"
         self._check()
@@ -194,8 +195,8 @@ class StructureIndex(ABC):
         self._late = []
         self._tail = None
         self._groups = self._group(self._path_of, 0)
-        rows = self._groups.structures
-        self._build_structures(np.flatnonzero((rows[:, 0] < rows[:, 1]) | (rows[:, 2] < rows[:, 3])).astype(np.int32))
+        structures = np.unique(self.catalog.structure_of_paths()[self._path_of])
+        self._build_structures(structures.astype(np.int32))
         self._found = np.zeros(0, dtype=np.uint64)
 
     def _group(self, path_of: Ints, first: int, *, guessed: bool = False) -> Groups:
@@ -205,23 +206,22 @@ class StructureIndex(ABC):
         """
         alive = np.unpackbits(self._alive.view(np.uint8), bitorder="little")[first : first + len(path_of)]
         expressions = np.flatnonzero(alive)
-        paths, counts = np.unique(path_of[expressions], return_counts=True)
-        ends = np.cumsum(counts)
-        members = expressions[np.argsort(path_of[expressions], kind="stable")] + first
+        paths, place = np.unique(path_of[expressions], return_inverse=True)
         structure_of = self.catalog.structure_of_paths()[paths]
-        plain = (np.diff(self.catalog.paths.offsets[: len(self.catalog.paths) + 1])[paths] == 1) & (not guessed)
-        filtered = np.flatnonzero(~plain)
-        filtered = filtered[np.argsort(structure_of[filtered], kind="stable")]
-        structures = np.zeros((len(self.catalog.structures), 4), dtype=np.int32)
-        structures[structure_of[plain], 0] = (ends - counts)[plain]
-        structures[structure_of[plain], 1] = ends[plain]
-        bounds = offsets_of(structure_of[filtered], len(structures))
-        structures[:, 2], structures[:, 3] = bounds[:-1], bounds[1:]
-        rows = np.stack([paths[filtered], (ends - counts)[filtered], ends[filtered]], axis=1)
-        # Members lie in the order of their paths; if that is the order of the structures too, they may ascend.
-        ascend = (np.diff(structure_of) > 0).all() and (np.diff(members) > 0).all()
-        ordered = len(filtered) == 0 and bool(ascend)
-        return Groups(structures, rows.astype(np.int32), members.astype(np.int32), self._alive, ordered)
+        filtered = (np.diff(self.catalog.paths.offsets[: len(self.catalog.paths) + 1])[paths] > 1) | guessed
+        order = np.lexsort((structure_of, filtered))
+        rank = np.empty(len(paths), dtype=np.int64)
+        rank[order] = np.arange(len(paths))
+        members = (expressions[np.argsort(rank[place], kind="stable")] + first).astype(np.int32)
+        ends = np.cumsum(np.bincount(rank[place], minlength=len(paths)))
+        starts = np.append(0, ends)[: len(paths)]
+        late = order[filtered[order]]
+        rows = np.stack([paths[late], starts[rank[late]], ends[rank[late]]], axis=1).astype(np.int32)
+        count = len(self.catalog.structures)
+        plain = offsets_of(structure_of[place[~filtered[place]]], count)
+        filtered_first = offsets_of(structure_of[late], count) if len(late) else np.empty(0, dtype=np.int32)
+        ordered = len(late) == 0 and bool((np.diff(members) > 0).all())
+        return Groups(plain, filtered_first, rows, members, self._alive, ordered)
 
     def _tail_groups(self) -> Groups | None:
         if self._late and self._tail is None:
@@ -233,7 +233,7 @@ class StructureIndex(ABC):
         if len(self._found) != words:
             self._found = np.zeros(words, dtype=np.uint64)
         groups = groups._replace(alive=self._alive)
-        seen = np.zeros(len(groups.structures) // 64 + 1, dtype=np.uint64)
+        seen = np.zeros(len(groups.plain) // 64 + 1, dtype=np.uint64)
         count = len(offsets) - 1
         out = np.empty(4096, dtype=np.int32)
         out_offsets = np.zeros(count + 1, dtype=np.int64)
