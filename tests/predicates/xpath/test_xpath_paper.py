@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tocsin.matching.count import Count
+from tocsin.matching.key import Key
 from tocsin.predicates.xpath import XPATH_INDEXES, GPXIndex, parse_xpath
 from tocsin.predicates.xpath.document import encode_documents
 from tocsin.predicates.xpath.encoding import encode, publish_documents
@@ -94,6 +97,29 @@ def test_the_example_of_section_3_3(name: str) -> None:
     index = XPATH_INDEXES[name]()
     index.build([parse_xpath("/b/c"), parse_xpath("a//b/c")])
     assert index.match(document("abbc")).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "build"),
+    [
+        ("gpx", Count.build),
+        ("gpx-ap", partial(Key.build, policy="last")),
+        ("gpx-apf", partial(Key.build, policy="first")),
+    ],
+)
+def test_the_general_matchers_are_gpx(name: str, build: Callable[..., Count | Key]) -> None:
+    """GPX is Count, GPX-ap is Key on the last predicate, GPX-apf Key on the first."""
+    texts = ["/a/b", "a//c", "/a/*/d", "b/*", "//e", "/*/b/c/d", "a//d/e", "c"]
+    expressions = [parse_xpath(text) for text in texts]
+    encoding, catalog = encode(expressions)
+    index = XPATH_INDEXES[name]()
+    index.build(expressions)
+    matcher = build(encoding.offsets, encoding.ids, len(encoding.predicates.keys))
+    for path in ("abcd", "abce", "acde", "xbcd", "e"):
+        batch = encode_documents([document(path)], catalog)
+        published = publish_documents(batch.arrays, encoding, len(catalog.names) + 1)
+        found = matcher.match_batch(published.offsets, published.ids)
+        assert sorted(found.conjunctions.tolist()) == index.match(document(path)).tolist()
 
 
 SHORT_PATHS = st.text("ab", min_size=1, max_size=7)

@@ -5,6 +5,7 @@ with filters), from a path its expressions (all that are equal). Expressions tha
 are evaluated one by one; when they grow to a sixteenth of the others, all are built again.
 """
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -39,6 +40,8 @@ class StructureIndex(ABC):
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
+        # The work space and the memory of paths are shared: documents are read side by side, matched in turn.
+        self._lock = threading.Lock()
         self.build([])
 
     def build(self, expressions: Sequence[XPath]) -> None:
@@ -110,14 +113,15 @@ class StructureIndex(ABC):
     def match_encoded(self, batch: EncodedBatch) -> XPathMatches:
         """Match documents already read: the part of the work that is this index's own."""
         arrays = batch.arrays
-        offsets, structures = self._structures(arrays)
-        result = self._collect(arrays, offsets, structures, self._groups)
-        tail = self._tail_groups()
-        if tail is not None:
-            every = np.flatnonzero(np.diff(tail.filtered_first)).astype(np.int32)
-            late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), np.tile(every, len(batch)), tail)
-            result = _side_by_side(result, late)
-        self._documents += len(batch)
+        with self._lock:
+            result = self._collect(arrays, *self._structures(arrays), self._groups)
+            tail = self._tail_groups()
+            if tail is not None:
+                every = np.flatnonzero(np.diff(tail.filtered_first)).astype(np.int32)
+                repeated = np.tile(every, len(batch))
+                late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), repeated, tail)
+                result = _side_by_side(result, late)
+            self._documents += len(batch)
         return XPathMatches(*result, batch.errors)
 
     def match_representatives(self, batch: EncodedBatch) -> XPathMatches:
@@ -132,7 +136,9 @@ class StructureIndex(ABC):
             filtered[:, 2] = filtered[:, 1] + 1
         ordered = len(filtered) == 0 and bool((np.diff(members) > 0).all())
         one_each = groups._replace(plain=first, filtered=filtered, members=members, ordered=ordered)
-        return XPathMatches(*self._collect(batch.arrays, *self._structures(batch.arrays), one_each), batch.errors)
+        with self._lock:
+            result = self._collect(batch.arrays, *self._structures(batch.arrays), one_each)
+        return XPathMatches(*result, batch.errors)
 
     @property
     def nbytes(self) -> int:
