@@ -1,0 +1,110 @@
+"""`tocsin stream`: match the files that are put into a folder, as they come."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tocsin.cli.console import errors, facts
+from tocsin.cli.match import Format
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from tocsin.spark.stream_job import Progress
+
+POLL_SECONDS = 0.1
+
+
+def stream(
+    index: Annotated[Path, typer.Option(help="The folder of the index; what is committed to it later counts too.")],
+    events: Annotated[Path, typer.Option(help="The folder that files of events are put into: .jsonl, .csv, .parquet.")],
+    output: Annotated[Path, typer.Option(help="The folder of the table of matches, written exactly once.")],
+    checkpoint: Annotated[Path, typer.Option(help="The folder of Spark's own notes on what has been read.")],
+    id: Annotated[str, typer.Option(help="The column that names an event.")] = "id",
+    master: Annotated[str, typer.Option(help="The Spark master, as spark-submit takes it.")] = "local[*]",
+    format: Annotated[Format, typer.Option(help="The format of the matches.")] = Format.PARQUET,
+    schema: Annotated[str | None, typer.Option(help='Columns and types, "id long, price double"; else found.')] = None,
+    files_per_batch: Annotated[int | None, typer.Option(min=1, help="The most files that one batch takes.")] = None,
+    until_now: Annotated[bool, typer.Option("--until-now", help="End when the files that are there are done.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
+) -> None:
+    """Match event files as they come, against the subscriptions that are committed when a batch starts.
+
+    Ctrl-C ends it after the batch under way. The same command goes on where it ended, however it ended.
+    """
+    from tocsin.spark.session import local_session
+    from tocsin.spark.stream_job import Progress, stream_files
+
+    console = errors()
+    done = Progress()
+
+    def show(progress: Progress) -> None:
+        nonlocal done
+        done = progress
+        status.update(", ".join(f"{name} {figure}" for name, figure in figures(progress)))
+
+    with contextlib.ExitStack() as stack:
+        status = stack.enter_context(console.status("starting Spark"))
+        session = stack.enter_context(local_session(master, verbose=verbose))
+        asked_to_stop = stack.enter_context(interrupts())
+        status.update("waiting for events")
+        query = stream_files(
+            session,
+            index,
+            events,
+            output,
+            checkpoint=checkpoint,
+            id=id,
+            format=format.value,
+            schema=schema,
+            files_per_batch=files_per_batch,
+            until_now=until_now,
+            progress=show,
+        )
+        follow(query, asked_to_stop)
+    console.print(facts(str(output), figures(done)))
+
+
+def follow(query: "StreamingQuery", asked_to_stop: threading.Event) -> None:
+    """Wait until the query ends, or stop it between two batches when asked to."""
+    while query.isActive:
+        time.sleep(POLL_SECONDS)
+        if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
+            query.stop()
+    query.awaitTermination()  # raises what the query failed with
+
+
+@contextlib.contextmanager
+def interrupts() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets, instead of ending the command at once; a second Ctrl-C does that."""
+    asked = threading.Event()
+
+    def ask(number: int, frame: object) -> None:  # noqa: ARG001 (as signal calls it)
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def figures(done: "Progress") -> list[tuple[str, str]]:
+    """What a stream has done, for the terminal."""
+    return [
+        ("batch", f"{done.batch:,}" if done.batch >= 0 else "-"),
+        ("snapshot", f"{done.snapshot:,}"),
+        ("events", f"{done.events:,}"),
+        ("malformed lines", f"{done.malformed:,}"),
+        ("matches", f"{done.matches:,}"),
+        ("events/s", f"{done.events / done.seconds:,.0f}" if done.seconds else "-"),
+        ("lag", f"{done.lag:.1f} s"),
+    ]

@@ -1,0 +1,73 @@
+"""`tocsin stream`: files to a table, live subscriptions, bad lines, Ctrl-C."""
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tocsin import cli
+from tocsin.engine.matcher import Matcher
+from tocsin.spark.sinks import BatchTable
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    matcher = Matcher()
+    matcher.subscribe("new", "at >= TIMESTAMP '2026-01-01 00:00:00' AND shop.city = 'Milos'")
+    matcher.save("index")
+    matcher.close()
+    (tmp_path / "events").mkdir()
+    return tmp_path
+
+
+COMMAND = ["stream", "--index", "index", "--events", "events", "--output", "matches", "--checkpoint", "checkpoint"]
+
+
+def rows(folder: Path) -> list[dict[str, object]]:
+    files = sorted((folder / "matches").glob("batch=*/*.json"))
+    return [json.loads(line) for file in files if file.name[0] != "_" for line in file.read_text().splitlines()]
+
+
+def test_files_are_matched_once_and_bad_lines_counted(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    good = {"id": 1, "at": "2026-05-05T10:00:00Z", "shop": {"city": "Milos"}}
+    (folder / "events" / "a.jsonl").write_text(json.dumps(good) + "\nno json\n" + json.dumps({**good, "id": 2}) + "\n")
+    for _ in range(2):
+        assert cli.main([*COMMAND, "--format", "jsonl", "--until-now"]) == 0
+    assert [row["event"] for row in rows(folder)] == [1, 2]
+    (folder / "events" / "b.jsonl").write_text(json.dumps({**good, "id": 3, "at": "2025-01-01T00:00:00Z"}) + "\n")
+    assert cli.main([*COMMAND, "--format", "jsonl", "--until-now"]) == 0
+    assert len(rows(folder)) == 2
+    counts = [(record.batch, record.events, record.matches) for record in BatchTable("matches", "jsonl").records()]
+    assert counts == [(0, 2, 2), (1, 1, 0)]
+    assert re.findall(r"malformed lines\W+(\d+)", capfd.readouterr().err) == ["1", "0", "0"]
+
+
+def test_ctrl_c_ends_it_after_the_batch(folder: Path) -> None:
+    event = {"id": 1, "at": "2026-05-05T10:00:00Z", "shop": {"city": "Milos"}}
+    (folder / "events" / "a.jsonl").write_text(json.dumps(event) + "\n")
+    table = BatchTable("matches")
+
+    def interrupt() -> None:
+        while 0 not in table:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    assert cli.main(COMMAND) == 0
+    thread.join()
+    assert [record.batch for record in table.records()] == [0]
+
+
+def test_a_folder_that_is_not_there_is_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "events").rmdir()
+    assert cli.main(COMMAND) == 2
+    assert "there is no folder events" in capfd.readouterr().err
