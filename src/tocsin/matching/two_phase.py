@@ -125,7 +125,7 @@ def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64, Int32, int]
     changes[1:] = np.diff(conjunctions.conjunction) != 0
     changes[1:] |= np.diff(conjunctions.column) != 0
     starts = np.flatnonzero(changes)
-    ends = np.append(starts[1:], count)
+    ends = np.append(starts, count)[1:]
     number: dict[tuple[int, bytes], int] = {}
     of_row = np.empty(count, np.int32)
     rows = []
