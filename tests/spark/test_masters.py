@@ -4,6 +4,7 @@ Each runs in a process of its own, since a process can have only one kind of ses
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -39,7 +40,10 @@ print("ANSWER" + json.dumps(answer))
 
 
 def answer_of(master: str) -> dict[str, object]:
-    done = subprocess.run([sys.executable, "-c", SCRIPT, master], capture_output=True, text=True, timeout=300)
+    # For every JVM that starts: the launcher, the driver, the executor.
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    command = [sys.executable, "-c", SCRIPT, master]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("ANSWER"))
     answer = json.loads(line.removeprefix("ANSWER"))
@@ -50,7 +54,10 @@ def answer_of(master: str) -> dict[str, object]:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("master", "session"),
-    [("connect:local[2]", "pyspark.sql.connect.session"), ("local-cluster[2,1,1024]", "pyspark.sql.session")],
+    [
+        ("connect:local[2]", "pyspark.sql.connect.session"),
+        pytest.param("local-cluster[1,2,1024]", "pyspark.sql.session", marks=pytest.mark.cluster),
+    ],
 )
 def test_the_index_reaches_workers_that_do_not_see_the_folders_of_the_driver(master: str, session: str) -> None:
     assert answer_of(master) == {
