@@ -23,3 +23,12 @@ def kernel(function: _Function) -> _Function:
     import numba
 
     return cast(_Function, numba.njit(cache=True, nogil=True)(function))
+
+
+def inlined_kernel(function: _Function) -> _Function:
+    """A kernel whose body is copied into those that call it: for inner loops that take many arrays."""
+    if not COMPILED:
+        return kernel(function)
+    import numba
+
+    return cast(_Function, numba.njit(cache=True, nogil=True, inline="always")(function))

@@ -4,9 +4,9 @@ Codes come as `codes[column, event]`; the last column is ANYTHING, whose code is
 
     conjunction, low a, high a, low b, high b, column c, low c, high c
 
-that carries three ranges of its conjunction; further predicates stand in the rest list. A table is a grid over two
-columns; its buckets hold postings. A bucket may hold the postings of several cells (by hashing): every posting is
-verified in full, so that sharing a bucket costs time, never truth.
+that carries three ranges of its conjunction; further predicates stand in the rest list, and column c is ~c if there
+are any. A table is a grid over two columns; its buckets hold postings. A bucket may hold the postings of several cells
+(by hashing): every posting is verified in full, so that sharing a bucket costs time, never truth.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels import kernel
+from tocsin._kernels import inlined_kernel, kernel
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -90,7 +90,7 @@ class Block(NamedTuple):
     marks: npt.NDArray[np.uint8]
 
 
-@kernel
+@inlined_kernel
 def _bucket(tables: Tables, table: int, x: int, y: int) -> int:
     place = (x * tables.multiplier_a[table] + y * tables.multiplier_b[table]) & tables.mask[table]
     bucket: int = tables.first_bucket[table] + place
@@ -183,7 +183,7 @@ def rest_holds(postings: Postings, events: Events, conjunction: int, event: int)
     return True
 
 
-@kernel
+@inlined_kernel
 def _entries(tables: Tables, table: int, events: Events, event_of: Int32, code_of: Int32, bucket_of: Int64) -> int:
     """Write the (event, code a, bucket) entries that look into a table; return how many there are."""
     column_a, column_b = tables.column_a[table], tables.column_b[table]
@@ -221,7 +221,7 @@ def _grown(pairs: Int32) -> Int32:
     return larger
 
 
-@kernel
+@inlined_kernel
 def _mark(
     a: Int32,
     b: Int32,
@@ -246,30 +246,35 @@ def _mark(
         )
 
 
-@kernel
+@inlined_kernel
 def _scan_bucket(
     postings: Postings, events: Events, first: int, last: int, event: int, a: int, b: int, found: Found
 ) -> Found:
     """Verify the postings `first` to `last` for one event."""
-    rows = postings.rows
+    rows, codes = postings.rows, events.codes
     pairs, used = found.pairs, found.used
     for posting in range(first, last):
-        if a < rows[posting, 1] or a > rows[posting, 2] or b < rows[posting, 3] or b > rows[posting, 4]:
-            continue
-        c = events.codes[rows[posting, 5], event]
-        if c < rows[posting, 6] or c > rows[posting, 7]:
-            continue
-        conjunction = rows[posting, 0]
-        if rest_holds(postings, events, conjunction, event):
+        column_c = rows[posting, 5]
+        c = codes[column_c if column_c >= 0 else ~column_c, event]
+        # One branch that is seldom taken is cheaper than six that are taken now and then.
+        holds = (
+            (a >= rows[posting, 1])
+            & (a <= rows[posting, 2])
+            & (b >= rows[posting, 3])
+            & (b <= rows[posting, 4])
+            & (c >= rows[posting, 6])
+            & (c <= rows[posting, 7])
+        )
+        if holds and (column_c >= 0 or rest_holds(postings, events, rows[posting, 0], event)):
             if used == len(pairs):
                 pairs = _grown(pairs)
             pairs[used, 0] = event
-            pairs[used, 1] = conjunction
+            pairs[used, 1] = rows[posting, 0]
             used += 1
     return Found(pairs, used)
 
 
-@kernel
+@inlined_kernel
 def _scan_bucket_by_block(
     postings: Postings, events: Events, first: int, last: int, members: Int32, block: Block, found: Found
 ) -> Found:
@@ -278,7 +283,8 @@ def _scan_bucket_by_block(
     pairs, used = found.pairs, found.used
     words = block.marks.view(np.uint64)
     for posting in range(first, last):
-        column_c = rows[posting, 5]
+        plain = rows[posting, 5] >= 0
+        column_c = rows[posting, 5] if plain else ~rows[posting, 5]
         block_c = block.codes[column_c]
         if not block.filled[column_c]:
             block.filled[column_c] = True
@@ -303,7 +309,6 @@ def _scan_bucket_by_block(
         if bits == np.uint64(0):
             continue
         conjunction = rows[posting, 0]
-        plain = postings.rest_starts[conjunction] == postings.rest_starts[conjunction + 1]
         if used + BLOCK > len(pairs):
             pairs = _grown(pairs)
         while bits != np.uint64(0):

@@ -48,6 +48,8 @@ class PairMatcher:
         rows[:, :5] = rectangles[posted]
         rows[:, 5:] = _third_ranges(predicates, third, anything)[rows[:, 0]]
         rest_starts, rest, ranges = _rest(conjunctions, predicates, access, third)
+        has_rest = np.diff(rest_starts)[rows[:, 0]] > 0
+        rows[has_rest, 5] = ~rows[has_rest, 5]
         return cls(tables, Postings(starts, rows, rest_starts, rest, ranges))
 
     def match(self, events: Events) -> tuple[Int32, int]:
