@@ -1,17 +1,23 @@
 """The history of a matcher: what it remembers of earlier events, and the truth of tests against it."""
 
-import datetime as dt
+import shutil
+import tempfile
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
 
 from tocsin.engine.families import Probed
 from tocsin.engine.families.history import HistoryFamily, probed
+from tocsin.engine.options import Options
 from tocsin.engine.parts import Snapshot, View
+from tocsin.errors import StorageError
 from tocsin.model.events import Event, EventBatch
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths
 from tocsin.predicates.history.store import HistoryStore
+
+_TRIES = 20
 
 Judged = dict[int, Probed]
 """By the place of a family in its segment."""
@@ -20,17 +26,29 @@ Judged = dict[int, Probed]
 class History:
     """The events that were published, in order; only the attributes that some subscription looks back at are kept."""
 
-    def __init__(
-        self,
-        path: Path | None = None,
-        retain_events: int | None = None,
-        retain_age: dt.timedelta | int | None = None,
-        age_attribute: str | None = None,
-    ) -> None:
-        self.store = HistoryStore(path, (), retain_events, retain_age, age_attribute)
+    def __init__(self, options: Options, path: Path | None = None) -> None:
+        self.store = HistoryStore(path, (), options.retain_events, options.retain_age, options.age_attribute)
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
         self._needed: list[list[tuple[int, HistoryFamily, list[int]]]] = []
+
+    @classmethod
+    def copy_of(cls, path: Path, options: Options) -> "History":
+        """What was committed in a folder, in a copy: only the writer may have the folder itself."""
+        for attempt in range(_TRIES):
+            copy = Path(tempfile.mkdtemp(prefix="tocsin-history-"))
+            try:
+                shutil.copytree(path, copy, dirs_exist_ok=True)
+                history = cls(options, copy)
+            except (StorageError, OSError):
+                # The writer was committing.
+                shutil.rmtree(copy, ignore_errors=True)
+                if attempt == _TRIES - 1:
+                    raise
+                continue
+            weakref.finalize(history, shutil.rmtree, copy, ignore_errors=True)
+            break
+        return history
 
     def __len__(self) -> int:
         return len(self.store)
@@ -94,6 +112,7 @@ class History:
     def move_to(self, path: Path) -> None:
         """Keep the history in a folder from now on; what it holds goes there."""
         with self._lock:
+            shutil.rmtree(path, ignore_errors=True)
             old = self.store
             new = HistoryStore(path, old.columns, old.retain_events, old.retain_age, old.age_attribute)
             for number in range(old.first, old.next):

@@ -1,6 +1,5 @@
 """The Matcher: which of the standing subscriptions each event satisfies."""
 
-import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ import pyarrow as pa
 
 from tocsin.engine.explain import Explanation, explain
 from tocsin.engine.families import Slices
-from tocsin.engine.history import History
+from tocsin.engine.history import Judged
+from tocsin.engine.parts import Snapshot
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
 from tocsin.errors import OptionError
@@ -30,8 +30,8 @@ class Matcher(SubscriptionSet):
 
     `limit` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that XPath
     expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
-    `background_merge` lets a thread merge small segments; `history` says how long published events
-    are remembered, for ever if it is not given.
+    `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
+    `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
 
     >>> matcher = Matcher()
     >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
@@ -57,21 +57,10 @@ class Matcher(SubscriptionSet):
         return matcher
 
     @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        *,
-        background_merge: bool = True,
-        retain_events: int | None = None,
-        retain_age: dt.timedelta | int | None = None,
-        age_attribute: str | None = None,
-    ) -> "Matcher":
+    def open(cls, path: str | Path, *, background_merge: bool = True) -> "Matcher":
         """Map a saved matcher: costs the directory of its files, whatever their size."""
-        folder = Folder(Path(path))
         matcher = cls(background_merge=background_merge)
-        matcher._attach(folder)
-        stored = folder.path / "history"
-        matcher.history = History(stored if stored.exists() else None, retain_events, retain_age, age_attribute)
+        matcher._attach(Folder(Path(path)))
         return matcher
 
     def match(self, event: Event, where_tags: Mapping[str, str] | None = None) -> Matches:
@@ -96,8 +85,8 @@ class Matcher(SubscriptionSet):
         batch = EventBatch([event])
         evidence = Evidence(events=1)
         found: list[tuple[str, float]] = []
-        snapshot = self._current()
-        judged = self.history.judge(snapshot, batch, remember)
+        snapshot = self._current(to_remember=remember)
+        judged = self._judge(snapshot, batch, remember)
         for view, truths in zip(snapshot.views, judged, strict=True):
             slices, part_evidence = view.segment.match(batch, view.left_out(tags), truths)
             evidence.add(part_evidence)
@@ -125,11 +114,11 @@ class Matcher(SubscriptionSet):
         batch = EventBatch(events)
         names = _event_names(batch, id)
         evidence = Evidence(events=len(batch))
-        snapshot = self._current()
+        snapshot = self._current(to_remember=remember)
         tables = []
         for start in range(0, len(batch), BATCH):
             part = batch.slice(start, BATCH) if len(batch) > BATCH else batch
-            judged = self.history.judge(snapshot, part, remember)
+            judged = self._judge(snapshot, part, remember)
             for view, truths in zip(snapshot.views, judged, strict=True):
                 slices, part_evidence = view.segment.match(part, view.left_out(tags), truths)
                 evidence.add(part_evidence)
@@ -137,6 +126,12 @@ class Matcher(SubscriptionSet):
         schema = pa.schema([("event", pa.int64() if names is None else names.type), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
+
+    def _judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool) -> list[Judged]:
+        """The truth of tests on the history, for each view; with `remember`, each event is history for the next."""
+        if remember or snapshot.looks_back:
+            return self.history.judge(snapshot, batch, remember)
+        return [{} for _ in snapshot.views]
 
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""

@@ -1,5 +1,6 @@
 """What holds for all subscriptions of a matcher."""
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,11 @@ class Options:
     """The phase 1 index of ordered attributes: `auto` matches by access pairs, the others are the papers'."""
     matcher: str = "auto"
     """The phase 2 matcher; any but `auto` goes through an index for each attribute."""
+    retain_events: int | None = None
+    """How many published events are history; None: all."""
+    retain_age: dt.timedelta | int | None = None
+    """How much older than the newest an event of the history may be, by `age_attribute`."""
+    age_attribute: str | None = None
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -46,4 +52,14 @@ class Options:
 
     def document(self) -> dict[str, Any]:
         """The options as JSON."""
-        return {**vars(self), "namespaces": dict(self.namespaces)}
+        age = self.retain_age
+        micros = age // dt.timedelta(microseconds=1) if isinstance(age, dt.timedelta) else None
+        return {**vars(self), "namespaces": dict(self.namespaces), "retain_age": age if micros is None else [micros]}
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "Options":
+        """The options that `document` came from."""
+        age = document["retain_age"]
+        if isinstance(age, list):
+            age = dt.timedelta(microseconds=age[0])
+        return cls(**{**document, "retain_age": age})

@@ -39,6 +39,11 @@ class Snapshot:
 
     views: tuple[View, ...]
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether some subscription compares events with the history."""
+        return any(view.segment.history_demands.size for view in self.views)
+
 
 class Part:
     """A segment, the subscriptions that were dropped from it, and the scores that were changed."""

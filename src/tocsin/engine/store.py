@@ -70,7 +70,7 @@ def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, Opti
             part = Part(segment, arrays["dropped"].tolist(), scores)
         part.file, part.changes_file = entry["segment"], entry["changes"]
         parts.append(part)
-    return number, Options(**content["options"]), tuple(parts)
+    return number, Options.of(content["options"]), tuple(parts)
 
 
 def verify(folder: Folder) -> list[str]:

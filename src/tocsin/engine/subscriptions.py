@@ -1,5 +1,6 @@
 """The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
 
+import datetime as dt
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +42,14 @@ class SubscriptionSet:
         namespaces: Mapping[str, str] | None = None,
         index: str = "auto",
         matcher: str = "auto",
+        retain_events: int | None = None,
+        retain_age: dt.timedelta | int | None = None,
+        age_attribute: str | None = None,
         background_merge: bool = True,
-        history: History | None = None,
     ) -> None:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
-        self._options = Options(limit, namespaces or {}, index, matcher)
+        self._options = Options(limit, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
         self._lock = threading.RLock()
         self._parts: tuple[Part, ...] = ()
         self._buffer: dict[str, Subscription] = {}
@@ -55,8 +58,7 @@ class SubscriptionSet:
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
-        self.history = history or History()
-        """What was published; in the folder of the index, once there is one."""
+        self._history: History | None = None
 
     def subscribe(
         self,
@@ -122,7 +124,8 @@ class SubscriptionSet:
             self._seal()
             self._parts = tuple(part for part in self._parts if len(part))
             store.commit(self._folder, self._number + 1, self._parts, self._options)
-            self.history.commit()
+            if self._history is not None:
+                self._history.commit()
             self._number += 1
         self._merge_in_background()
 
@@ -137,7 +140,8 @@ class SubscriptionSet:
                 for part in self._parts:
                     part.file = part.changes_file = None
                 self._folder, self._number = folder, folder.newest() or 0
-                self.history.move_to(folder.path / "history")
+                if self._history is not None:
+                    self._history.move_to(folder.path / "history")
             self.commit()
 
     def refresh(self) -> bool:
@@ -175,6 +179,24 @@ class SubscriptionSet:
         with self._lock:
             return statistics(self._current(), self._number, len(self._buffer))
 
+    @property
+    def history(self) -> History:
+        """The events that were published: in the folder of the index for its writer, in memory for all others."""
+        with self._lock:
+            if self._history is None:
+                stored = None if self._folder is None else self._folder.path / "history"
+                if stored is None or (not stored.exists() and not self._is_writer):
+                    self._history = History(self._options)
+                elif self._is_writer:
+                    self._history = History(self._options, stored)
+                else:
+                    self._history = History.copy_of(stored, self._options)
+            return self._history
+
+    @property
+    def _is_writer(self) -> bool:
+        return self._folder is not None and self._folder.is_locked
+
     def __getitem__(self, id: str) -> Subscription:
         with self._lock:
             if id in self._buffer:
@@ -208,6 +230,8 @@ class SubscriptionSet:
         self._number, self._options, self._parts = store.load(folder, self._parts)
         self._folder = folder
         self._snapshot = None
+        if not self._is_writer:
+            self._history = None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -221,14 +245,20 @@ class SubscriptionSet:
 
     def _begin_write(self) -> None:
         """Take the folder's lock, and see that nobody committed since we read."""
-        if self._folder is not None and self._folder.lock() and self._folder.newest() not in (None, self._number):
+        if self._folder is None or not self._folder.lock():
+            return
+        # As a reader we had a copy of the history.
+        self._history = None
+        if self._folder.newest() not in (None, self._number):
             if self._buffer or not all(part.is_committed for part in self._parts):
                 raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
             self._attach(self._folder)
 
-    def _current(self) -> Snapshot:
-        """The snapshot that a match holds on to: later changes do not touch it."""
+    def _current(self, to_remember: bool = False) -> Snapshot:
+        """The snapshot that a match holds on to: later changes do not touch it. Only a writer may remember events."""
         with self._lock:
+            if to_remember:
+                self._begin_write()
             if self._snapshot is None:
                 views = [part.view() for part in self._parts if len(part)]
                 if self._buffer:

@@ -90,6 +90,11 @@ class Folder:
         self._lock = handle
         return True
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether this process is the writer."""
+        return self._lock is not None
+
     def unlock(self) -> None:
         """Let another process write."""
         if self._lock is not None:
