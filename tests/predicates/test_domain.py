@@ -62,6 +62,9 @@ COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     **{getattr(pa, f"uint{width}")(): integers(width, False) for width in (8, 16, 32, 64)},
     pa.float32(): st.floats(width=32) | st.sampled_from([0.5, 1.0, -0.0]),
     pa.float64(): st.floats() | st.sampled_from([0.1, 0.5, 19.99, float(BIG), 1e300]),
+    pa.decimal128(10, 3): st.decimals(-99, 99, places=3) | st.sampled_from([Decimal("19.99"), Decimal("0.1")]),
+    pa.decimal256(15, 6): st.decimals(-99, 99, places=3) | st.just(Decimal("19.99")),
+    pa.decimal128(12, -2): st.integers(-5, 5).map(lambda hundreds: Decimal(100 * hundreds)),
     pa.decimal128(30, 9): st.decimals(-3, 3, places=3) | st.sampled_from([Decimal("19.99"), Decimal(BIG + 1)]),
     pa.decimal256(60, 9): st.decimals(-3, 3, places=3) | st.just(Decimal(10**30)),
     pa.bool_(): st.booleans(),
@@ -174,6 +177,14 @@ def test_a_nanosecond_lies_in_the_gap_behind_its_microsecond(nanoseconds: int, c
     domain = Domain.of(Kind.TIME, [0, 1])
     array = pa.array([nanoseconds], pa.int64()).cast(pa.timestamp("ns"))
     assert domain.codes(array).tolist() == [code]
+
+
+def test_short_decimals_are_the_floats_that_they_read_as() -> None:
+    """Every decimal from 0.000 to 19.999 meets itself among the constants."""
+    decimals = [Decimal(number).scaleb(-3) for number in range(20_000)]
+    domain = Domain.of(Kind.NUMBER, [scalar(decimal) for decimal in decimals])
+    array = pa.array([*decimals, None], pa.decimal128(10, 3)).slice(1)
+    assert domain.codes(array).tolist() == [*range(3, 2 * len(decimals), 2), -1]
 
 
 def test_chunks_with_different_dictionaries() -> None:
