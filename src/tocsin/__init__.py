@@ -7,19 +7,23 @@
 [('smith', 2.0)]
 """
 
-from tocsin.engine.explain import Explanation
-from tocsin.engine.matcher import Matcher
-from tocsin.errors import (
-    EventError,
-    MissingDependencyError,
-    OptionError,
-    StorageError,
-    SubscriptionError,
-    TocsinError,
-    UnknownSubscriptionError,
-)
-from tocsin.model.result import Evidence, Matches
-from tocsin.model.subscription import Subscription
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocsin.engine.explain import Explanation
+    from tocsin.engine.matcher import Matcher
+    from tocsin.errors import (
+        EventError,
+        MissingDependencyError,
+        OptionError,
+        StorageError,
+        SubscriptionError,
+        TocsinError,
+        UnknownSubscriptionError,
+    )
+    from tocsin.model.result import Evidence, Matches
+    from tocsin.model.subscription import Subscription
 
 __all__ = [
     "EventError",
@@ -35,3 +39,18 @@ __all__ = [
     "TocsinError",
     "UnknownSubscriptionError",
 ]
+
+_HOMES = {
+    "Explanation": "tocsin.engine.explain",
+    "Matcher": "tocsin.engine.matcher",
+    "Evidence": "tocsin.model.result",
+    "Matches": "tocsin.model.result",
+    "Subscription": "tocsin.model.subscription",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, when it is: the indexes and their compiler take a second to load."""
+    if name not in __all__:
+        raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES.get(name, "tocsin.errors")), name)

@@ -144,12 +144,15 @@ class Matcher(SubscriptionSet):
 
     @property
     def kinds(self) -> dict[str, set[Kind]]:
-        """The kinds of constants that each attribute is compared with."""
+        """The kinds of values that each attribute is compared with; words, patterns and XPath want strings."""
         kinds: dict[str, set[Kind]] = {}
         for view in self._current().views:
             for column in view.segment.columns:
                 if column.kind is not Kind.ANY:
                     kinds.setdefault(column.attribute, set()).add(column.kind)
+            for name, attribute, _ in view.segment.families:
+                if name in ("words", "patterns", "xpath"):
+                    kinds.setdefault(attribute, set()).add(Kind.STRING)
         return kinds
 
     @property
