@@ -156,48 +156,25 @@ class Segment:
 
         `judged` has the families, by place, that were judged elsewhere: those on the history.
         """
+        pairs, evidence = self.match_conjunctions(batch, judged)
         start = time.perf_counter()
-        evidence = Evidence(events=len(batch))
-        events = self._encode(batch, evidence, judged or {})
-        encoded = time.perf_counter()
-        pairs, evidence.candidates = self.matcher.match(events)
         starts, values = group_by_event(pairs, self.owner, dropped, self.several, len(batch))
         evidence.matches = values.size
-        evidence.encode_s = encoded - start
-        evidence.match_s = time.perf_counter() - encoded
+        evidence.match_s += time.perf_counter() - start
         return Slices(starts, values), evidence
 
-    def _encode(self, batch: EventBatch, evidence: Evidence, judged: Mapping[int, Probed]) -> Events:
-        """Phase 1: the codes of every column and the tests that hold."""
-        codes = np.zeros((len(self.columns) + len(self.families) + 1, len(batch)), np.int32)
-        for place, column in enumerate(self.columns):
-            codes[place] = _codes(batch, column)
-        self._count_mismatches(batch, codes, evidence)
-        true, null, first_numbers = [], [], [0]
-        for place, (_, _, family) in enumerate(self.families):
-            probed = judged[place] if place in judged else family.probe(batch)
-            true.append(probed.true)
-            null.append(probed.null or Slices.side_by_side([], [], len(batch)))
-            first_numbers.append(first_numbers[-1] + family.count)
-            evidence.errors |= probed.errors
-            if probed.present is not None:
-                codes[len(self.columns) + place] = probed.present
-        held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
-        unknown = Slices.side_by_side(null, first_numbers[:-1], len(batch))
-        return Events(codes, held.starts, held.values, unknown.starts, unknown.values)
-
-    def _count_mismatches(self, batch: EventBatch, codes: Int32, evidence: Evidence) -> None:
-        """Count values that are there but NULL for every kind their attribute is compared with."""
-        unread: dict[str, npt.NDArray[np.bool_]] = {}
-        for place, column in enumerate(self.columns):
-            if column.kind is not Kind.ANY:
-                missing = codes[place] == NULL
-                unread[column.attribute] = unread.get(column.attribute, missing) & missing
-        for attribute, missing in unread.items():
-            if missing.any():
-                there = _present(batch, attribute)
-                if count := int((missing & there).sum()):
-                    evidence.mismatches[attribute] = count
+    def match_conjunctions(
+        self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
+    ) -> tuple[Int32, Evidence]:
+        """The (event, conjunction) pairs that match, in no order, those of dropped subscriptions among them."""
+        start = time.perf_counter()
+        evidence = Evidence(events=len(batch))
+        events = encode(self.columns, self.families, batch, judged or {}, evidence)
+        encoded = time.perf_counter()
+        pairs, evidence.candidates = self.matcher.match(events)
+        evidence.encode_s = encoded - start
+        evidence.match_s = time.perf_counter() - encoded
+        return pairs, evidence
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
@@ -259,6 +236,43 @@ class Segment:
         self.matcher.check()
         assert self.owner.max(initial=-1) < len(self), "each owner is a subscription"
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
+
+
+def encode(
+    columns: Sequence[Column],
+    families: Sequence[tuple[str, str, Family]],
+    batch: EventBatch,
+    judged: Mapping[int, Probed],
+    evidence: Evidence,
+) -> Events:
+    """Phase 1: the codes of every column and the tests that hold; `evidence` takes what could not be read."""
+    codes = np.zeros((len(columns) + len(families) + 1, len(batch)), np.int32)
+    for place, column in enumerate(columns):
+        codes[place] = _codes(batch, column)
+    evidence.mismatches |= _mismatches(columns, batch, codes)
+    true, null, first_numbers = [], [], [0]
+    for place, (_, _, family) in enumerate(families):
+        probed = judged[place] if place in judged else family.probe(batch)
+        true.append(probed.true)
+        null.append(probed.null or Slices.side_by_side([], [], len(batch)))
+        first_numbers.append(first_numbers[-1] + family.count)
+        evidence.errors |= probed.errors
+        if probed.present is not None:
+            codes[len(columns) + place] = probed.present
+    held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
+    unknown = Slices.side_by_side(null, first_numbers[:-1], len(batch))
+    return Events(codes, held.starts, held.values, unknown.starts, unknown.values)
+
+
+def _mismatches(columns: Sequence[Column], batch: EventBatch, codes: Int32) -> dict[str, int]:
+    """How many values are there but NULL for every kind their attribute is compared with."""
+    unread: dict[str, npt.NDArray[np.bool_]] = {}
+    for place, column in enumerate(columns):
+        if column.kind is not Kind.ANY:
+            missing = codes[place] == NULL
+            unread[column.attribute] = unread.get(column.attribute, missing) & missing
+    there = {name: missing & _present(batch, name) for name, missing in unread.items() if missing.any()}
+    return {name: int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
 def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32) -> Int32:
