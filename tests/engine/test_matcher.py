@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -62,17 +63,20 @@ def test_rescore_is_seen_by_the_next_match(buffered: bool) -> None:
     assert {row["subscription"]: row["score"] for row in batch}["a"] == 7.0
 
 
-@pytest.mark.parametrize("change", ["unsubscribe", "rescore", "get", "explain"])
-def test_an_unknown_id_is_named(change: str) -> None:
-    matcher = matcher_of(a="x = 1")
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda matcher: matcher.unsubscribe("b"),
+        lambda matcher: matcher.rescore("b", 1.0),
+        lambda matcher: matcher["b"],
+        lambda matcher: matcher.explain({}, "b"),
+    ],
+    ids=["unsubscribe", "rescore", "get", "explain"],
+)
+def test_an_unknown_id_is_named(use: Callable[[Matcher], object]) -> None:
     with pytest.raises(UnknownSubscriptionError, match="there is no subscription 'b'"):
-        {
-            "unsubscribe": lambda: matcher.unsubscribe("b"),
-            "rescore": lambda: matcher.rescore("b", 1.0),
-            "get": lambda: matcher["b"],
-            "explain": lambda: matcher.explain({}, "b"),
-        }[change]()
-    assert isinstance(UnknownSubscriptionError("x"), KeyError), "matcher[id] behaves as a mapping does"
+        use(matcher_of(a="x = 1"))
+    assert issubclass(UnknownSubscriptionError, KeyError), "matcher[id] behaves as a mapping does"
 
 
 def test_an_id_that_was_removed_is_unknown_and_free() -> None:
@@ -128,7 +132,7 @@ def test_bad_rows_are_rejected_by_name_and_the_rest_is_taken() -> None:
 def test_a_row_without_an_id_is_rejected() -> None:
     matcher = Matcher.from_table(pa.table({"id": ["a", None, ""], "where": ["x = 1"] * 3}))
     assert list(matcher) == ["a"]
-    assert len(matcher.rejected) == 1
+    assert [error.subscription for error in matcher.rejected] == ["row 1", "row 2"]
 
 
 def test_columns_of_a_table() -> None:
@@ -147,7 +151,7 @@ def test_columns_of_a_table() -> None:
 
 
 def test_a_table_without_the_columns_is_refused() -> None:
-    with pytest.raises(OptionError, match="no column 'id' and no column 'where'.*It has name, condition"):
+    with pytest.raises(OptionError, match=r"no column 'id' and no column 'where'.*It has name, condition"):
         Matcher.from_table(pa.table({"name": ["a"], "condition": ["x = 1"]}))
 
 
@@ -167,10 +171,11 @@ def test_nothing_matches_an_empty_matcher(algorithms: dict[str, str]) -> None:
 
 def test_only_subscriptions_with_all_tags() -> None:
     matcher = Matcher()
-    for id, tags in {"a": {"t": "1", "u": "2"}, "b": {"t": "1"}, "c": {}}.items():
-        matcher.subscribe(id, "x > 0", tags=tags)
+    matcher.subscribe("a", "x > 0", tags={"t": "1", "u": "2"})
+    matcher.subscribe("b", "x > 0", tags={"t": "1"})
+    matcher.subscribe("c", "x > 0")
     matcher.subscribe("d", "x > 5", tags={"t": "1"})
-    wanted: list[tuple[dict[str, str] | None, list[str]]] = [
+    wanted: list[tuple[Mapping[str, str] | None, list[str]]] = [
         (None, ["a", "b", "c"]),
         ({}, ["a", "b", "c"]),
         ({"t": "1"}, ["a", "b"]),
@@ -235,7 +240,7 @@ def test_events_are_named_by_a_column() -> None:
     assert found(matcher, nested, id="meta.key") == [(7, "low")]
     empty = matcher.match_batch(table.slice(0, 0), id="key")
     assert empty.schema.field("event").type == pa.string()
-    with pytest.raises(OptionError, match="no column 'nobody'.*They have key, price"):
+    with pytest.raises(OptionError, match=r"no column 'nobody'.*They have key, price"):
         matcher.match_batch(table, id="nobody")
 
 
@@ -248,7 +253,7 @@ def test_an_empty_batch(events: Any) -> None:
 
 def test_an_event_that_is_no_mapping_is_refused() -> None:
     with pytest.raises(EventError, match="an event is a mapping, not str"):
-        matcher_of(a="x = 1").match_batch(["x"])  # type: ignore[list-item]  # the point of the test
+        matcher_of(a="x = 1").match_batch(["x"])
 
 
 def test_nested_structs_and_dotted_names() -> None:
@@ -363,5 +368,5 @@ def test_attributes_and_kinds() -> None:
     matcher = matcher_of(a="x = 1 AND user.name = 'Ada'", b="x = 'one'", c="has_words(body, 'a')", d="z IS NULL")
     assert matcher.attributes == {"x", "user.name", "body", "z"}
     kinds = {name: {kind.value for kind in kinds} for name, kinds in matcher.kinds.items()}
-    assert kinds == {"x": {"number", "string"}, "user.name": {"string"}}
+    assert kinds == {"x": {"number", "string"}, "user.name": {"string"}, "body": {"string"}}
     assert matcher.nbytes > 0

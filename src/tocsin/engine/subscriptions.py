@@ -90,13 +90,13 @@ class SubscriptionSet:
 
         The columns are `id, where[, score, weights, tags]`. A row replaces an earlier subscription with the same id.
         """
-        ids, table = _last_of_each_id(table)
+        ids, table, nameless = _last_of_each_id(table)
         scores = np.ones(len(ids))
         if "score" in table.column_names:
             scores = np.asarray(table.column("score").cast(pa.float64()).fill_null(1.0))
         segment, errors = Segment.build(ids, table.column("where").to_pylist(), scores, _extras(table), self._options)
         with self._writing():
-            self.rejected += errors
+            self.rejected += nameless + errors
             self._drop_all(segment)
             self._parts += (Part(segment),)
 
@@ -343,7 +343,8 @@ def _unknown(id: str) -> UnknownSubscriptionError:
     return UnknownSubscriptionError(f"there is no subscription {id!r}", "List the ids with list(matcher)")
 
 
-def _last_of_each_id(table: pa.Table) -> tuple[list[str], pa.Table]:
+def _last_of_each_id(table: pa.Table) -> tuple[list[str], pa.Table, list[SubscriptionError]]:
+    """The ids, the rows that count, and an error for each row without an id."""
     missing = [name for name in ("id", "where") if name not in table.column_names]
     if missing:
         raise OptionError(
@@ -351,11 +352,16 @@ def _last_of_each_id(table: pa.Table) -> tuple[list[str], pa.Table]:
             f"It has {', '.join(table.column_names)}; rename its columns",
         )
     ids = [str(value) if value is not None else "" for value in table.column("id").to_pylist()]
-    last = {id: row for row, id in enumerate(ids)}
+    nameless = [
+        SubscriptionError("no id", "Give it one in the column id", subscription=f"row {row}")
+        for row, id in enumerate(ids)
+        if not id
+    ]
+    last = {id: row for row, id in enumerate(ids) if id}
     if len(last) < len(ids):
         rows = sorted(last.values())
-        table, ids = table.take(pa.array(rows)), [ids[row] for row in rows]
-    return ids, table
+        table, ids = table.take(pa.array(rows, pa.int64())), [ids[row] for row in rows]
+    return ids, table, nameless
 
 
 def _extras(table: pa.Table) -> list[str]:
