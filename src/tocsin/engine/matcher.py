@@ -13,6 +13,7 @@ from tocsin.engine.explain import Explanation, explain
 from tocsin.engine.families import Slices
 from tocsin.engine.history import Judged
 from tocsin.engine.parts import Snapshot
+from tocsin.engine.plan import Plan, plan
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
 from tocsin.errors import OptionError
@@ -136,6 +137,11 @@ class Matcher(SubscriptionSet):
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""
         return explain(self[id], event, self._options, self.history)
+
+    def plan(self) -> Plan:
+        """What was chosen for these subscriptions and why; `str()` of it is readable."""
+        snapshot = self._current()
+        return plan(snapshot, len(self.history) if snapshot.looks_back else 0)
 
     @property
     def attributes(self) -> frozenset[str]:

@@ -63,7 +63,7 @@ def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
         tests=dict(tests),
         never=dict.fromkeys(never[:MOST_NAMED], "its predicates contradict each other"),
         never_count=len(never),
-        unindexed=dict.fromkeys(unindexed[:MOST_NAMED], "it demands no value, word or path, only their absence"),
+        unindexed=dict.fromkeys(unindexed[:MOST_NAMED], "it demands no constant, word or path"),
         unindexed_count=len(unindexed),
     )
 

@@ -1,0 +1,141 @@
+"""What a matcher chose to do with its subscriptions, and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tocsin._kernels.pairs import HELD
+from tocsin.engine.parts import Snapshot, View
+from tocsin.engine.segment import Segment
+from tocsin.matching.pairs import PairMatcher
+from tocsin.predicates.history.order import Statistics, choose_order
+
+MOST_TABLES = 5
+"""Tables of a segment that are shown, the largest first."""
+_FAMILIES = {
+    "words": "all words and phrases of a text are found in one pass",
+    "patterns": "the literal fragments of all patterns are found in one pass; only their patterns are verified",
+    "xpath": "distinct paths of a document are matched once and remembered across documents",
+    "arrays": "the elements of a list are looked up among the constants",
+    "history": "answered from aggregates of the history, or from bitmaps of old events",
+    "listed": "few enough to be judged one by one, a column at a time",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One choice and its reason."""
+
+    what: str
+    choice: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How events are matched, step by step."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{step.what}: {step.choice}\n    {step.reason}" for step in self.steps)
+
+
+def plan(snapshot: Snapshot, old_events: int) -> Plan:
+    """Describe how the parts of a snapshot are matched."""
+    steps: list[Step] = []
+    for number, view in enumerate(snapshot.views, 1):
+        name = f"segment {number} of {len(snapshot.views)}"
+        steps += _phase_2(name, view.segment)
+        steps += _families(name, view.segment)
+        steps += _expensive(name, view)
+        steps += _history(name, view, old_events)
+    return Plan(tuple(steps))
+
+
+def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
+    size = f"{len(segment):,} subscriptions, {segment.owner.size:,} conjunctions"
+    if not isinstance(segment.matcher, PairMatcher):
+        yield Step(name, f"{size}, in two phases, {segment.matcher.matcher} for conjunctions", "asked for")
+        for choice in segment.matcher.choices:
+            column = segment.columns[choice.column]
+            yield Step(f"{name}, {column.attribute} ({column.kind.value})", f"index {choice.index}", choice.reason)
+        return
+    tables, postings = segment.matcher.tables, segment.matcher.postings
+    per_conjunction = len(postings.rows) / max(segment.owner.size, 1)
+    yield Step(
+        name,
+        f"{size}, by access pairs: {tables.mask.size} tables, {per_conjunction:.1f} postings a conjunction",
+        "each conjunction is filed under its two most selective predicates",
+    )
+    filed = np.diff(postings.starts[np.append(tables.first_bucket, postings.starts.size - 1)])
+    for table in np.argsort(-filed, kind="stable")[:MOST_TABLES].tolist():
+        a, b = _column(segment, tables.column_a[table]), _column(segment, tables.column_b[table])
+        reason = "no predicate of theirs is worth a table" if a == b else "the fewest candidates for the looks it costs"
+        buckets = int(tables.mask[table]) + 1
+        yield Step(f"{name}, table on {a} and {b}", f"{filed[table]:,} postings in {buckets:,} buckets", reason)
+
+
+def _column(segment: Segment, number: int) -> str:
+    if number == HELD:
+        return "tests that hold"
+    return segment.columns[number].attribute if number < len(segment.columns) else "anything"
+
+
+def _families(name: str, segment: Segment) -> Iterator[Step]:
+    for family_name, attribute, family in segment.families:
+        where = f"{family_name} on {attribute}" if attribute else family_name
+        yield Step(f"{name}, {where}", f"{family.count:,} distinct tests", _FAMILIES[family_name])
+
+
+def _expensive(name: str, view: View) -> Iterator[Step]:
+    """Subscriptions that every event verifies, and those that no event can match."""
+    for sort, choice, reason in (
+        (
+            "unindexed",
+            "verified for every event",
+            "they demand no constant, word or path: such conditions match almost every event",
+        ),
+        ("never", "left out", "their predicates contradict each other"),
+    ):
+        numbers = getattr(view.segment, sort)
+        if view.dropped.size:
+            numbers = numbers[~view.dropped[numbers]]
+        if numbers.size:
+            ids = ", ".join(view.segment.ids[number] for number in numbers[:MOST_TABLES].tolist())
+            yield Step(
+                f"{name}, {numbers.size:,} subscriptions ({ids}{', …' * (numbers.size > MOST_TABLES)})", choice, reason
+            )
+
+
+def _history(name: str, view: View, old_events: int) -> Iterator[Step]:
+    """The order of constant predicates and tests on the history, by the costs of both."""
+    demands = view.segment.history_demands
+    if not demands.size:
+        return
+    order = choose_order(history_statistics(view.segment, old_events))
+    yield Step(
+        f"{name}, order of phases", "constants first" if order.constants_first else "history first", order.reason
+    )
+
+
+def history_statistics(segment: Segment, old_events: int) -> Statistics:
+    """What the order of constants and history depends on, from the subscriptions alone.
+
+    A subscription that has constant predicates as well leaves its tests on the history to the events that pass them:
+    about one event in a hundred is taken to.
+    """
+    demands = segment.history_demands
+    tests = int(np.unique(demands[:, 0]).size)
+    looking_back = int(np.unique(demands[:, 1]).size)
+    attributes = len({column.attribute for column in segment.columns})
+    alone = looking_back if attributes == 0 else 0
+    return Statistics(
+        subscriptions=max(len(segment), 1),
+        old_events=max(old_events, 1),
+        history_tests=tests,
+        constant_attributes=attributes,
+        tests_after_constants=alone + 0.01 * tests,
+        attributes_after_history=attributes * min(1.0, looking_back / max(len(segment), 1)),
+    )
