@@ -23,24 +23,23 @@ class Conjunctions(NamedTuple):
     Conjunctions with one access predicate are neighbours, so that checking them reads memory in order.
 
     `structure` numbers the conjunctions; those of wildcards only come last, `lengths` of them, the shortest first, each
-    with the depth that it asks for instead of predicates.
+    with the depth that it asks for instead of predicates. The postings of predicate p up to open_stop[p] are those of
+    conjunctions that also ask for the end of the path.
     """
 
     offsets: Ints
     predicates: Ints
     posting_offsets: Ints
+    open_stop: Ints
     postings: Ints
     structure: Ints
     lengths: Ints
 
 
 @kernel
-def _loose(key: int, positions: Words) -> int:
-    """1 if a tag of a predicate stands more than once on the path, so that two predicates may mean different ones."""
-    first = positions[(key >> FIRST_SHIFT) & MAX_TAG]
-    second = positions[(key >> SECOND_SHIFT) & MAX_TAG]
-    one = np.uint64(1)
-    return int((first != 0 and first & (first - one) != 0) or (second != 0 and second & (second - one) != 0))
+def _repeats(positions: np.uint64) -> bool:
+    """Whether a tag stands more than once on a path."""
+    return positions != 0 and positions & (positions - np.uint64(1)) != 0
 
 
 @kernel
@@ -74,11 +73,12 @@ def match_conjunctions(
 ) -> tuple[Longs, Ints]:
     """The structures that match each document, by counting or, under an access predicate, by checking the rest.
 
-    Path i, that ends in rows[i], satisfies the predicates held[held_offsets[i]:held_offsets[i + 1]]. Where a path
-    repeats a tag, predicates that share it may hold on different occurrences, so the structure itself is followed along
-    the path.
-    `access` is COUNTING, FIRST or LAST. Under the last predicate, conjunctions that end within the beginning which a
-    path has in common with the one before it have been decided there. evidence[2] counts the conjunctions looked at.
+    Path i, that ends in rows[i], satisfies the predicates held[held_offsets[i]:held_offsets[i + 1]]. A predicate shares
+    its first tag with the one before it; where the path repeats that tag the two may hold on different occurrences, and
+    the structure itself is followed along the path.
+    `access` is COUNTING, FIRST or LAST. Under the last tag's predicate, conjunctions that end within the beginning
+    which a path has in common with the one before it have been decided there, but for those that ask for the end of the
+    path. evidence[2] counts the conjunctions looked at.
     """
     counting = access == COUNTING
     count = len(path_offsets) - 1
@@ -108,21 +108,23 @@ def match_conjunctions(
             found = load_path(documents, row, positions, present)
             repeats = False
             for i in range(found):
-                repeats = repeats or positions[present[i]] & (positions[present[i]] - np.uint64(1)) != 0
+                repeats = repeats or _repeats(positions[present[i]])
             decided = up_to(_shared_beginning(documents, row, path_tags))
             begin, end = held_offsets[path], held_offsets[path + 1]
             if not counting:
                 for i in range(begin, end):
-                    held_on[held[i]] = 2 * path + _loose(keys[held[i]], positions)
+                    first_tag = (keys[held[i]] >> FIRST_SHIFT) & MAX_TAG
+                    held_on[held[i]] = 2 * path + int(_repeats(positions[first_tag]))
             for i in range(begin, end):
                 predicate = held[i]
+                posting_stop = conjunctions.posting_offsets[predicate + 1]
                 if access == LAST:
                     kind = keys[predicate] >> KIND_SHIFT
                     shift = SECOND_SHIFT if kind >= DISTANCE_EXACT else FIRST_SHIFT
                     ends = positions[(keys[predicate] >> shift) & MAX_TAG]
                     if kind != END_FROM and ends & ~decided == 0:
-                        continue
-                for k in range(conjunctions.posting_offsets[predicate], conjunctions.posting_offsets[predicate + 1]):
+                        posting_stop = conjunctions.open_stop[predicate]
+                for k in range(conjunctions.posting_offsets[predicate], posting_stop):
                     candidate = conjunctions.postings[k]
                     first, last = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
                     if counting:
@@ -143,7 +145,8 @@ def match_conjunctions(
                         loose = 0
                         for at in range(last - 1, first - 1, -1):
                             held_here = held_on[conjunctions.predicates[at]]
-                            loose |= held_here
+                            if at > first:
+                                loose |= held_here
                             if held_here >> 1 != path:
                                 holds = False
                                 break

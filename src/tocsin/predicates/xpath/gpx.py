@@ -5,6 +5,7 @@ from typing import Final, Literal
 import numpy as np
 
 from tocsin._kernels.xpath_gpx import COUNTING, FIRST, LAST, Conjunctions, match_conjunctions
+from tocsin._kernels.xpath_predicates import END_FROM, KIND_SHIFT
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.document import MAX_BYTES
 from tocsin.predicates.xpath.encoding import Ints, Longs, encode_catalog, publish_documents
@@ -17,7 +18,7 @@ _CODES: Final = {"all": COUNTING, "first": FIRST, "last": LAST}
 class GPXIndex(StructureIndex):
     """Match conjunctions of predicates: by counting, or under the first or last predicate of each as access predicate.
 
-    A conjunction is filed under all its predicates (GPX), its last (GPX-ap) or its first one (GPX-apf).
+    A conjunction is filed under all its predicates (GPX), that of its last tag (GPX-ap) or its first one (GPX-apf).
 
     >>> from tocsin.predicates.xpath import parse_xpath
     >>> index = GPXIndex("last")
@@ -38,9 +39,11 @@ class GPXIndex(StructureIndex):
         tagged, lengths = np.flatnonzero(~wild), np.flatnonzero(wild)
         lengths = lengths[np.argsort(values[lengths], kind="stable")]
         starts, ends = encoding.offsets[:-1], encoding.offsets[1:]
+        # The last predicate on a tag: before one on the end of the path, unless that is the only one.
+        open_ended = (encoding.predicates.keys[encoding.ids[ends - 1]] >> KIND_SHIFT == END_FROM) & (ends - starts > 1)
+        access = starts if self.access == "first" else ends - 1 - open_ended
         if self.access != "all":
-            filed = encoding.ids[(starts if self.access == "first" else ends - 1)[tagged]]
-            tagged = tagged[np.argsort(filed, kind="stable")]
+            tagged = tagged[np.lexsort((~open_ended[tagged], encoding.ids[access[tagged]]))]
         counts = (ends - starts)[tagged]
         offsets = np.zeros(len(tagged) + 1, dtype=np.int32)
         np.cumsum(counts, out=offsets[1:])
@@ -48,13 +51,16 @@ class GPXIndex(StructureIndex):
         if self.access == "all":
             filed, owner = ids, np.repeat(np.arange(len(tagged)), counts)
         else:
-            filed, owner = ids[offsets[:-1] if self.access == "first" else offsets[1:] - 1], np.arange(len(tagged))
-        posting_offsets = offsets_of(filed, len(encoding.predicates.keys))
+            filed, owner = encoding.ids[access[tagged]], np.arange(len(tagged))
+        size = len(encoding.predicates.keys)
+        posting_offsets = offsets_of(filed, size)
+        still_open = np.bincount(filed[open_ended[tagged][owner]], minlength=size)
         self._encoding = encoding
         self._conjunctions = Conjunctions(
             offsets,
             ids,
             posting_offsets,
+            (posting_offsets[:-1] + still_open).astype(np.int32),
             owner[np.argsort(filed, kind="stable")].astype(np.int32),
             chosen[np.concatenate([tagged, lengths])],
             values[lengths],
