@@ -12,6 +12,7 @@ All numbers are little-endian. A file is written under a temporary name, synced,
 or not at all.
 """
 
+import contextlib
 import json
 import mmap
 import os
@@ -62,7 +63,8 @@ def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
             f"cannot write {path}: {error.strerror}", "Free some space or choose another folder"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _write(file: BinaryIO, container: Container) -> None:
