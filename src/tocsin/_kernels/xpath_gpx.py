@@ -85,7 +85,8 @@ def match_conjunctions(
     size = len(conjunctions.offsets) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
-    matched = np.full(size, -1, dtype=np.int32)
+    matched = np.zeros(size // 64 + 1, dtype=np.uint64)
+    one = np.uint64(1)
     hits = np.zeros(size if counting else 0, dtype=np.int32)
     hit_on = np.full(size if counting else 0, -1, dtype=np.int32)
     held_on = np.full(len(conjunctions.posting_offsets) - 1, -1, dtype=np.int32)
@@ -96,6 +97,7 @@ def match_conjunctions(
     looked = 0
     for document in range(count):
         path_tags[:] = -1
+        matched[:] = 0
         if used + size + len(conjunctions.lengths) > len(out):
             larger = np.empty(2 * len(out) + size + len(conjunctions.lengths), dtype=np.int32)
             larger[:used] = out[:used]
@@ -135,10 +137,10 @@ def match_conjunctions(
                         holds = hits[candidate] == last - first
                         check = repeats
                         looked += 1
-                        if not holds or matched[candidate] == document:
+                        if not holds or matched[candidate >> 6] >> np.uint64(candidate & 63) & one:
                             continue
                     else:
-                        if matched[candidate] == document:
+                        if matched[candidate >> 6] >> np.uint64(candidate & 63) & one:
                             continue
                         looked += 1
                         holds = True
@@ -156,7 +158,7 @@ def match_conjunctions(
                         start, stop = structure_offsets[structure], structure_offsets[structure + 1]
                         holds = structure_ends(structures, start, stop, positions, length) != 0
                     if holds:
-                        matched[candidate] = document
+                        matched[candidate >> 6] |= one << np.uint64(candidate & 63)
                         out[used] = conjunctions.structure[candidate]
                         used += 1
             unload_path(positions, present, found)
