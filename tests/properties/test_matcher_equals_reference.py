@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from strategies import comparisons, conditions, conditions_on_history, events, l
 from tocsin import Matcher
 from tocsin.language.parse import parse
 from tocsin.matching.two_phase import PHASE_1, PHASE_2
+from tocsin.predicates.history.order import Order
 from tocsin.reference import ReferenceMatcher, evaluate
 
 Event = dict[str, Any]
@@ -90,8 +92,17 @@ def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index:
     st.lists(conditions_on_history(), min_size=1, max_size=6),
     st.lists(events(), min_size=1, max_size=6),
     st.booleans(),
+    st.booleans(),
 )
-def test_published_events_are_history_for_the_next(texts: list[str], batch: list[Event], at_once: bool) -> None:
+def test_published_events_are_history_for_the_next(
+    texts: list[str], batch: list[Event], at_once: bool, constants_first: bool
+) -> None:
+    order = Order(constants_first, 0, 0, "for this test")
+    with patch("tocsin.engine.looking_back.choose_order", lambda _: order):
+        publish_and_compare(texts, batch, at_once)
+
+
+def publish_and_compare(texts: list[str], batch: list[Event], at_once: bool) -> None:
     matcher, reference = matcher_of(texts), ReferenceMatcher()
     for number, text in enumerate(texts):
         reference.subscribe(str(number), text)

@@ -6,15 +6,16 @@ import threading
 import weakref
 from pathlib import Path
 
-import numpy as np
-
 from tocsin.engine.families import Probed
 from tocsin.engine.families.history import HistoryFamily, probed
+from tocsin.engine.looking_back import LookingBack
 from tocsin.engine.options import Options
 from tocsin.engine.parts import Snapshot, View
 from tocsin.errors import StorageError
 from tocsin.model.events import Event, EventBatch
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths
+from tocsin.predicates.history.order import Order
+from tocsin.predicates.history.prefilter import Savings
 from tocsin.predicates.history.store import HistoryStore
 
 _TRIES = 20
@@ -30,7 +31,8 @@ class History:
         self.store = HistoryStore(path, (), options.retain_events, options.retain_age, options.age_attribute)
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
-        self._needed: list[list[tuple[int, HistoryFamily, list[int]]]] = []
+        self._options = options
+        self._backs: list[LookingBack | None] = []
 
     @classmethod
     def copy_of(cls, path: Path, options: Options) -> "History":
@@ -57,21 +59,19 @@ class History:
         """The truth of the tests of each view for each event; with `remember`, each event is history for the next."""
         with self._lock:
             self._follow(snapshot)
-            truths: list[list[list[Truths]]] = [[[] for _ in families] for families in self._needed]
-            if any(self._needed):
-                for row in range(len(batch)):
-                    event = batch.event(row)
-                    for families, lists in zip(self._needed, truths, strict=True):
-                        for (_, family, needed), judged in zip(families, lists, strict=True):
-                            judged.append(family.judge(event, self.store, needed))
-                    if remember:
-                        self.store.append(event)
-            elif remember:
+            backs = [back for back in self._backs if back is not None]
+            if not backs and remember:
                 self._remember(batch)
-        return [
-            {place: probed(judged) for (place, _, _), judged in zip(families, lists, strict=True)}
-            for families, lists in zip(self._needed, truths, strict=True)
-        ]
+            wanted = [back.wanted(batch) for back in backs]
+            truths: list[list[Truths]] = [[] for _ in backs]
+            for row in range(len(batch) if backs else 0):
+                event = batch.event(row)
+                for back, tests, judged in zip(backs, wanted, truths, strict=True):
+                    judged.append(back.judge(event, None if tests is None else tests[row]))
+                if remember:
+                    self.store.append(event)
+            found = {id(back): {back.place: probed(judged)} for back, judged in zip(backs, truths, strict=True)}
+        return [{} if back is None else found[id(back)] for back in self._backs]
 
     def _remember(self, batch: EventBatch) -> None:
         if batch.table is not None:
@@ -84,13 +84,21 @@ class History:
         """Keep what the subscriptions of a snapshot need, and release what none of them does any more."""
         if snapshot is self._snapshot:
             return
-        self._needed = [_history_families(view) for view in snapshot.views]
-        kept: set[str] = set()
-        for families in self._needed:
-            for _, family, needed in families:
-                kept |= family.kept(np.array(needed, np.int32))
-        self.store.keep(kept)
+        self._backs = [self._look_back(view) for view in snapshot.views]
+        self.store.keep(set().union(*(back.kept for back in self._backs if back is not None)))
         self._snapshot = snapshot
+
+    def _look_back(self, view: View) -> LookingBack | None:
+        for place, (_, _, family) in enumerate(view.segment.families):
+            if isinstance(family, HistoryFamily):
+                return LookingBack(view, place, family, self.store, self._options)
+        return None
+
+    def plans(self, snapshot: Snapshot) -> list[tuple[Order, Savings] | None]:
+        """For each view, the order of constants and history, and what the pre-filter spares now."""
+        with self._lock:
+            self._follow(snapshot)
+            return [None if back is None else (back.order, back.prefilter.savings()) for back in self._backs]
 
     def witness(self, test: HistoryTest, event: Event) -> Event | None:
         """An old event that satisfies EXISTS or ANY, or breaks ALL; None if there is none."""
@@ -118,14 +126,3 @@ class History:
             for number in range(old.first, old.next):
                 new.append(old.old_event(number))
             self.store = new
-
-
-def _history_families(view: View) -> list[tuple[int, HistoryFamily, list[int]]]:
-    """The families of tests on the history in a view, with the tests that a subscription still demands."""
-    families: list[tuple[int, HistoryFamily, list[int]]] = []
-    for place, (_, _, family) in enumerate(view.segment.families):
-        if isinstance(family, HistoryFamily):
-            demands = view.segment.history_demands
-            live = demands if not view.dropped.size else demands[~view.dropped[demands[:, 1]]]
-            families.append((place, family, np.unique(live[:, 0]).tolist()))
-    return families

@@ -141,7 +141,7 @@ class Matcher(SubscriptionSet):
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""
         snapshot = self._current()
-        return plan(snapshot, len(self.history) if snapshot.looks_back else 0)
+        return plan(snapshot, self.history.plans(snapshot) if snapshot.looks_back else [None] * len(snapshot.views))
 
     @property
     def attributes(self) -> frozenset[str]:

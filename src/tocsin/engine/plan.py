@@ -1,6 +1,6 @@
 """What a matcher chose to do with its subscriptions, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,8 @@ from tocsin._kernels.pairs import HELD
 from tocsin.engine.parts import Snapshot, View
 from tocsin.engine.segment import Segment
 from tocsin.matching.pairs import PairMatcher
-from tocsin.predicates.history.order import Statistics, choose_order
+from tocsin.predicates.history.order import Order
+from tocsin.predicates.history.prefilter import Savings
 
 MOST_TABLES = 5
 """Tables of a segment that are shown, the largest first."""
@@ -42,15 +43,15 @@ class Plan:
         return "\n".join(f"{step.what}: {step.choice}\n    {step.reason}" for step in self.steps)
 
 
-def plan(snapshot: Snapshot, old_events: int) -> Plan:
-    """Describe how the parts of a snapshot are matched."""
+def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) -> Plan:
+    """Describe how the parts of a snapshot are matched; `history` has what was chosen for tests on it, by view."""
     steps: list[Step] = []
-    for number, view in enumerate(snapshot.views, 1):
+    for number, (view, judged) in enumerate(zip(snapshot.views, history, strict=True), 1):
         name = f"segment {number} of {len(snapshot.views)}"
         steps += _phase_2(name, view.segment)
         steps += _families(name, view.segment)
         steps += _expensive(name, view)
-        steps += _history(name, view, old_events)
+        steps += _history(name, judged)
     return Plan(tuple(steps))
 
 
@@ -109,33 +110,15 @@ def _expensive(name: str, view: View) -> Iterator[Step]:
             )
 
 
-def _history(name: str, view: View, old_events: int) -> Iterator[Step]:
-    """The order of constant predicates and tests on the history, by the costs of both."""
-    demands = view.segment.history_demands
-    if not demands.size:
+def _history(name: str, judged: tuple[Order, Savings] | None) -> Iterator[Step]:
+    """The order of constant predicates and tests on the history, and what the pre-filter spares."""
+    if judged is None:
         return
-    order = choose_order(history_statistics(view.segment, old_events))
+    order, savings = judged
+    choice = "constants first" if order.constants_first else "history first"
+    yield Step(f"{name}, order of phases", choice, order.reason)
     yield Step(
-        f"{name}, order of phases", "constants first" if order.constants_first else "history first", order.reason
-    )
-
-
-def history_statistics(segment: Segment, old_events: int) -> Statistics:
-    """What the order of constants and history depends on, from the subscriptions alone.
-
-    A subscription that has constant predicates as well leaves its tests on the history to the events that pass them:
-    about one event in a hundred is taken to.
-    """
-    demands = segment.history_demands
-    tests = int(np.unique(demands[:, 0]).size)
-    looking_back = int(np.unique(demands[:, 1]).size)
-    attributes = len({column.attribute for column in segment.columns})
-    alone = looking_back if attributes == 0 else 0
-    return Statistics(
-        subscriptions=max(len(segment), 1),
-        old_events=max(old_events, 1),
-        history_tests=tests,
-        constant_attributes=attributes,
-        tests_after_constants=alone + 0.01 * tests,
-        attributes_after_history=attributes * min(1.0, looking_back / max(len(segment), 1)),
+        f"{name}, pre-filter",
+        f"{savings.ruled_out:,} of {savings.conjunctions:,} conjunctions ruled out now",
+        f"{savings.constraints:,} conditions on old events are kept current",
     )

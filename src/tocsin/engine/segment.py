@@ -61,7 +61,7 @@ class Segment:
     several: npt.NDArray[np.bool_]
     """Whether a subscription has several conjunctions; empty if none has."""
     history_demands: Int32
-    """Rows (test, subscription): the tests on the history, as their family numbers them, that subscriptions demand."""
+    """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it."""
     tags: TagIndex
     never: Int32
     """Subscriptions that can never match."""
@@ -276,12 +276,12 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, codes: Int32) -> d
 
 
 def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32) -> Int32:
-    """Rows (test, subscription) of the tests on the history."""
+    """Rows (test, subscription, conjunction) of the tests on the history."""
     places = [place for place, (name, _, _) in enumerate(tests.families) if name == "history"]
     demanded = np.isin(tests.family[conjunctions.test], places)
     first = np.searchsorted(tests.family, places)[:1].sum()
-    rows = np.stack([conjunctions.test[demanded] - first, owner[conjunctions.test_conjunction[demanded]]], axis=1)
-    return rows.astype(np.int32)
+    conjunction = conjunctions.test_conjunction[demanded]
+    return np.stack([conjunctions.test[demanded] - first, owner[conjunction], conjunction], axis=1).astype(np.int32)
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

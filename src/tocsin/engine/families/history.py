@@ -10,7 +10,7 @@ from tocsin.engine.families.listed import decode_tests, encode_tests
 from tocsin.engine.families.protocol import Arrays, Int32, Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.model.condition import Exists, OldComparedToNew, Quantified
-from tocsin.model.events import Event, EventBatch
+from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
@@ -26,7 +26,6 @@ class HistoryFamily:
         for test in self.tests:
             self.attributes |= {term.new for term in test.terms if isinstance(term, OldComparedToNew)}
             self.attributes |= {test.attribute} if isinstance(test, Quantified) else set()
-        self._table: JoinTable | None = None
 
     @classmethod
     def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "HistoryFamily":  # noqa: ARG003  # needs neither
@@ -46,17 +45,10 @@ class HistoryFamily:
         """The attributes of old events that these tests look at."""
         return attributes_of(self.tests[number] for number in numbers.tolist())
 
-    def judge(self, event: Event, store: HistoryStore, needed: Sequence[int]) -> Truths:
-        """The truth of the tests `needed` for one event, against the history as it is now."""
-        if self._table is None or self._table.store is not store or self._table.tests.keys() != set(needed):
-            self._table = JoinTable([(number, self.tests[number]) for number in needed], store)
-        return self._table.probe(event)
-
     def probe(self, batch: EventBatch) -> Probed:
         """Judge against an empty history."""
-        store = HistoryStore(attributes=attributes_of(self.tests))
-        truths = [self.judge(batch.event(row), store, range(self.count)) for row in range(len(batch))]
-        return probed(truths)
+        table = JoinTable(list(enumerate(self.tests)), HistoryStore(attributes=attributes_of(self.tests)))
+        return probed([table.probe(batch.event(row)) for row in range(len(batch))])
 
 
 def probed(truths: Sequence[Truths]) -> Probed:

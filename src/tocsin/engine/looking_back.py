@@ -1,0 +1,114 @@
+"""Which tests on the history a view needs for an event, and in which order constants and history are judged.
+
+Three things spare work (Tatbul, section 4.3). Tests that only dropped subscriptions demand are left out. The pre-filter
+rules out conjunctions that no event can satisfy while the history is as it is. And if constants come first, only the
+tests of conjunctions that an event satisfies otherwise are judged.
+"""
+
+import numpy as np
+from pyroaring import BitMap
+
+from tocsin.engine.families.history import HistoryFamily
+from tocsin.engine.families.protocol import Probed, Slices
+from tocsin.engine.options import Options
+from tocsin.engine.parts import View
+from tocsin.engine.segment import encode
+from tocsin.language.normalise import normalise
+from tocsin.language.parse import parse
+from tocsin.matching.pairs import PairMatcher
+from tocsin.model.events import Event, EventBatch
+from tocsin.model.predicate import Test, Tested
+from tocsin.model.result import Evidence
+from tocsin.predicates.history.join_table import JoinTable, Truths
+from tocsin.predicates.history.order import Statistics, choose_order
+from tocsin.predicates.history.prefilter import Prefilter
+from tocsin.predicates.history.store import HistoryStore
+
+NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
+PASSING = 0.01
+"""The share of subscriptions whose constants an event is taken to satisfy."""
+
+
+class LookingBack:
+    """The tests on the history of one view, against one store."""
+
+    def __init__(self, view: View, place: int, family: HistoryFamily, store: HistoryStore, options: Options) -> None:
+        self.place = place
+        self._view = view
+        self._store = store
+        demands = view.segment.history_demands
+        live = demands if not view.dropped.size else demands[~view.dropped[demands[:, 1]]]
+        self.needed = np.unique(live[:, 0])
+        self.kept = family.kept(self.needed)
+        store.keep([*store.columns, *self.kept])
+        self._table = JoinTable([(number, family.tests[number]) for number in self.needed.tolist()], store)
+        self._tests_of: list[BitMap] = []
+        self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family, options)
+        self.order = choose_order(statistics(view, len(store)))
+        self._candidates = self._constants_alone() if self.order.constants_first else None
+
+    def _prefilter(self, subscriptions: list[int], family: HistoryFamily, options: Options) -> Prefilter:
+        """Register every conjunction of the subscriptions that look back, and the tests that each demands."""
+        number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
+        conjunctions = []
+        for subscription in subscriptions:
+            for conjunction in normalise(parse(self._view.segment.texts[subscription]), options.limit):
+                tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
+                conjunctions.append((len(self._tests_of), conjunction))
+                self._tests_of.append(BitMap(number[test] for test in tests if test in number))
+        return Prefilter(conjunctions, self._store)
+
+    def _constants_alone(self) -> PairMatcher | None:
+        """The segment's matcher as if every test on the history held."""
+        matcher = self._view.segment.matcher
+        if not isinstance(matcher, PairMatcher):
+            return None
+        first = sum(family.count for _, _, family in self._view.segment.families[: self.place])
+        return matcher.assuming(first, first + self._view.segment.families[self.place][2].count)
+
+    def wanted(self, batch: EventBatch) -> list[BitMap] | None:
+        """For each event the tests of conjunctions whose constants it satisfies; None if history comes first."""
+        if self._candidates is None:
+            return None
+        segment = self._view.segment
+        nothing = Slices(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32))
+        unjudged = {self.place: Probed(nothing, null=nothing)}
+        events = encode(segment.columns, segment.families, batch, unjudged, Evidence())
+        pairs, _ = self._candidates.match(events)
+        order = np.argsort(pairs[:, 1], kind="stable")
+        demands = segment.history_demands[np.argsort(segment.history_demands[:, 2], kind="stable")]
+        first = np.searchsorted(demands[:, 2], pairs[order, 1], "left")
+        count = np.searchsorted(demands[:, 2], pairs[order, 1], "right") - first
+        rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
+        found = np.unique(np.stack([np.repeat(pairs[order, 0], count), demands[rows, 0]], axis=1), axis=0)
+        ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
+        return [BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
+
+    def judge(self, event: Event, wanted: BitMap | None) -> Truths:
+        """The truth of the tests that can matter for an event, against the history as it is now."""
+        surviving = self.prefilter.surviving()
+        if not surviving:
+            return NOTHING
+        if len(surviving) < len(self._tests_of):
+            open_tests = BitMap.union(*(self._tests_of[conjunction] for conjunction in surviving))
+            wanted = open_tests if wanted is None else wanted & open_tests
+        if wanted is not None and not wanted:
+            return NOTHING
+        return self._table.probe(event, wanted)
+
+
+def statistics(view: View, old_events: int) -> Statistics:
+    """What the order of constants and history depends on."""
+    segment = view.segment
+    demands = segment.history_demands
+    tests = int(np.unique(demands[:, 0]).size)
+    looking_back = np.unique(demands[:, 1]).size
+    attributes = len({column.attribute for column in segment.columns})
+    return Statistics(
+        subscriptions=max(len(segment), 1),
+        old_events=max(old_events, 1),
+        history_tests=tests,
+        constant_attributes=attributes,
+        tests_after_constants=tests * (PASSING if attributes else 1.0),
+        attributes_after_history=attributes * min(1.0, looking_back / max(len(segment), 1)),
+    )
