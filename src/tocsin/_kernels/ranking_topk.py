@@ -49,7 +49,7 @@ def _sink(best: Best, event: int, size: int, identity: int, score: float) -> Non
 
 
 @kernel
-def _offer(best: Best, event: int, identity: int, score: float) -> None:
+def offer(best: Best, event: int, identity: int, score: float) -> None:
     """Take in a match if it is among the best and not there yet. Most of a long list is turned away at once."""
     ids = best.ids[event]
     scores = best.scores[event]
@@ -80,7 +80,7 @@ def offer_lists(best: Best, offsets: Int64s, subscriptions: Int32s, scores: Floa
     """Offer each event its list of subscriptions; `scores` goes by subscription."""
     for event in range(offsets.size - 1):
         for match in range(offsets[event], offsets[event + 1]):
-            _offer(best, event, subscriptions[match], scores[subscriptions[match]])
+            offer(best, event, subscriptions[match], scores[subscriptions[match]])
 
 
 @kernel
@@ -88,7 +88,7 @@ def offer_pairs(best: Best, pairs: Int32s, rows: Int64s, owner: Int32s, scores: 
     """Offer pairs (e, c) in any order: the event is `rows[e]` and the subscription `owner[c]`."""
     for match in range(len(pairs)):
         subscription = owner[pairs[match, 1]]
-        _offer(best, rows[pairs[match, 0]], subscription, scores[subscription])
+        offer(best, rows[pairs[match, 0]], subscription, scores[subscription])
 
 
 @kernel
@@ -157,7 +157,7 @@ def offer_held(
                 elif weight > total[subscription]:
                     total[subscription] = weight
         for index in range(count):
-            _offer(best, event, touched[index], total[touched[index]])
+            offer(best, event, touched[index], total[touched[index]])
 
 
 @kernel

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.engine.ranked import BestMatches, Ranked
 from tocsin.engine.segment import NO_BOOLS, Segment
 from tocsin.model.subscription import Subscription
 
@@ -17,11 +18,13 @@ Tags = tuple[tuple[str, str], ...]
 class View:
     """A part as one match sees it. Never changed."""
 
-    def __init__(self, segment: Segment, dropped: Bools, scores: npt.NDArray[np.float64]) -> None:
-        self.segment = segment
+    def __init__(self, ranked: Ranked, dropped: Bools, scores: npt.NDArray[np.float64]) -> None:
+        self.segment = ranked.segment
+        self.ranked = ranked
         self.dropped = dropped
         """Whether each subscription is left out; empty if none is."""
         self.scores = scores
+        self.best = BestMatches(ranked, scores)
         self._outside = lru_cache(maxsize=64)(self._find_outside)
 
     def left_out(self, tags: Tags) -> Bools:
@@ -57,6 +60,7 @@ class Part:
         self.changes_file: str | None = None
         """The file of the changes, if there are any and all are committed."""
         self._view: View | None = None
+        self._ranked = Ranked(segment)
 
     def __len__(self) -> int:
         return len(self.segment) - len(self.dropped)
@@ -104,5 +108,5 @@ class Part:
             if self.scores:
                 scores = scores.copy()
                 scores[list(self.scores)] = list(self.scores.values())
-            self._view = View(self.segment, dropped, scores)
+            self._view = View(self._ranked, dropped, scores)
         return self._view

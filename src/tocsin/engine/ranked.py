@@ -1,0 +1,158 @@
+"""Exact top-k in a segment: its best subscriptions are segments of their own, matched before the whole.
+
+Subscriptions are ordered by score. The best of them make a *layer*, a small segment; sometimes two. A batch goes
+through the first layer, and only events that do not find their k there go on, in the end to the segment itself, which
+holds all subscriptions. Layers stay as they are when scores change or subscriptions are dropped: what each of them can
+offer at best follows the scores of now.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.engine.families import Probed, Slices
+from tocsin.engine.options import Options
+from tocsin.engine.segment import Segment
+from tocsin.engine.weights import Weights
+from tocsin.model.events import EventBatch
+from tocsin.model.result import Evidence
+from tocsin.ranking import Layer, layer_sizes, select_k, top_k_in_layers
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Bound = tuple[float, int]
+"""The best score and, of those that have it, the first by id."""
+
+REPAID = 2_000
+"""Building a layer costs, for each of its subscriptions, as much as verifying some 2,000 candidates: layers are built
+once that many were verified without them."""
+SAMPLE = 1_024
+"""Events whose numbers of matches say how large layers should be."""
+
+
+class _Layer(NamedTuple):
+    """A segment of some subscriptions; by conjunction, their numbers in the whole segment and their places by id."""
+
+    segment: Segment
+    owner: Int32
+    rank: Int32
+
+
+class Ranked:
+    """What top-k derives from a segment: layers, when enough events have come to pay for them, and weights."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.layers: tuple[_Layer, ...] = ()
+        """Best first; the last is the segment itself. Empty until they are built."""
+        self._k = 0
+        self._verified = 0
+        self._matches = np.empty(0, np.int64)
+        self._weights: Weights | None = None
+
+    @cached_property
+    def rank(self) -> Int32:
+        """The place of each subscription in the order of ids."""
+        rank = np.empty(len(self.segment), np.int32)
+        rank[self.segment.id_order] = np.arange(len(self.segment), dtype=np.int32)
+        return rank
+
+    def weights(self, options: Options) -> Weights:
+        """The predicates with their weights; the first call costs about as much as building the segment."""
+        if self._weights is None:
+            self._weights = Weights.build(self.segment, options)
+        return self._weights
+
+    def serve(self, k: int) -> bool:
+        """Whether there are layers that were cut for this k, or a larger one."""
+        return 0 < k <= self._k
+
+    def learn(self, matches: Int64, candidates: int, scores: Floats, k: int, options: Options) -> None:
+        """Take note of a batch that was matched without layers, and build them if that would have been cheaper.
+
+        Tests on the history are judged for a whole segment, so that one with such tests has no layers.
+        """
+        self._verified += candidates
+        self._matches = np.concatenate([self._matches, matches])[-SAMPLE:]
+        if not self._matches.size or self.segment.history_demands.size:
+            return
+        *sizes, _ = layer_sizes(len(self.segment), k, float(np.median(self._matches)))
+        if sizes and self._verified > REPAID * sum(sizes):
+            best_first = np.lexsort((self.rank, -scores)).astype(np.int32)
+            parts = np.split(best_first, np.cumsum(sizes))[:-1]
+            whole = _Layer(self.segment, self.segment.owner, self.rank[self.segment.owner])
+            self.layers = (*(self._build(part, options) for part in parts), whole)
+            self._k, self._verified = k, 0
+
+    def _build(self, members: Int32, options: Options) -> _Layer:
+        numbers = members.tolist()
+        ids, texts = ([strings[number] for number in numbers] for strings in (self.segment.ids, self.segment.texts))
+        segment, errors = Segment.build(ids, texts, np.ones(len(numbers)), [""] * len(numbers), options)
+        assert not errors, "every subscription of a segment was understood when it was built"
+        owner = members[segment.owner]
+        return _Layer(segment, owner, self.rank[owner])
+
+
+class BestMatches:
+    """The layers of a segment under the scores of one view."""
+
+    def __init__(self, ranked: Ranked, scores: Floats) -> None:
+        self._ranked = ranked
+        self._scores = scores
+        self._segment = ranked.segment
+        self._bounds: tuple[tuple[_Layer, ...], list[Bound]] = ((), [])
+
+    @cached_property
+    def _by_rank(self) -> Floats:
+        """The scores in the order of ids: among the best, subscriptions go by their place there."""
+        return self._scores[self._segment.id_order]
+
+    def top_k(
+        self, batch: EventBatch, left_out: Bools, judged: Mapping[int, Probed], k: int, options: Options
+    ) -> tuple[Slices, Floats, Evidence]:
+        """The best `k` matches of each event, best first, their scores, and the evidence."""
+        if self._ranked.serve(k):
+            evidence = Evidence(events=len(batch))
+            starts, ranks = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._by_rank, k)
+        else:
+            slices, evidence = self._segment.match(batch, left_out, judged)
+            starts, ranks = select_k(slices.starts, self._ranked.rank[slices.values], self._by_rank, k)
+            self._ranked.learn(np.diff(slices.starts), evidence.candidates, self._scores, k, options)
+        evidence.matches = ranks.size
+        return Slices(starts, self._segment.id_order[ranks]), self._by_rank[ranks], evidence
+
+    def _plan(self, batch: EventBatch, left_out: Bools, evidence: Evidence) -> list[Layer]:
+        def match(layer: _Layer, rows: Int64) -> Int32:
+            some = batch if rows.size == len(batch) else _take(batch, rows)
+            pairs, work = layer.segment.match_conjunctions(some)
+            evidence.add(work)
+            return pairs[~left_out[layer.owner[pairs[:, 1]]]] if left_out.size else pairs
+
+        layers = self._ranked.layers
+        if self._bounds[0] is not layers:
+            self._bounds = (layers, self._find_bounds(layers))
+        bounds = self._bounds[1]
+        return [Layer(partial(match, layer), layer.rank, *bound) for layer, bound in zip(layers, bounds, strict=True)]
+
+    def _find_bounds(self, layers: tuple[_Layer, ...]) -> list[Bound]:
+        """The best that each layer has to offer and that no layer before it has."""
+        bounds = []
+        new = np.ones(len(self._segment), bool)
+        for layer in layers:
+            ranks = layer.rank[new[layer.rank]]
+            new[ranks] = False
+            best = self._by_rank[ranks].max(initial=-np.inf)
+            first = ranks[self._by_rank[ranks] == best].min(initial=np.iinfo(np.int32).max)
+            bounds.append((float(best), int(first)))
+        return bounds
+
+
+def _take(batch: EventBatch, rows: Int64) -> EventBatch:
+    if batch.table is not None:
+        return EventBatch(batch.table.take(rows))
+    return EventBatch([batch.event(row) for row in rows.tolist()])

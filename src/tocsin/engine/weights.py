@@ -1,0 +1,213 @@
+"""The predicates of a segment with their weights: relaxed top-k, and events whose values are intervals.
+
+A segment keeps its conjunctions filed for matching, not in one place. So this is derived from its texts once more, when
+the first question of its kind comes, and costs about as much as building the segment did. Every event then looks at
+every predicate.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin._kernels.pairs import Events
+from tocsin._kernels.ranking_topk import Best, sort_best
+from tocsin._kernels.ranking_weights import Asked, Weighed, offer_weighed
+from tocsin.engine.build import code_columns, conjunctions_of, number_tests
+from tocsin.engine.families import Family, Probed, Slices
+from tocsin.engine.families.history import HistoryFamily
+from tocsin.engine.options import Options
+from tocsin.engine.segment import Column, Segment, encode
+from tocsin.matching.conjunctions import Conjunctions
+from tocsin.model.condition import AttributeComparison, Exists
+from tocsin.model.events import EventBatch
+from tocsin.model.predicate import Test
+from tocsin.model.result import Evidence
+from tocsin.model.values import Kind, kind_of
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What `Weighed` says in numbers: the columns, tests and attributes behind them."""
+
+    columns: list[Column]
+    families: list[tuple[str, str, Family]]
+    attributes: list[str]
+    """Sorted: weights are added in this order, so that a sum does not depend on the segment that it is formed in."""
+    weighed: Weighed
+
+    @classmethod
+    def build(cls, segment: Segment, options: Options) -> "Weights":
+        """Derive the predicates of a segment from its texts."""
+        ids, texts = segment.ids.arrow().to_pylist(), segment.texts.arrow().to_pylist()
+        form = options.normalise(texts, ids)
+        assert not form.errors, "every subscription of a segment was understood when it was built"
+        coded = code_columns(form)
+        tests = number_tests(form, options)
+        conjunctions, _ = conjunctions_of(form, coded, tests)
+        named = [""] * len(tests.family)
+        for number, tested in zip(tests.number.tolist(), form.tests, strict=True):
+            named[number] = _first_attribute(tested.test)
+        columns = [Column(column.attribute, column.kind, column.domain) for column in coded]
+        attributes = sorted({*named, *(column.attribute for column in columns)})
+        place = {attribute: number for number, attribute in enumerate(attributes)}
+        predicates = _predicates(
+            conjunctions,
+            np.array([place[column.attribute] for column in columns], np.int32),
+            np.array([place[name] for name in named], np.int32),
+        )
+        starts = np.searchsorted(predicates[:, 0], np.arange(conjunctions.count + 1)).astype(np.int64)
+        attribute = predicates[:, 1].copy()
+        owner = form.owner[predicates[:, 0]]
+        weighed = Weighed(
+            conjunctions=np.searchsorted(form.owner, np.arange(len(segment) + 1)).astype(np.int64),
+            predicates=starts,
+            column=predicates[:, 2].copy(),
+            first=predicates[:, 3].copy(),
+            end=predicates[:, 4].copy(),
+            attribute=attribute,
+            weight=_weights(segment, place, owner, attribute),
+            low=conjunctions.low,
+            high=conjunctions.high,
+            null_column=conjunctions.test_null_column,
+        )
+        return cls(columns, tests.families, attributes, weighed)
+
+    def top_k(
+        self,
+        batch: EventBatch,
+        asked: Asked,
+        judged: Mapping[int, Probed],
+        k: int,
+        how: str,
+    ) -> tuple[Int64, Int32, Floats, Evidence]:
+        """The best `k` subscriptions of each event, by the names that `asked` gives them, and their scores."""
+        evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
+        events = encode(self.columns, self.families, batch, judged, evidence)
+        latest, earliest = self._intervals(batch, events, how, evidence)
+        size = min(k, self.weighed.conjunctions.size - 1)
+        best = Best(
+            np.empty((len(batch), size), np.int32), np.empty((len(batch), size)), np.zeros(len(batch), np.int64)
+        )
+        offer_weighed(best, self.weighed, asked, events, latest, earliest)
+        starts, names, scores = sort_best(best)
+        evidence.matches = names.size
+        return starts, names, scores, evidence
+
+    def _intervals(self, batch: EventBatch, events: Events, how: str, evidence: Evidence) -> tuple[Int32, Int32]:
+        """The codes at which a range must have begun, and those at which it must not have ended."""
+        first, last = events.codes.copy(), events.codes.copy()
+        for place, column in enumerate(self.columns):
+            found = intervals_of(batch, column)
+            for row, (low, high) in found.items():
+                first[place, row], last[place, row] = column.domain.code(low), column.domain.code(high)
+            if found and column.attribute in evidence.mismatches:
+                evidence.mismatches[column.attribute] -= len(found)
+                if not evidence.mismatches[column.attribute]:
+                    del evidence.mismatches[column.attribute]
+        return (last, first) if how == "overlap" else (first, last)
+
+    def factors(self, coefficients: Mapping[str, float]) -> Floats:
+        """The coefficient of each attribute; 1 for those that have none."""
+        return np.array([coefficients.get(attribute, 1.0) for attribute in self.attributes], np.float64)
+
+    def translate(self, segment: Segment, judged: Mapping[int, Probed]) -> dict[int, Probed]:
+        """What was judged for the families of the segment, for the families here."""
+        translated = {}
+        for place, (_, _, family) in enumerate(self.families):
+            for there, (_, _, theirs) in enumerate(segment.families):
+                if there in judged and isinstance(family, HistoryFamily) and isinstance(theirs, HistoryFamily):
+                    number = {test: own for own, test in enumerate(family.tests)}
+                    own = np.array([number[test] for test in theirs.tests], np.int32)
+                    probed = judged[there]
+                    null = probed.null and _renumbered(probed.null, own)
+                    translated[place] = Probed(_renumbered(probed.true, own), null=null)
+        return translated
+
+
+def intervals_of(batch: EventBatch, column: Column) -> dict[int, tuple[Any, Any]]:
+    """The events, by row, whose value for a column of numbers is an interval: a list of two numbers in order.
+
+    >>> from tocsin.predicates.domain import Domain
+    >>> hours = Column("hours", Kind.NUMBER, Domain(Kind.NUMBER, np.array([8.0])))
+    >>> intervals_of(EventBatch([{"hours": [20, 30]}, {"hours": 20}, {"hours": [30, 20]}]), hours)
+    {0: (20, 30)}
+    """
+    if column.kind is not Kind.NUMBER:
+        return {}
+    values = batch.column(column.attribute)
+    if values is None:
+        return {}
+    if not isinstance(values, list):
+        types = pa.types
+        if not (
+            types.is_list(values.type) or types.is_large_list(values.type) or types.is_fixed_size_list(values.type)
+        ):
+            return {}
+        values = values.to_pylist()
+    return {row: (value[0], value[1]) for row, value in enumerate(values) if _is_interval(value)}
+
+
+def has_intervals(batch: EventBatch, columns: Sequence[Column]) -> bool:
+    """Whether some event has an interval where numbers are compared."""
+    return any(intervals_of(batch, column) for column in columns)
+
+
+def _is_interval(value: object) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return False
+    return all(kind_of(end) is Kind.NUMBER for end in value) and bool(value[0] <= value[1])
+
+
+def _renumbered(slices: Slices, numbers: Int32) -> Slices:
+    return Slices(slices.starts, numbers[slices.values])
+
+
+def _first_attribute(test: Test) -> str:
+    """The attribute whose weight a test has: the first that it names; the empty text if it names none."""
+    if isinstance(test, AttributeComparison):
+        return test.left
+    if isinstance(test, Exists):
+        return test.terms[0].old if test.terms else ""
+    return test.attribute
+
+
+def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) -> Int32:
+    """Rows (conjunction, attribute, column, first, end), as `Weighed` has them, sorted."""
+    changes = np.ones(conjunctions.conjunction.size, bool)
+    changes[1:] = np.diff(conjunctions.conjunction) != 0
+    changes[1:] |= np.diff(conjunctions.column) != 0
+    first = np.flatnonzero(changes)
+    end = np.append(first, changes.size)[1:]
+    column = conjunctions.column[first]
+    test = conjunctions.test
+    rows = np.empty((first.size + test.size, 5), np.int32)
+    of_ranges, of_tests = rows[: first.size], rows[first.size :]
+    of_ranges[:, 0], of_tests[:, 0] = conjunctions.conjunction[first], conjunctions.test_conjunction
+    of_ranges[:, 1], of_tests[:, 1] = of_column[column], of_test[test]
+    of_ranges[:, 2], of_tests[:, 2] = column, -1
+    of_ranges[:, 3], of_tests[:, 3] = first, test
+    of_ranges[:, 4], of_tests[:, 4] = end, conjunctions.test_accepts
+    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+
+
+def _weights(segment: Segment, place: Mapping[str, int], owner: Int32, attribute: Int32) -> Floats:
+    """The weight of each predicate: what its subscription gives to its attribute, or 1."""
+    given: dict[tuple[int, int], float] = {}
+    for number, text in enumerate(segment.extras.arrow().to_pylist()):
+        for name, weight in json.loads(text or "{}").get("weights", {}).items():
+            if name in place:
+                given[number, place[name]] = weight
+    if not given:
+        return np.ones(owner.size)
+    predicates = zip(owner.tolist(), attribute.tolist(), strict=True)
+    return np.array([given.get(predicate, 1.0) for predicate in predicates])
