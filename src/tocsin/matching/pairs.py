@@ -19,6 +19,7 @@ from tocsin.matching.conjunctions import Conjunctions, Predicates, range_predica
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
+_ANY_TRUTH = 7
 _HASH_A, _HASH_B = 0x9E3779B1, 0x85EBCA6B
 
 
@@ -55,6 +56,13 @@ class PairMatcher:
     def match(self, events: Events) -> tuple[Int32, int]:
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
         return match_pairs(self.tables, self.postings, events)
+
+    def assuming(self, first: int, end: int) -> "PairMatcher":
+        """The same matcher as if the tests `first` to `end` had whatever truth value is accepted."""
+        rest = self.postings.rest.copy()
+        assumed = (rest[:, 0] < 0) & (rest[:, 1] >= first) & (rest[:, 1] < end)
+        rest[assumed, 0] = -1 - _ANY_TRUTH
+        return PairMatcher(self.tables, self.postings._replace(rest=rest))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
