@@ -108,13 +108,13 @@ def _value_holds(tables: Tables, condition: int, value: Bytes, length: int) -> b
     operator = tables.filters[at + 2]
     if tables.filters[at + 3] == 1:
         return _compare(number_of(value, length), tables.numbers[condition], operator)
-    same = tables.filters[at + 6] == length
+    same = bool(tables.filters[at + 6] == length)
     text = 4 * (at + 7)
     i = 0
     while same and i < length:
-        same = tables.filter_bytes[text + i] == value[i]
+        same = bool(tables.filter_bytes[text + i] == value[i])
         i += 1
-    return same == (operator == 1)
+    return bool(same == (operator == 1))
 
 
 @kernel

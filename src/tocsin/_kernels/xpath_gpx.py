@@ -39,13 +39,13 @@ class Conjunctions(NamedTuple):
 @kernel
 def _repeats(positions: np.uint64) -> bool:
     """Whether a tag stands more than once on a path."""
-    return positions != 0 and positions & (positions - np.uint64(1)) != 0
+    return bool(positions != 0 and positions & (positions - np.uint64(1)) != 0)
 
 
 @kernel
 def _shared_beginning(documents: Documents, row: int, tags: Ints) -> int:
     """How many tags from the root down the path that ends in `row` shares with `tags`, which become its own."""
-    length = documents.level[row]
+    length = int(documents.level[row])
     shared = length
     for level in range(length, 0, -1):
         if tags[level] != documents.tag[row]:

@@ -171,7 +171,7 @@ def _add(
     evidence: Longs,
 ) -> int:
     """Make the node of path[1:length + 1] below `node`; -1 if there is no room for it."""
-    new = memory.size[0]
+    new = int(memory.size[0])
     if new + 1 >= len(memory.parent) or memory.size[1] + len(access.structures) > len(memory.lists):
         return -1
     memory.slots[_find(memory.slots, memory.parent, memory.tag, node, path[length])] = new
@@ -225,7 +225,7 @@ def recall(
             path[length] = documents.tag[row]
             positions[path[length]] |= np.uint64(1) << np.uint64(length - 1)
             above = nodes[length - 1]
-            node = np.int64(memory.slots[_find(memory.slots, memory.parent, memory.tag, above, path[length])])
+            node = int(memory.slots[_find(memory.slots, memory.parent, memory.tag, above, path[length])])
             if node > 0:
                 hits += 1
             else:

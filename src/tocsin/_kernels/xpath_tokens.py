@@ -86,7 +86,7 @@ def _find_name(names: Names, data: Bytes, start: int, stop: int, uris: Bytes, ur
     slot = (code ^ (code >> 15)) & mask
     prefix = uri_stop - uri_start + 2 if spaced else 0
     while names.slots[slot] > 0:
-        name = names.slots[slot]
+        name = int(names.slots[slot])
         first = names.offsets[name]
         if names.offsets[name + 1] - first == prefix + stop - start:
             same = True
