@@ -55,19 +55,23 @@ class History:
     def __len__(self) -> int:
         return len(self.store)
 
-    def judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool) -> list[Judged]:
-        """The truth of the tests of each view for each event; with `remember`, each event is history for the next."""
+    def judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool, every_test: bool = False) -> list[Judged]:
+        """The truth of the tests of each view for each event; with `remember`, each event is history for the next.
+
+        Tests that cannot change which conjunctions hold are left out, unless `every_test` is wanted.
+        """
         with self._lock:
             self._follow(snapshot)
             backs = [back for back in self._backs if back is not None]
             if not backs and remember:
                 self._remember(batch)
-            wanted = [back.wanted(batch) for back in backs]
+            wanted = [None if every_test else back.wanted(batch) for back in backs]
             truths: list[list[Truths]] = [[] for _ in backs]
             for row in range(len(batch) if backs else 0):
                 event = batch.event(row)
                 for back, tests, judged in zip(backs, wanted, truths, strict=True):
-                    judged.append(back.judge(event, None if tests is None else tests[row]))
+                    of_event = None if tests is None else tests[row]
+                    judged.append(back.judge_every_test(event) if every_test else back.judge(event, of_event))
                 if remember:
                     self.store.append(event)
             found = {id(back): {back.place: probed(judged)} for back, judged in zip(backs, truths, strict=True)}

@@ -84,6 +84,10 @@ class LookingBack:
         ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
         return [BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
 
+    def judge_every_test(self, event: Event) -> Truths:
+        """The truth of all tests that some subscription demands, against the history as it is now."""
+        return self._table.probe(event)
+
     def judge(self, event: Event, wanted: BitMap | None) -> Truths:
         """The truth of the tests that can matter for an event, against the history as it is now."""
         surviving = self.prefilter.surviving()

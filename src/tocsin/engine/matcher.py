@@ -12,10 +12,11 @@ import pyarrow as pa
 from tocsin.engine.explain import Explanation, explain
 from tocsin.engine.families import Slices
 from tocsin.engine.history import Judged
-from tocsin.engine.parts import Snapshot
+from tocsin.engine.parts import Snapshot, Tags
 from tocsin.engine.plan import Plan, plan
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
+from tocsin.engine.top_k import Best, Question, best_of
 from tocsin.errors import OptionError
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.result import Evidence, Matches
@@ -101,11 +102,14 @@ class Matcher(SubscriptionSet):
         id: str | None = None,
         where_tags: Mapping[str, str] | None = None,
         remember: bool = False,
+        top_k: int | None = None,
+        mode: str = "exact",
     ) -> pa.Table:
         """All matches of a batch, a row each: `event, subscription, score`.
 
         `event` is the value of the column `id`, or the number of the row. With `remember`, each event becomes history
-        for the rows behind it. The evidence is in the table's metadata, under `tocsin`.
+        for the rows behind it. With `top_k`, only the best of each event, event by event, as `Matcher.top_k` has them
+        in this `mode`. The evidence is in the table's metadata, under `tocsin`.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["low"], "where": ["price < 10"]}))
         >>> matcher.match_batch(pa.table({"key": ["p", "q"], "price": [5, 50]}), id="key").to_pylist()
@@ -117,8 +121,15 @@ class Matcher(SubscriptionSet):
         evidence = Evidence(events=len(batch))
         snapshot = self._current(to_remember=remember)
         tables = []
-        for start in range(0, len(batch), BATCH):
-            part = batch.slice(start, BATCH) if len(batch) > BATCH else batch
+        question = Question.of_batch(top_k, mode)
+        size = BATCH if question is None else min(BATCH, question.events_at_once)
+        for start in range(0, len(batch), size):
+            part = batch.slice(start, size) if len(batch) > size else batch
+            if question is not None:
+                best = self._best(snapshot, part, tags, question, remember)
+                evidence.add(best.evidence)
+                tables.append(best.table(names, start))
+                continue
             judged = self._judge(snapshot, part, remember)
             for view, truths in zip(snapshot.views, judged, strict=True):
                 slices, part_evidence = view.segment.match(part, view.left_out(tags), truths)
@@ -128,11 +139,47 @@ class Matcher(SubscriptionSet):
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
 
-    def _judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool) -> list[Judged]:
+    def _judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool, every_test: bool = False) -> list[Judged]:
         """The truth of tests on the history, for each view; with `remember`, each event is history for the next."""
         if remember or snapshot.looks_back:
-            return self.history.judge(snapshot, batch, remember)
+            return self.history.judge(snapshot, batch, remember, every_test)
         return [{} for _ in snapshot.views]
+
+    def top_k(
+        self,
+        event: Event,
+        k: int,
+        mode: str = "exact",
+        combine: str | Mapping[str, float] = "sum",
+        where_tags: Mapping[str, str] | None = None,
+        how: str = "overlap",
+    ) -> Matches:
+        """The best `k` subscriptions for an event, best first, equal scores by id.
+
+        `exact` takes those that match, by their score. `relaxed` takes those of which some predicate holds, by the
+        weights of what holds: their sum, their `max`, or the sum with coefficients by attribute that `combine` gives.
+        A number of the event may be an interval, as in `{"hours": [20, 30]}`: it satisfies ranges that overlap it, or
+        with `how="containment"` those that contain it. The first relaxed question after a change of many
+        subscriptions costs about as much as building their index did.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("smith", "author = 'Smith' AND price < 10", score=2.0, weights={"price": 0.5})
+        >>> matcher.subscribe("cheap", "price < 20")
+        >>> list(matcher.top_k({"author": "Smith", "price": 5}, k=1))
+        [('smith', 2.0)]
+        >>> list(matcher.top_k({"author": "Jones", "price": 5}, k=2, mode="relaxed"))
+        [('cheap', 1.0), ('smith', 0.5)]
+        >>> list(matcher.top_k({"author": "Jones", "price": [8, 15]}, k=2)), len(matcher.top_k({"price": [8, 25]}, 2))
+        ([('cheap', 1.0)], 1)
+        """
+        question = Question(k, mode, combine, how)
+        tags = tuple(sorted((where_tags or {}).items()))
+        best = self._best(self._current(), EventBatch([event]), tags, question, remember=False)
+        return Matches(best.subscriptions.to_pylist(), best.scores.tolist(), best.evidence)
+
+    def _best(self, snapshot: Snapshot, batch: EventBatch, tags: Tags, question: Question, remember: bool) -> Best:
+        judged = self._judge(snapshot, batch, remember, question.weighs_predicates(snapshot, batch))
+        return best_of(snapshot, batch, judged, tags, question, self._options)
 
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""

@@ -66,6 +66,10 @@ class Question:
             raise OptionError(f"mode is {mode!r}, and all matches are wanted", "Give top_k, or leave mode out")
         return None if k is None else cls(k, mode)
 
+    def weighs_predicates(self, snapshot: Snapshot, batch: EventBatch) -> bool:
+        """Whether the truth of every predicate matters, not only which conjunctions hold."""
+        return self.mode == "relaxed" or any(has_intervals(batch, view.segment.columns) for view in snapshot.views)
+
     @property
     def events_at_once(self) -> int:
         """How many events may be asked about together."""
