@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -197,6 +197,28 @@ def test_equality_verifies_only_what_can_match() -> None:
     rows, candidates = case.by_pairs().match(case.events)
     assert sorted(rows.tolist()) == [[0, 0], [1, 500]]
     assert candidates <= 8
+
+
+@pytest.mark.parametrize("common", [True, False])
+def test_a_common_test_is_paired_with_a_range_and_a_rare_one_is_not(common: bool) -> None:
+    """A thousand conjunctions of a test and `x = i`: all with one test, or each with its own."""
+    numbers = np.arange(1000, dtype=np.int32)
+    tests = np.zeros_like(numbers) if common else numbers
+    plain = one_column([(number, 2 * number + 1, 2 * number + 1) for number in range(1000)], 2000, [1001])
+    said = replace(
+        plain.conjunctions,
+        test_conjunction=numbers,
+        test=tests,
+        test_accepts=np.full(1000, TRUE, np.int32),
+        test_null_column=np.full(tests.max() + 1, -1, np.int32),
+    )
+    matcher = PairMatcher.build(said, plain.popularity, tests)
+    assert (matcher.tables.column_a == HELD).all()
+    assert (matcher.tables.column_b == (0 if common else 1)).all(), "column 1 is ANYTHING"
+    true = np.array([0 if common else 500], np.int32)
+    rows, candidates = matcher.match(plain.events._replace(true_starts=np.array([0, 1]), true=true))
+    assert rows.tolist() == [[0, 500]]
+    assert candidates <= 4
 
 
 @pytest.mark.parametrize("code", [-1, 0, 3])

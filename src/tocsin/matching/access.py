@@ -5,7 +5,7 @@ is a power of two in codes, at which its range covers a few cells. Every combina
 level b) in use is a table, and every event looks into every table: a look costs about as much as verifying `LOOK`
 candidates. So a table whose conjunctions would cause less than that many more candidates at a coarser level gives it
 up; at the coarsest level a column has one cell and is no access any more. A thousand rare pairs become a few tables by
-themselves.
+themselves. A conjunction that is filed under a test (HELD) keeps its range as the second access if many share the test.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +24,8 @@ CELLS = 3.2
 """A range may cover this many cells of its level."""
 LEVEL_BITS = 2
 """Levels of one column differ by a factor of 4."""
+TRUE_TESTS = 8.0
+"""Tests that hold for an event, before any was seen."""
 MOST_RECTANGLES = 64
 """A pair of unions makes at most this many rectangles; beyond it only the more selective union is an access."""
 
@@ -72,16 +74,29 @@ def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> A
     first = np.where(counts > 0, predicates.starts[:-1], -1)
     second = np.where(counts > 1, predicates.starts[:-1] + 1, -1)
     a = _side(predicates, np.where(held, -1, first), anything, shift)
-    a = replace(a, column=np.where(held, HELD, a.column), level=np.where(held, 1, a.level))
+    a = replace(
+        a,
+        column=np.where(held, HELD, a.column),
+        level=np.where(held, 1, a.level),
+        selectivity=np.where(held, _share_of_tests(test), a.selectivity),
+    )
     b = _side(predicates, np.where(held, first, second), anything, shift)
     b = _without(b, _ranges(predicates, a) * _ranges(predicates, b) > MOST_RECTANGLES, anything)
-    # The share of its domain that a cell of (column, level) is. HELD (-1) reads the row of ANYTHING, the last.
+    # The share of its domain that a cell of (column, level) is. HELD (-1) reads the last row: a test is no wider.
     last_code = np.append(conjunctions.last_code, 0).astype(np.float64)
     cell = np.minimum(np.exp2(shift) / (last_code[:, None] + 1), 1.0)
+    cell = np.vstack([cell, np.zeros(shift.shape[1])])
     swap = a.column > b.column
     a, b = _fold(_mix(swap, b, a), _mix(swap, a, b), cell, anything)
     swap = a.column > b.column
     return Access(_mix(swap, b, a), _mix(swap, a, b), test)
+
+
+def _share_of_tests(test: Int32) -> Floats:
+    """The share of events for which the test of each conjunction holds, if events name tests as conjunctions do."""
+    filed = test[test >= 0]
+    demand = np.bincount(filed, minlength=1)
+    return np.minimum(TRUE_TESTS * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
 
 
 def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]) -> Side:
@@ -163,7 +178,9 @@ def _merge_groups(
             lost_a = share_b + count * cell[column_b, level_b] - _looks(group[end], (column_a, column_b), end, cell)
             place: tuple[int, ...] = (column_a, start[0], column_b, start[1])
             final[place] = (level_a, level_b)
-            if column_a != anything and column_b != anything and min(lost_a, lost_b) >= LOOK:
+            # A test is given up for nothing, and an event looks once for each of its tests.
+            lost = lost_b / TRUE_TESTS if column_a == HELD else min(lost_a, lost_b)
+            if column_a != anything and column_b != anything and lost >= LOOK:
                 continue
             keep_a = column_a == HELD or (column_a != anything and (column_b == anything or lost_b <= lost_a))
             column, level, share = (column_a, level_a, share_a) if keep_a else (column_b, level_b, share_b)
