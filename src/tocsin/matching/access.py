@@ -55,7 +55,7 @@ def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
     """The shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
 
     >>> shifts(np.array([998], np.int32))[:, :6].tolist()
-    [[10, 7, 4, 1, 0, 0], [0, 0, 0, 0, 0, 0]]
+    [[10, 7, 5, 3, 1, 0], [0, 0, 0, 0, 0, 0]]
     """
     bits = np.floor(np.log2(last_code.astype(np.float64) + 2)).astype(np.int64)
     levels = np.arange(2 + -(-31 // LEVEL_BITS))
