@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tocsin.engine.matcher import Matcher
 
+from tocsin.engine.matcher import Matcher
 from tocsin.errors import StorageError
 from tocsin.spark.worker import match_batches, open_index
 
@@ -46,6 +46,14 @@ def test_matches_of_all_batches_come_out_with_the_promised_types(index: str) -> 
         )
 
 
+def test_columns_that_are_kept_go_with_each_match(index: str) -> None:
+    found = [row for batch in match_batches([events([5, 12])], index, "1", NAMES, keep=3) for row in batch.to_pylist()]
+    kept = {(row["event"], row["subscription"], row["price"], row["maker.name"]) for row in found}
+    assert kept == {(0, name, 5.0, "Ada") for name in ("cheap", "nested", "all")} | {
+        (1, name, 12.0, None) for name in ("dear", "all")
+    }
+
+
 @pytest.mark.parametrize("type_", [pa.int32(), pa.int8(), pa.decimal128(10, 0), pa.float64()])
 def test_the_event_column_keeps_the_type_of_the_ids(index: str, type_: pa.DataType) -> None:
     (batch,) = match_batches([events([5], type_)], index, "1", NAMES)
@@ -71,9 +79,9 @@ def test_slices_shrink_to_what_fits(index: str, monkeypatch: pytest.MonkeyPatch)
     sizes = []
     whole = Matcher.match_batch
 
-    def spy(self: Matcher, table: pa.RecordBatch, id: str | None = None) -> pa.Table:
+    def spy(self: Matcher, table: pa.RecordBatch) -> pa.Table:
         sizes.append(table.num_rows)
-        return whole(self, table, id=id)
+        return whole(self, table)
 
     monkeypatch.setattr(Matcher, "match_batch", spy)
     list(match_batches([events([float(n % 20) for n in range(500)])], index, "1", NAMES, pairs=100))

@@ -8,7 +8,11 @@ except ImportError as error:
     raise MissingDependencyError("tocsin.spark needs PySpark", "Run pip install 'tocsin[spark]'") from error
 
 from tocsin.spark.batch import match
-from tocsin.spark.index import Index, build
+from tocsin.spark.build import build
+from tocsin.spark.history import match_in_order
+from tocsin.spark.index import Index
 from tocsin.spark.session import local_session
+from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
+from tocsin.spark.streaming import stream
 
-__all__ = ["Index", "build", "local_session", "match"]
+__all__ = ["Batch", "BatchRecord", "BatchTable", "Index", "build", "local_session", "match", "match_in_order", "stream"]

@@ -1,8 +1,9 @@
 """Match a DataFrame of events: one narrow stage, lazy, no shuffle."""
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -11,43 +12,92 @@ from pyspark.sql.types import DataType, DoubleType, StringType, StructField, Str
 
 from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError, StorageError
-from tocsin.spark.index import Index, Place, build, place
-from tocsin.spark.worker import match_batches
+from tocsin.spark.build import build
+from tocsin.spark.index import Index, Place, place
+from tocsin.spark.shards import shard
+from tocsin.spark.worker import COLUMNS, match_batches
 
 
 def match(
-    events: DataFrame, subscriptions: DataFrame | Index | str | Path, *, id: str, ship: bool | None = None
+    events: DataFrame,
+    subscriptions: DataFrame | Index | str | Path,
+    *,
+    id: str,
+    keep: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    shards: int | None = None,
+    ship: bool | None = None,
 ) -> DataFrame:
-    """Return the matches of the events as a lazy DataFrame `event, subscription, score`.
+    """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the columns in `keep`.
 
     `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
     `Matcher.save` made. Events are named by their column `id`; of the others only those that a subscription names are
     read and moved. Struct fields are dotted names. Also a step of a chain: ``events.transform(match, index, id="id")``.
 
+    With `tags`, only subscriptions that have all of them count. With `shards`, the index is divided into so many
+    groups of segments, and each task maps only one: for an index that does not fit a host. The events are then read
+    once for each.
+
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship=False`` it must be on storage that all of them mount at the same path.
     """
+    path = index_path(subscriptions)
+    columns = leading_columns(events, id, keep)
+    options = {"where_tags": dict(tags)} if tags else {}
+    frames = [
+        _match_on(events, columns, part, ship, options) for part in ([path] if shards is None else shard(path, shards))
+    ]
+    return reduce(DataFrame.unionAll, frames)
+
+
+def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
+    """The folder of the index of the subscriptions; built now if they are a DataFrame."""
     if isinstance(subscriptions, DataFrame):
         subscriptions = build(subscriptions)
-    path = Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions)
+    path = Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
     if not path.is_dir():
         raise StorageError(f"there is no index in {path}", "Make one with tocsin.spark.build or Matcher.save")
-    if id not in events.columns:
-        raise OptionError(
-            f"the events have no column {id!r} to name them by", f"Choose from {', '.join(events.columns)}"
-        )
-    columns = {id: column([id])} | event_columns(events.schema, Matcher.open(path).attributes - {id})
-    where = place(path, events.sparkSession, ship)
-    schema = StructType(
-        [
-            StructField("event", events.schema[id].dataType),
-            StructField("subscription", StringType()),
-            StructField("score", DoubleType()),
-        ]
+    return path
+
+
+def leading_columns(events: DataFrame, id: str, keep: Sequence[str]) -> dict[str, Column]:
+    """The columns that go with each match: the one that names the event, then those to keep."""
+    for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep)]:
+        if name not in events.columns:
+            raise OptionError(
+                f"the events have no column {name!r} {purpose}", f"Choose from {', '.join(events.columns)}"
+            )
+    taken = [name for name in keep if name in (*COLUMNS, id)]
+    if taken:
+        raise OptionError(f"{taken[0]!r} is a column of the matches already", "Rename it, or leave it out of keep")
+    return {name: column([name]) for name in (id, *keep)}
+
+
+def match_schema(events: DataFrame, leading: Sequence[str]) -> StructType:
+    """The columns of the matches."""
+    id, *kept = leading
+    types = {"event": events.schema[id].dataType, "subscription": StringType(), "score": DoubleType()}
+    types |= {name: events.schema[name].dataType for name in kept}
+    return StructType([StructField(name, type_) for name, type_ in types.items()])
+
+
+def numbered(events: DataFrame, columns: Iterable[Column]) -> DataFrame:
+    """The columns under numbers: mapInArrow takes no names with dots, so workers get the names beside."""
+    return events.select(*(source.alias(str(number)) for number, source in enumerate(columns)))
+
+
+def _match_on(
+    events: DataFrame, leading: dict[str, Column], path: Path, ship: bool | None, options: dict[str, Any]
+) -> DataFrame:
+    columns = leading | event_columns(events.schema, Matcher.open(path).attributes - leading.keys())
+    task = partial(
+        _match_partition,
+        place=place(path, events.sparkSession, ship),
+        names=tuple(columns),
+        keep=len(leading),
+        options=options,
     )
-    # mapInArrow takes no names with dots: columns travel by number and get their names back in the worker.
-    numbered = events.select(*(source.alias(str(number)) for number, source in enumerate(columns.values())))
-    return numbered.mapInArrow(partial(_match_partition, place=where, names=tuple(columns)), schema)
+    return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
 
 
 def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:
@@ -77,6 +127,6 @@ def column(steps: list[str]) -> Column:
 
 
 def _match_partition(
-    batches: Iterable[pa.RecordBatch], place: Place, names: tuple[str, ...]
+    batches: Iterable[pa.RecordBatch], place: Place, names: tuple[str, ...], keep: int, options: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    return match_batches(batches, place.folder(), place.fingerprint, names)
+    return match_batches(batches, place.folder(), place.fingerprint, names, keep, **options)

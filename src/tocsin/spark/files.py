@@ -61,7 +61,7 @@ def read_events(session: SparkSession, path: Path, kinds: Kinds, id: str) -> Eve
     columns = event_columns(frame.schema, set(kinds) | {id} | ({MALFORMED} if can_be_malformed else set()))
     frame = frame.select(*(source.alias(name) for name, source in columns.items()))
     if format_ != "parquet":
-        frame = frame.withColumns(_casts(frame, kinds))
+        frame = frame.withColumns(casts(frame, kinds))
     return EventFile(frame, path, can_be_malformed)
 
 
@@ -105,7 +105,7 @@ def _read_parquet(session: SparkSession, path: Path, kinds: Kinds) -> DataFrame:
 _READERS = {"json": _read_json, "csv": _read_csv, "parquet": _read_parquet}
 
 
-def _casts(frame: DataFrame, kinds: Kinds) -> dict[str, Column]:
+def casts(frame: DataFrame, kinds: Kinds) -> dict[str, Column]:
     """Text columns as what they are compared with, if that is one kind."""
     types = {Kind.TIME: "timestamp", Kind.NUMBER: "double"}
     return {

@@ -1,4 +1,4 @@
-"""From subscriptions to an index that every worker can map: building it, naming it, getting it there."""
+"""An index that every worker can map: naming it, and getting it there."""
 
 import functools
 import hashlib
@@ -11,13 +11,6 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
-
-from tocsin.engine.matcher import Matcher
-from tocsin.errors import OptionError
-
-COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None}
-"""The columns of a DataFrame of subscriptions that count, and the type that each is read as."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,33 +37,6 @@ class Place:
         return str(Path(SparkFiles.get(self.name)) / "index") if self.is_artifact else self.name
 
 
-def build(subscriptions: DataFrame, path: str | Path | None = None) -> Index:
-    """Build the index of the subscriptions `id, where[, score]` in `path`, or in a folder that this process removes.
-
-    Subscriptions that cannot be taken are left out and reported in `rejected`. The subscriptions go through the driver.
-    """
-    missing = [name for name in ("id", "where") if name not in subscriptions.columns]
-    if missing:
-        raise OptionError(
-            f"the subscriptions have no column {' and no column '.join(map(repr, missing))}",
-            f"They have {', '.join(subscriptions.columns)}; rename with withColumnsRenamed",
-        )
-    wanted = [
-        F.col(name).cast(type_) if type_ else F.col(name)
-        for name, type_ in COLUMN_TYPES.items()
-        if name in subscriptions.columns
-    ]
-    matcher = Matcher.from_table(subscriptions.select(*wanted).toArrow())
-    if path is None:
-        path = tempfile.mkdtemp(prefix="index-", dir=_scratch())
-    matcher.save(path)
-    if matcher.rejected:
-        _log.warning("%d subscriptions were rejected, the first: %s", len(matcher.rejected), matcher.rejected[0])
-    report = [(error.subscription, error.position, f"{error.message}. {error.hint}") for error in matcher.rejected]
-    schema = "subscription string, position int, reason string"
-    return Index(Path(path), subscriptions.sparkSession.createDataFrame(report, schema))
-
-
 def place(path: Path, session: SparkSession, ship: bool | None = None) -> Place:
     """Decide where workers shall find the index, and ship it there if they do not see the driver's folders."""
     print_ = fingerprint(path)
@@ -78,10 +44,11 @@ def place(path: Path, session: SparkSession, ship: bool | None = None) -> Place:
         ship = not _workers_are_here(session)
     if not ship:
         return Place(str(path.absolute()), False, print_)
-    archive = _scratch() / f"tocsin-{print_}.tar"
+    archive = scratch() / f"tocsin-{print_}.tar"
     if not archive.exists():
         with tarfile.open(archive, "w") as tar:
-            tar.add(path, arcname="index")
+            for file in _files(path):
+                tar.add(path / file, arcname=f"index/{file}")
     try:
         session.addArtifacts(str(archive), archive=True)
     except PySparkRuntimeError as error:
@@ -95,24 +62,34 @@ def place(path: Path, session: SparkSession, ship: bool | None = None) -> Place:
 def fingerprint(path: Path) -> str:
     """A name for what the folder holds now: files, sizes and times of change. Reads no content."""
     digest = hashlib.sha256(str(path.absolute()).encode())
-    for file in sorted(path.rglob("*")):
-        state = file.stat()
-        digest.update(f"\n{file.relative_to(path)} {state.st_size} {state.st_mtime_ns}".encode())
+    for file in _files(path):
+        state = (path / file).stat()
+        digest.update(f"\n{file} {state.st_size} {state.st_mtime_ns}".encode())
     return digest.hexdigest()[:20]
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of the folder that workers need, by their paths in it: neither views nor the lock of the writer."""
+    inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
+    return sorted(file for file in inside if file.parts[0] not in ("views", "write.lock"))
 
 
 def _workers_are_here(session: SparkSession) -> bool:
     """Whether driver and workers are one machine: a classic session on a local master."""
     master = session.conf.get("spark.master") or ""
-    is_connect = type(session).__module__.startswith("pyspark.sql.connect")
-    return master.startswith("local") and not master.startswith("local-cluster") and not is_connect
+    return master.startswith("local") and not master.startswith("local-cluster") and not is_connect(session)
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Whether the driver is a Spark Connect server, elsewhere."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 @functools.cache
 def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """The folder of this process for what lazy DataFrames still need; removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="tocsin-")
 
 
-def _scratch() -> Path:
+def scratch() -> Path:
+    """A folder of this process for what lazy DataFrames still need; removed when the process ends."""
     return Path(_scratch_folder().name)

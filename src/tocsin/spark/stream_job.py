@@ -12,8 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError
-from tocsin.spark.files import MALFORMED, file_format
-from tocsin.spark.files import _casts as casts
+from tocsin.spark.files import MALFORMED, casts, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 from tocsin.spark.views import View

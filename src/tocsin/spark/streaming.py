@@ -48,8 +48,10 @@ def stream(
             "Start it in a classic session: with spark-submit, or a master that is not sc://…",
         )
     path = Path(index).absolute()
+    # The JVM may have been started in another folder.
+    notes = str(checkpoint) if "://" in str(checkpoint) else str(Path(checkpoint).absolute())
     # Views belong to the checkpoint: a stream that starts again drops those it has left.
-    owner = hashlib.sha256(str(checkpoint).encode()).hexdigest()[:12]
+    owner = hashlib.sha256(notes.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
 
     def run(frame: DataFrame, number: int) -> None:
@@ -64,5 +66,5 @@ def stream(
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
-    writer = events.writeStream.foreachBatch(run).option("checkpointLocation", str(checkpoint))
+    writer = events.writeStream.foreachBatch(run).option("checkpointLocation", notes)
     return (writer.trigger(**trigger) if trigger else writer).start()

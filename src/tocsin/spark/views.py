@@ -35,11 +35,11 @@ class View:
 def pin(index: Path, owner: str) -> View:
     """View the newest snapshot and drop the owner's views of older ones. Costs nothing if it is viewed already."""
     for _ in range(_TRIES):
-        number = _newest(index)
+        number = newest(index)
         view = View(_views(index) / f"{owner}-{number:06}", number)
         with contextlib.suppress(FileNotFoundError):  # a newer snapshot has been committed meanwhile
             if not view.path.exists():
-                content = Folder(index).read(number)
+                content = read(index, number)
                 _link(index, view, content, content["parts"])
                 _log.info("viewing snapshot %d of %s as %s", number, index, view.path.name)
             for other in _views(index).glob(f"{owner}-*"):
@@ -51,7 +51,7 @@ def pin(index: Path, owner: str) -> View:
 
 def share(index: Path, number: int, shares: Sequence[Sequence[dict[str, Any]]], owner: str) -> list[View]:
     """View snapshot `number` as several: each with its share of the parts."""
-    content = Folder(index).read(number)
+    content = read(index, number)
     views = []
     for place, parts in enumerate(shares):
         view = View(_views(index) / f"{owner}-{number:06}-{place}", number)
@@ -61,11 +61,17 @@ def share(index: Path, number: int, shares: Sequence[Sequence[dict[str, Any]]], 
     return views
 
 
-def _newest(index: Path) -> int:
+def newest(index: Path) -> int:
+    """The number of the newest snapshot."""
     number = Folder(index).newest()
     if number is None:
         raise StorageError(f"there is no index in {index}", "Make one with tocsin.spark.build or Matcher.save")
     return number
+
+
+def read(index: Path, number: int) -> dict[str, Any]:
+    """What a snapshot names."""
+    return Folder(index).read(number)
 
 
 def _views(index: Path) -> Path:

@@ -7,6 +7,7 @@ slices before it gave, and every slice leaves in batches of at most `ROWS` match
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,35 +32,51 @@ def match_batches(
     path: str,
     fingerprint: str,
     names: Sequence[str],
+    keep: int = 1,
     rows: int = ROWS,
     pairs: int = PAIRS,
+    **options: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """Match every batch against the index in `path`; yield batches of `event, subscription, score`.
+    """Match every batch against the index in `path`; yield batches of `event, subscription, score` and what is kept.
 
-    The columns of the batches are the attributes `names`; the first also names the events, and `event` has its type.
-    The index is opened once a process for each `fingerprint`.
+    The columns of the batches are the attributes `names`. The first names the events, and `event` has its values; the
+    first `keep` go with each match. The other options are those of `Matcher.match_batch`. The index is opened once a
+    process for each `fingerprint`.
     """
-    matcher = open_index(path, fingerprint)
+    named = (batch.rename_columns(names) for batch in batches)
+    return match_slices(open_index(path, fingerprint), named, keep, rows, pairs, **options)
+
+
+def match_slices(
+    matcher: Matcher,
+    batches: Iterable[pa.RecordBatch],
+    keep: int = 1,
+    rows: int = ROWS,
+    pairs: int = PAIRS,
+    **options: Any,
+) -> Iterator[pa.RecordBatch]:
+    """Match batches whose columns have their names, slice by slice."""
     size = FIRST_SLICE
     for batch in batches:
-        event_type = batch.schema.field(0).type
-        batch = batch.rename_columns(names)
         start = 0
         while start < batch.num_rows:
             events = batch.slice(start, size)
             start += events.num_rows
-            matches = matcher.match_batch(events, id=names[0])
+            matches = matcher.match_batch(events, **options)
             for chunk in matches.to_batches(max_chunksize=rows):
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        chunk.column("event").cast(event_type),
-                        chunk.column("subscription").cast(pa.string()),
-                        chunk.column("score").cast(pa.float64()),
-                    ],
-                    COLUMNS,
-                )
+                yield _with_columns(chunk, events, keep)
             fitting = pairs * events.num_rows // max(matches.num_rows, 1)
             size = max(1, min(fitting, size * GROWTH))
+
+
+def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int) -> pa.RecordBatch:
+    """Matches by row numbers as matches with the columns of their events."""
+    event, *kept = (column.take(chunk.column("event")) for column in events.columns[:keep])
+    subscription = chunk.column("subscription").cast(pa.string())
+    score = chunk.column("score").cast(pa.float64())
+    return pa.RecordBatch.from_arrays(
+        [event, subscription, score, *kept], names=[*COLUMNS, *events.schema.names[1:keep]]
+    )
 
 
 @lru_cache(maxsize=2)
@@ -70,4 +87,4 @@ def open_index(path: str, fingerprint: str) -> Matcher:  # noqa: ARG001 (part of
             f"there is no index in {path} on this worker",
             "Put it on storage that every worker mounts at this path, or let it be shipped: match(…, ship=True)",
         )
-    return Matcher.open(path)
+    return Matcher.open(path, background_merge=False)

@@ -1,0 +1,130 @@
+"""Build an index where the subscriptions are: a segment for each partition, and one commit in the driver.
+
+Every task builds an index of its own in a folder inside that of the index. The driver moves the segments of the tasks
+that succeeded into place and commits the snapshot that names them. What a task that was killed or run twice has left
+goes with the folder.
+"""
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+
+from tocsin.engine import store
+from tocsin.engine.matcher import Matcher
+from tocsin.engine.options import Options
+from tocsin.errors import OptionError, StorageError
+from tocsin.spark.index import Index, is_connect, scratch
+from tocsin.storage.folder import Folder
+
+COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None}
+"""The columns of a DataFrame of subscriptions that count, and the type that each is read as."""
+
+REPORT = pa.schema(
+    [("folder", pa.string()), ("subscription", pa.string()), ("position", pa.int32()), ("reason", pa.string())]
+)
+"""What a task tells: in its first row the folder of its index, then the subscriptions that it rejected."""
+
+_log = logging.getLogger(__name__)
+
+
+def build(
+    subscriptions: DataFrame, path: str | Path | None = None, *, segments: int | None = None, **options: Any
+) -> Index:
+    """Build the index of the subscriptions `id, where[, score, weights, tags]` in `path`; what stood there is replaced.
+
+    The executors parse the subscriptions and write `segments` of them, one for each core if not given, so that all of
+    them must see `path`. Without `path` the index is built by the driver, in a folder that goes with this process.
+    Subscriptions that cannot be taken are left out and reported in `rejected`. The other options are those of
+    `Matcher`: `limit`, `namespaces`, `index`, `matcher`.
+    """
+    missing = [name for name in ("id", "where") if name not in subscriptions.columns]
+    if missing:
+        raise OptionError(
+            f"the subscriptions have no column {' and no column '.join(map(repr, missing))}",
+            f"They have {', '.join(subscriptions.columns)}; rename with withColumnsRenamed",
+        )
+    session = subscriptions.sparkSession
+    in_executors = path is not None and not is_connect(session)
+    if segments is not None and not in_executors:
+        raise OptionError(
+            "segments are built by executors, in a folder that all of them see",
+            "Pass path in a classic session, or leave segments out",
+        )
+    columns = [
+        F.col(name).cast(type_) if type_ else F.col(name)
+        for name, type_ in COLUMN_TYPES.items()
+        if name in subscriptions.columns
+    ]
+    rows = subscriptions.select(*columns)
+    folder = Folder(Path(path or tempfile.mkdtemp(prefix="index-", dir=scratch())).absolute())
+    folder.lock()
+    building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.path))
+    try:
+        building.chmod(0o777)  # executors may run as another user
+        task = partial(build_partition, folder=str(building), options=options)
+        if in_executors:
+            count = segments or session.sparkContext.defaultParallelism
+            # By id, so that all subscriptions with one id are in one segment, where the last counts.
+            report = rows.repartition(count, "id").mapInArrow(task, _ddl(REPORT)).toArrow()
+        else:
+            report = pa.Table.from_batches(task(rows.toArrow().to_batches()), REPORT)
+        _commit(folder, report, Options(**options))
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+        folder.unlock()
+    rejected = report.filter(pa.compute.is_null(report["folder"])).drop_columns("folder")
+    if rejected.num_rows:
+        _log.warning(
+            "%d subscriptions were rejected, the first: %s", rejected.num_rows, rejected.slice(0, 1).to_pylist()
+        )
+    return Index(folder.path, session.createDataFrame(rejected, _ddl(rejected.schema)))
+
+
+def build_partition(
+    batches: Iterable[pa.RecordBatch], folder: str, options: Mapping[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Build the index of the subscriptions in the batches, in a new folder inside `folder`; yield a `REPORT`."""
+    parts = list(batches)
+    if not parts:
+        return
+    if not Path(folder).is_dir():
+        raise StorageError(
+            f"there is no folder {folder} on this worker",
+            "Build the index on storage that every worker mounts at this path, or without a path in the driver",
+        )
+    matcher = Matcher(background_merge=False, **options)
+    matcher.load(pa.Table.from_batches(parts))
+    own = tempfile.mkdtemp(prefix="task-", dir=folder)
+    matcher.save(own)
+    matcher.close()
+    rows = [{"folder": own}] + [
+        {"subscription": error.subscription, "position": error.position, "reason": f"{error.message}. {error.hint}"}
+        for error in matcher.rejected
+    ]
+    yield from pa.Table.from_pylist(rows, REPORT).to_batches()
+
+
+def _commit(folder: Folder, report: pa.Table, options: Options) -> None:
+    """Move the segments of all tasks into place and commit them as the next snapshot."""
+    parts = []
+    for own in report["folder"].drop_null().to_pylist():
+        _, _, found = store.load(Folder(Path(own)))
+        for part in found:
+            assert part.file is not None, "what was loaded has a file"
+            (Path(own) / part.file).rename(folder.path / part.file)
+            parts.append(part)
+    store.commit(folder, (folder.newest() or 0) + 1, parts, options)
+    _log.info("built %s: %d subscriptions in %d segments", folder.path, sum(map(len, parts)), len(parts))
+
+
+def _ddl(schema: pa.Schema) -> str:
+    names = {pa.string(): "string", pa.int32(): "int"}
+    return ", ".join(f"{field.name} {names[field.type]}" for field in schema)

@@ -1,0 +1,57 @@
+"""An index built by the executors: the same answers, nothing left behind, one writer at a time."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tocsin import spark as tocsin_spark
+from tocsin.engine.matcher import Matcher
+from tocsin.errors import OptionError, StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = "id string, where string, score double, tags map<string,string>"
+
+
+def test_executors_build_segments_and_the_driver_commits_them(spark: "SparkSession", tmp_path: Path) -> None:
+    rows = [(f"s{n}", f"a BETWEEN {n} AND {n + 3}", float(n), {"parity": str(n % 2)}) for n in range(50)]
+    bad = [("broken", "a >", 1.0, None), ("unknown", "frobnicate(a)", 1.0, None)]
+    subscriptions = spark.createDataFrame([*rows, *bad], COLUMNS)
+    index = tocsin_spark.build(subscriptions, tmp_path / "index", segments=3)
+    assert {row["subscription"] for row in index.rejected.collect()} == {"broken", "unknown"}
+    assert all("Write" in row["reason"] or row["reason"].count(". ") for row in index.rejected.collect())
+    matcher = Matcher.open(index.path)
+    assert (len(matcher), len(matcher.stats().segments)) == (50, 3)
+    assert matcher.match({"a": 10}).ids == ["s10", "s7", "s8", "s9"]
+    assert matcher.match({"a": 10}, {"parity": "0"}).scores == [10.0, 8.0]
+    names = {path.name.partition("-")[0] for path in index.path.iterdir()}
+    assert names == {"segment", "snapshot", "write.lock"}
+
+
+def test_a_build_replaces_what_stood_there_and_the_last_of_an_id_counts(spark: "SparkSession", tmp_path: Path) -> None:
+    first = spark.createDataFrame([("old", "a > 0")], "id string, where string")
+    second = spark.createDataFrame([("x", "a > 0"), ("x", "a > 0"), ("y", "a > 1")], "id string, where string")
+    tocsin_spark.build(first, tmp_path)
+    tocsin_spark.build(second, tmp_path)
+    matcher = Matcher.open(tmp_path)
+    assert list(matcher) == ["x", "y"]
+    assert matcher.stats().snapshot == 2
+
+
+def test_a_build_without_subscriptions_is_an_index(spark: "SparkSession", tmp_path: Path) -> None:
+    tocsin_spark.build(spark.createDataFrame([], "id string, where string"), tmp_path)
+    assert list(Matcher.open(tmp_path)) == []
+
+
+def test_while_another_process_writes_nothing_is_built(spark: "SparkSession", tmp_path: Path) -> None:
+    writer = Matcher()
+    writer.subscribe("x", "a > 0")
+    writer.save(tmp_path)
+    subscriptions = spark.createDataFrame([("y", "a > 0")], "id string, where string")
+    with pytest.raises(StorageError, match="is being written"):
+        tocsin_spark.build(subscriptions, tmp_path)
+    writer.close()
+    with pytest.raises(OptionError, match="segments are built by executors"):
+        tocsin_spark.build(subscriptions, segments=2)
