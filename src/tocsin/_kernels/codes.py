@@ -9,20 +9,43 @@ import numpy.typing as npt
 from tocsin._kernels import kernel
 
 NULL = -1
+FEW = 64
+"""Fewer constants than this need no guide."""
 
 
 @kernel
 def codes_of_numbers(
-    constants: npt.NDArray[np.float64], values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32]
+    constants: npt.NDArray[np.float64],
+    guide: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int32],
 ) -> None:
-    """Write the code of each value into `codes`; NaN is NULL."""
+    """Write the code of each value into `codes`; NaN is NULL.
+
+    The guide cuts the span of the constants into equal buckets: those of bucket b stand from `guide[b]` to
+    `guide[b + 1]`, so that the search begins with a few constants. It is empty if there are few in all.
+    """
     count = constants.size
+    buckets = guide.size - 1
+    scale = 0.0
+    if buckets > 0:
+        scale = buckets / (constants[count - 1] - constants[0])
     for row in range(values.size):
         value = values[row]
         if value != value:
             codes[row] = NULL
             continue
         base, length = 0, count
+        if buckets > 0:
+            if value <= constants[0]:
+                codes[row] = 1 if value == constants[0] else 0
+                continue
+            if value > constants[count - 1]:
+                codes[row] = 2 * count
+                continue
+            bucket = int(min((value - constants[0]) * scale, buckets - 1.0))
+            base = guide[bucket]
+            length = guide[bucket + 1] - base
         while length > 1:
             half = length >> 1
             if constants[base + half - 1] < value:
@@ -31,6 +54,20 @@ def codes_of_numbers(
         if length == 1 and constants[base] < value:
             base += 1
         codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
+
+
+def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    """The guide for `codes_of_numbers`: half as many buckets as constants, or none."""
+    count = constants.size
+    span = float(constants[-1] - constants[0]) if count >= FEW else 0.0
+    buckets = count // 2
+    if not 0.0 < span < np.inf or not 0.0 < buckets / span < np.inf:
+        return np.empty(0, np.int32)
+    # The same arithmetic as in the kernel, and rising with the constant: so nothing falls on the wrong side.
+    bucket = np.minimum(((constants - constants[0]) * (buckets / span)).astype(np.int64), buckets - 1)
+    guide = np.zeros(buckets + 1, np.int32)
+    np.cumsum(np.bincount(bucket, minlength=buckets), out=guide[1:])
+    return guide
 
 
 @kernel

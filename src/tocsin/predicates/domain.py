@@ -26,13 +26,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin._kernels.codes import NULL, codes_of_integers, codes_of_numbers, codes_of_strings
+from tocsin._kernels.codes import NULL, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 from tocsin.model.predicate import Range
 from tocsin.model.values import Kind, Number, Scalar, compare_to_constant, kind_of, microseconds
 
 Codes = npt.NDArray[np.int32]
 Arrays = Mapping[str, npt.NDArray[Any]]
 
+_NO_GUIDE = np.empty(0, np.int32)
 _EXACT_AS_FLOAT = 2**53
 _DIGITS_OF_FLOAT = 15
 """Decimals of so many digits are different floats, in the same order."""
@@ -86,11 +87,17 @@ class Domain:
         kind: Kind,
         constants: npt.NDArray[np.float64] | npt.NDArray[np.int64] | Strings,
         exact: Mapping[int, int | Decimal] | None = None,
+        guide: npt.NDArray[np.int32] | None = None,
     ) -> None:
         self.kind = kind
         self.constants = constants
         self.exact = dict(exact or {})
         """Number constants that no float64 is, by position; `constants` holds the nearest float64 there."""
+        if guide is None:
+            numbers: Any = constants
+            guide = guide_of(numbers) if kind is Kind.NUMBER else _NO_GUIDE
+        self.guide = guide
+        """Where to begin to search among numbers (see `codes_of_numbers`); empty in other domains."""
         self.last = 2 * len(constants)
         """The largest code."""
 
@@ -194,6 +201,8 @@ class Domain:
         if isinstance(self.constants, Strings):
             return {f"{prefix}.offsets": self.constants.offsets, f"{prefix}.bytes": self.constants.data}
         arrays: dict[str, npt.NDArray[Any]] = {f"{prefix}.constants": self.constants}
+        if self.kind is Kind.NUMBER:
+            arrays[f"{prefix}.guide"] = self.guide
         if self.exact:
             text = json.dumps({place: str(number) for place, number in self.exact.items()})
             arrays[f"{prefix}.exact"] = np.frombuffer(text.encode(), np.uint8)
@@ -208,7 +217,7 @@ class Domain:
         if f"{prefix}.exact" in arrays:
             texts = json.loads(arrays[f"{prefix}.exact"].tobytes())
             exact = {int(place): _exact_number(text) for place, text in texts.items()}
-        return cls(kind, arrays[f"{prefix}.constants"], exact)
+        return cls(kind, arrays[f"{prefix}.constants"], exact, arrays.get(f"{prefix}.guide"))
 
     @property
     def nbytes(self) -> int:
@@ -261,7 +270,7 @@ def _encode_float_values(domain: Domain, values: npt.NDArray[np.float64], codes:
     if domain.exact:
         codes[:] = [domain.code(value) for value in values.tolist()]
     else:
-        codes_of_numbers(domain.constants, values, codes)  # type: ignore[arg-type]  # a number domain
+        codes_of_numbers(domain.constants, domain.guide, values, codes)  # type: ignore[arg-type]  # a number domain
 
 
 def _encode_integers(domain: Domain, array: pa.Array, codes: Codes) -> None:
@@ -269,7 +278,7 @@ def _encode_integers(domain: Domain, array: pa.Array, codes: Codes) -> None:
     if domain.exact or (filled.size and max(int(filled.max()), -int(filled.min())) > _EXACT_AS_FLOAT):
         codes[:] = [domain.code(value) for value in filled.tolist()]
     else:
-        codes_of_numbers(domain.constants, filled.astype(np.float64), codes)  # type: ignore[arg-type]  # a number domain
+        codes_of_numbers(domain.constants, domain.guide, filled.astype(np.float64), codes)  # type: ignore[arg-type]  # a number domain
 
 
 def _encode_one_by_one(domain: Domain, array: pa.Array, codes: Codes) -> None:
