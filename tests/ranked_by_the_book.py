@@ -1,0 +1,90 @@
+"""What the best k subscriptions are, by the book, for all tests that rank."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tocsin import Subscription
+from tocsin.language.normalise import normalise
+from tocsin.language.parse import parse
+from tocsin.model.condition import AttributeComparison, Exists
+from tocsin.model.predicate import Predicate, Ranges
+from tocsin.reference import evaluate, holds
+
+Event = dict[str, Any]
+Ranked = list[tuple[str, float]]
+Combine = str | Mapping[str, float]
+
+ATTRIBUTES = ("i", "j", "d", "s", "flag", "day", "body", "tags", "doc", "a", "b", "hours")
+
+
+def best(scored: Mapping[str, float], k: int) -> Ranked:
+    """The first k by falling score, then by id."""
+    return sorted(scored.items(), key=lambda item: (-item[1], item[0]))[:k]
+
+
+def attribute_of(predicate: Predicate) -> str:
+    """The attribute whose weight a predicate has."""
+    if isinstance(predicate, Ranges):
+        return predicate.attribute
+    if isinstance(predicate.test, AttributeComparison):
+        return predicate.test.left
+    if isinstance(predicate.test, Exists):
+        return predicate.test.terms[0].old if predicate.test.terms else ""
+    return predicate.test.attribute
+
+
+def combined(held: Sequence[str], weights: Mapping[str, float], combine: Combine) -> float:
+    """The score of a conjunction from the attributes of its predicates that hold."""
+    coefficients = {} if isinstance(combine, str) else combine
+    terms = [coefficients.get(name, 1.0) * weights.get(name, 1.0) for name in sorted(held)]
+    return max(terms) if combine == "max" else sum(terms)
+
+
+def relaxed_scores(
+    subscriptions: Sequence[Subscription], event: Event, combine: Combine = "sum", history: Sequence[Event] = ()
+) -> dict[str, float]:
+    """The relaxed score of each subscription that has one, by the book."""
+    scores: dict[str, float] = {}
+    for subscription in subscriptions:
+        for conjunction in normalise(parse(subscription.where)):
+            held = [attribute_of(predicate) for predicate in conjunction if holds(predicate, event, history)]
+            if held:
+                score = combined(held, subscription.weights, combine)
+                scores[subscription.id] = max(score, scores.get(subscription.id, score))
+    return scores
+
+
+def exact_scores(
+    subscriptions: Sequence[Subscription], event: Event, history: Sequence[Event] = ()
+) -> dict[str, float]:
+    """The score of each subscription that matches, by the book."""
+    matching = [s for s in subscriptions if evaluate(parse(s.where), event, history) is True]
+    return {subscription.id: subscription.score for subscription in matching}
+
+
+def rows_of(table: pa.Table, count: int) -> list[Ranked]:
+    """The rows of a batch's answer, event by event, in their order."""
+    found: list[Ranked] = [[] for _ in range(count)]
+    for row in table.to_pylist():
+        found[row["event"]].append((row["subscription"], row["score"]))
+    assert table["event"].to_pylist() == sorted(table["event"].to_pylist()), "events come one after the other"
+    return found
+
+
+def vars_of(subscription: Subscription) -> tuple[Any, ...]:
+    return (
+        subscription.id,
+        subscription.where,
+        subscription.score,
+        subscription.weights,
+        subscription.tags,
+    )
+
+
+def as_row(subscription: Subscription) -> dict[str, Any]:
+    names = ("id", "where", "score")
+    row: dict[str, Any] = dict(zip(names, vars_of(subscription)[:3], strict=True))
+    weights = {name: subscription.weights.get(name) for name in ATTRIBUTES}
+    return row | {"weights": weights, "tags": {"tenant": subscription.tags.get("tenant")}}
