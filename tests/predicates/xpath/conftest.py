@@ -1,6 +1,7 @@
 """Documents and expressions at random, and GPX-Matcher's publications by the book."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import chain, combinations
 
 import pytest
@@ -83,9 +84,18 @@ def expressions() -> st.SearchStrategy[str]:
 
 def judge(expression: str, document: str) -> bool:
     """What lxml says of the expression as it is written."""
-    root = etree.fromstring(document.encode(), etree.XMLParser(resolve_entities=False))
+    return bool(_compiled(expression)(_tree(document)))
+
+
+@lru_cache(maxsize=64)
+def _tree(document: str) -> etree._ElementTree:
+    return etree.fromstring(document.encode(), etree.XMLParser(resolve_entities=False)).getroottree()
+
+
+@lru_cache(maxsize=256)
+def _compiled(expression: str) -> etree.XPath:
     absolute = expression if expression.startswith("/") else "//" + expression
-    return bool(root.getroottree().xpath(absolute, namespaces=NAMESPACES))
+    return etree.XPath(absolute, namespaces=NAMESPACES)
 
 
 Publication = dict[tuple[str, ...], int]
