@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -46,10 +47,38 @@ def test_a_bad_subscription_leaves_the_old_one() -> None:
     assert matcher.match({"x": 1}).ids == ["a"]
 
 
-@pytest.mark.parametrize("id", ["", None, 5])
+@pytest.mark.parametrize("id", ["", None, 5, "\ud800"])
 def test_an_id_is_a_text(id: Any) -> None:
-    with pytest.raises(OptionError, match="id is a text that is not empty"):
+    with pytest.raises(OptionError, match=r"id is a text that is not empty|half a surrogate pair"):
         Matcher().subscribe(id, "x = 1")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"score": "high"}, "its score is 'high'"),
+        ({"score": None}, "its score is None"),
+        ({"score": float("nan")}, "its score is nan"),
+        ({"weights": {"x": "heavy"}}, "its weight of x is 'heavy'"),
+        ({"weights": ["x"]}, "its weights are"),
+        ({"tags": "{"}, "its tags are '{'"),
+        ({"tags": {"t": "\ud800"}}, "half a surrogate pair"),
+    ],
+)
+def test_what_comes_with_a_subscription_is_checked_when_it_comes(given: dict[str, Any], complaint: str) -> None:
+    matcher = matcher_of(good="x = 1")
+    with pytest.raises(SubscriptionError, match=complaint):
+        matcher.subscribe("bad", "x = 1", **given)
+    assert matcher.match({"x": 1}).ids == ["good"]
+
+
+def test_numbers_of_any_type_are_weights_and_scores() -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "x = 1", score=Decimal("0.5"), weights={"x": np.float32(0.25)}, tags={"t": 7})  # type: ignore[dict-item,arg-type]  # what users pass
+    assert matcher["a"] == Subscription("a", "x = 1", 0.5, {"x": 0.25}, {"t": "7"})
+    assert matcher.match({"x": 1}, where_tags={"t": "7"}).ids == ["a"]
+    with pytest.raises(SubscriptionError, match="its score is 'high'"):
+        matcher.rescore("a", "high")  # type: ignore[arg-type]  # the point of the test
 
 
 @pytest.mark.parametrize("buffered", [True, False])
@@ -127,6 +156,24 @@ def test_bad_rows_are_rejected_by_name_and_the_rest_is_taken() -> None:
     assert [error.subscription for error in matcher.rejected] == ["a", "c", "d"]
     assert all(error.hint for error in matcher.rejected)
     assert matcher.match({"x": 1, "y": 2}).ids == ["b", "e"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("score", ["1.5", "high", None]),
+        ("score", [1.5, float("nan"), None]),
+        ("weights", ['{"x": 0.5}', "{", ""]),
+        ("weights", ['{"x": 0.5}', "[1]", None]),
+        ("weights", ['{"x": 0.5}', '{"x": "heavy"}', "{}"]),
+        ("tags", [None, ["t"], None]),
+    ],
+)
+def test_a_bad_value_rejects_its_row_only(column: str, values: list[Any]) -> None:
+    matcher = Matcher.from_table(pa.table({"id": list("abc"), "where": ["x = 1"] * 3, column: values}))
+    assert [error.subscription for error in matcher.rejected] == ["b"]
+    assert matcher.match({"x": 1}).ids == ["a", "c"]
+    assert matcher["c"] == Subscription("c", "x = 1")
 
 
 def test_a_row_without_an_id_is_rejected() -> None:

@@ -1,19 +1,17 @@
 """The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
 
 import datetime as dt
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.engine import store
+from tocsin.engine import intake, store
 from tocsin.engine.history import History
 from tocsin.engine.merge import Merger, due
 from tocsin.engine.options import Options
@@ -72,9 +70,7 @@ class SubscriptionSet:
 
         Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
         """
-        if not isinstance(id, str) or not id:
-            raise OptionError(f"a subscription's id is a text that is not empty, not {id!r}", "Pass a str")
-        subscription = Subscription(id, where, float(score), weights or {}, tags or {})
+        subscription = intake.checked(id, where, score, weights, tags)
         errors = self._options.normalise([where], [id]).errors
         if errors:
             raise errors[0]
@@ -90,13 +86,10 @@ class SubscriptionSet:
 
         The columns are `id, where[, score, weights, tags]`. A row replaces an earlier subscription with the same id.
         """
-        ids, table, nameless = _last_of_each_id(table)
-        scores = np.ones(len(ids))
-        if "score" in table.column_names:
-            scores = np.asarray(table.column("score").cast(pa.float64()).fill_null(1.0))
-        segment, errors = Segment.build(ids, table.column("where").to_pylist(), scores, _extras(table), self._options)
+        ids, texts, scores, extras, rejected = intake.read(table)
+        segment, errors = Segment.build(ids, texts, scores, extras, self._options)
         with self._writing():
-            self.rejected += nameless + errors
+            self.rejected += rejected + errors
             self._drop_all(segment)
             self._parts += (Part(segment),)
 
@@ -108,12 +101,13 @@ class SubscriptionSet:
 
     def rescore(self, id: str, score: float) -> None:
         """Give a subscription another score. Raises UnknownSubscriptionError."""
+        score = intake.number(id, "score", score)
         with self._writing():
             if id in self._buffer:
-                self._buffer[id] = replace(self._buffer[id], score=float(score))
+                self._buffer[id] = replace(self._buffer[id], score=score)
             else:
                 part, number = self._find(id)
-                part.rescore(number, float(score))
+                part.rescore(number, score)
 
     def commit(self) -> None:
         """Make all changes durable, in the folder that the set was saved to or opened from."""
@@ -272,7 +266,7 @@ class SubscriptionSet:
             [subscription.id for subscription in subscriptions],
             [subscription.where for subscription in subscriptions],
             np.array([subscription.score for subscription in subscriptions]),
-            [_extra(subscription.weights, subscription.tags) for subscription in subscriptions],
+            [intake.packed(subscription.weights, subscription.tags) for subscription in subscriptions],
             self._options,
         )
 
@@ -341,44 +335,3 @@ class SubscriptionSet:
 
 def _unknown(id: str) -> UnknownSubscriptionError:
     return UnknownSubscriptionError(f"there is no subscription {id!r}", "List the ids with list(matcher)")
-
-
-def _last_of_each_id(table: pa.Table) -> tuple[list[str], pa.Table, list[SubscriptionError]]:
-    """The ids, the rows that count, and an error for each row without an id."""
-    missing = [name for name in ("id", "where") if name not in table.column_names]
-    if missing:
-        raise OptionError(
-            f"the table has no column {' and no column '.join(map(repr, missing))}",
-            f"It has {', '.join(table.column_names)}; rename its columns",
-        )
-    ids = [str(value) if value is not None else "" for value in table.column("id").to_pylist()]
-    nameless = [
-        SubscriptionError("no id", "Give it one in the column id", subscription=f"row {row}")
-        for row, id in enumerate(ids)
-        if not id
-    ]
-    last = {id: row for row, id in enumerate(ids) if id}
-    if len(last) < len(ids):
-        rows = sorted(last.values())
-        table, ids = table.take(pa.array(rows, pa.int64())), [ids[row] for row in rows]
-    return ids, table, nameless
-
-
-def _extras(table: pa.Table) -> list[str]:
-    columns: list[list[Any]] = []
-    for name in ("weights", "tags"):
-        present = name in table.column_names
-        columns.append(table.column(name).to_pylist() if present else [None] * len(table))
-    return [_extra(_mapping(weights), _mapping(tags)) for weights, tags in zip(*columns, strict=True)]
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    """A mapping from an Arrow map, a struct or JSON text; fields that are NULL do not count."""
-    if isinstance(value, str):
-        value = json.loads(value or "{}")
-    return {name: item for name, item in dict(value or {}).items() if item is not None}
-
-
-def _extra(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
-    extras = {name: dict(value) for name, value in (("weights", weights), ("tags", tags)) if value}
-    return json.dumps(extras, ensure_ascii=False) if extras else ""

@@ -1,0 +1,142 @@
+"""Subscriptions as users give them, one by one or as a table: what is bad is named here, and never sinks the others."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin.errors import OptionError, SubscriptionError
+from tocsin.model.subscription import Subscription
+
+
+class Rows(NamedTuple):
+    """The good rows of a table, by columns, and an error for each of the others."""
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    scores: npt.NDArray[np.float64]
+    extras: Sequence[str]
+    rejected: list[SubscriptionError]
+
+
+def checked(id: str, where: str, score: Any, weights: Any, tags: Any) -> Subscription:
+    """A subscription whose id is well-formed text, score and weights are numbers, and tags are texts.
+
+    >>> checked("a", "x > 1", 2, {"x": "0.5"}, {"tenant": 7})
+    Subscription(id='a', where='x > 1', score=2.0, weights={'x': 0.5}, tags={'tenant': '7'})
+    """
+    if not isinstance(id, str) or not id:
+        raise OptionError(f"a subscription's id is a text that is not empty, not {id!r}", "Pass a str")
+    if not _is_unicode(id):
+        raise OptionError(f"half a surrogate pair in the id {id!r}", "Give well-formed Unicode text")
+    return Subscription(id, where, number(id, "score", score), *_mappings(id, weights, tags))
+
+
+def number(id: str, name: str, value: Any) -> float:
+    """The score or a weight of a subscription. Raises SubscriptionError if it is no number."""
+    try:
+        converted = float(value)
+    except (TypeError, ValueError):
+        converted = math.nan
+    if math.isnan(converted):
+        raise SubscriptionError(f"its {name} is {value!r}", "Give a number", subscription=id)
+    return converted
+
+
+def packed(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
+    """Weights and tags as JSON; the empty text if there are none, as for most."""
+    extras = {name: dict(value) for name, value in (("weights", weights), ("tags", tags)) if value}
+    return json.dumps(extras, ensure_ascii=False) if extras else ""
+
+
+def read(table: pa.Table) -> Rows:
+    """The subscriptions of a table with columns `id, where[, score, weights, tags]`; the last row of an id counts."""
+    missing = [name for name in ("id", "where") if name not in table.column_names]
+    if missing:
+        raise OptionError(
+            f"the table has no column {' and no column '.join(map(repr, missing))}",
+            f"It has {', '.join(table.column_names)}; rename its columns",
+        )
+    ids = [str(value) if value is not None else "" for value in table.column("id").to_pylist()]
+    bad = {
+        row: SubscriptionError("no id", "Give it one in the column id", subscription=f"row {row}")
+        for row, id in enumerate(ids)
+        if not id
+    }
+    last = {id: row for row, id in enumerate(ids)}
+    scores = _scores(table, ids, bad)
+    extras = _extras(table, ids, bad)
+    texts: list[str] = table.column("where").to_pylist()
+    rows = sorted(set(last.values()) - bad.keys())
+    if len(rows) < len(ids):
+        ids, texts, extras = ([column[row] for row in rows] for column in (ids, texts, extras))
+        scores = scores[rows]
+    return Rows(ids, texts, scores, extras, [bad[row] for row in sorted(bad)])
+
+
+def _scores(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> npt.NDArray[np.float64]:
+    scores = np.ones(len(ids))
+    if "score" not in table.column_names:
+        return scores
+    column = table.column("score")
+    if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
+        converted = np.asarray(column.cast(pa.float64()).fill_null(1.0))
+        if not np.isnan(converted).any():
+            return converted
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None:
+            try:
+                scores[row] = number(ids[row], "score", value)
+            except SubscriptionError as error:
+                bad.setdefault(row, error)
+    return scores
+
+
+def _extras(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> list[str]:
+    extras = [""] * len(ids)
+    if "weights" not in table.column_names and "tags" not in table.column_names:
+        return extras
+    nothing = [None] * len(ids)
+    columns = (
+        table.column(name).to_pylist() if name in table.column_names else nothing for name in ("weights", "tags")
+    )
+    for row, (weights, tags) in enumerate(zip(*columns, strict=True)):
+        try:
+            extras[row] = packed(*_mappings(ids[row], weights, tags))
+        except SubscriptionError as error:
+            bad.setdefault(row, error)
+    return extras
+
+
+def _mappings(id: str, weights: Any, tags: Any) -> tuple[dict[str, float], dict[str, str]]:
+    numbers = {name: number(id, f"weight of {name}", value) for name, value in _mapping(id, "weights", weights).items()}
+    texts = {name: str(value) for name, value in _mapping(id, "tags", tags).items()}
+    for text in (*numbers, *texts, *texts.values()):
+        if not _is_unicode(text):
+            raise SubscriptionError(
+                f"{text!r} contains half a surrogate pair", "Give well-formed text", subscription=id
+            )
+    return numbers, texts
+
+
+def _mapping(id: str, name: str, value: Any) -> dict[str, Any]:
+    """A mapping from one, from the pairs of an Arrow map, or from JSON text; fields that are NULL do not count."""
+    try:
+        given = json.loads(value or "{}") if isinstance(value, str) else value
+        return {str(key): item for key, item in dict(given or {}).items() if item is not None}
+    except (TypeError, ValueError) as error:
+        raise SubscriptionError(
+            f"its {name} are {value!r}", "Give a mapping, or leave them out", subscription=id
+        ) from error
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
