@@ -5,7 +5,7 @@ Exit codes: 0 all well; 1 finished, but something was rejected, or engines disag
 
 import typer
 
-from tocsin.cli import bench, check, demo, draw, explain, index, match, stream
+from tocsin.cli import bench, check, demo, draw, explain, index, match, stream, top_k
 from tocsin.cli.console import errors, interruptible
 from tocsin.errors import TocsinError
 
@@ -16,6 +16,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 all well, 1 something was rejected or disagreed, 2 did not run, 130 interrupted.",
 )
 app.command("match")(interruptible(match.match))
+app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(check.check))
 app.command("explain")(interruptible(explain.explain))

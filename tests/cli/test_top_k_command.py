@@ -1,0 +1,93 @@
+"""tocsin top-k: the best subscriptions of each event, from every format, with what could not be read reported."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+if TYPE_CHECKING:
+    from cli.conftest import Answer, Run, WriteLines
+
+SUBSCRIPTIONS: list[dict[str, Any]] = [
+    {"id": "low", "where": "price < 10", "score": 1.0},
+    {"id": "smith", "where": "author = 'Smith' AND price < 20", "score": 3.0, "weights": {"author": 0.5}},
+    {"id": "new", "where": "day > DATE '2026-01-01' AND price > 0", "score": 2.0},
+]
+EVENTS: list[dict[str, Any]] = [
+    {"id": "e1", "author": "Smith", "price": 5, "day": "2026-02-01"},
+    {"id": "e2", "author": "Jones", "price": 15, "day": "2025-02-01"},
+    {"id": "e3", "author": "Smith", "price": 50, "day": "2025-02-01"},
+]
+EXACT = [("e1", "smith", 3.0), ("e1", "new", 2.0)]
+RELAXED = [
+    ("e1", "new", 2.0),
+    ("e1", "smith", 1.5),
+    ("e2", "new", 1.0),
+    ("e2", "smith", 1.0),
+    ("e3", "new", 1.0),
+    ("e3", "smith", 0.5),
+]
+
+
+def rows(answer: "Answer") -> list[tuple[Any, ...]]:
+    return [tuple(json.loads(line).values()) for line in answer.out.splitlines()]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("exact", EXACT), ("relaxed", RELAXED)])
+def test_json_lines(run: "Run", write_lines: "WriteLines", mode: str, expected: list[tuple[str, str, float]]) -> None:
+    subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
+    answer = run("top-k", "--subscriptions", subscriptions, "--events", events, "-k", 2, "--mode", mode)
+    assert (answer.code, rows(answer)) == (0, expected)
+    assert "subscriptions ranked" in answer.err
+
+
+def test_an_index_and_csv(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    subscriptions = write_lines("s.jsonl", SUBSCRIPTIONS)
+    index = tmp_path / "index"
+    assert run("index", "build", subscriptions, "--output", index).code == 0
+    events = tmp_path / "e.csv"
+    events.write_text("id,author,price,day\ne1,Smith,5,2026-02-01\ne2,Jones,cheap,\ne3,Smith\n")
+    answer = run("top-k", "--index", index, "--events", events, "-k", "2")
+    assert (answer.code, rows(answer)) == (1, EXACT)
+    assert "1 malformed lines in e.csv" in " ".join(answer.err.split())
+
+
+def test_parquet_and_another_name(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    events = tmp_path / "e.parquet"
+    parquet.write_table(pa.table({"isbn": [7, 8], "price": [5.0, 50.0]}), events)
+    subscriptions = write_lines("s.jsonl", SUBSCRIPTIONS[:2])
+    answer = run("top-k", "--subscriptions", subscriptions, "--events", events, "--id", "isbn")
+    assert (answer.code, rows(answer)) == (0, [(7, "low", 1.0)])
+
+
+def test_intervals_overlap(run: "Run", write_lines: "WriteLines") -> None:
+    subscriptions = write_lines("s.jsonl", SUBSCRIPTIONS[:1])
+    events = write_lines("e.jsonl", [{"id": 1, "price": [9, 12]}, {"id": 2, "price": [10, 12]}])
+    assert rows(run("top-k", "--subscriptions", subscriptions, "--events", events)) == [(1, "low", 1.0)]
+
+
+def test_what_cannot_be_read_is_reported(run: "Run", write_lines: "WriteLines") -> None:
+    subscriptions = write_lines("s.jsonl", [*SUBSCRIPTIONS, {"id": "broken", "where": "price <"}])
+    events = write_lines("e.jsonl", [EVENTS[0], "[1", "7", ""])
+    answer = run("top-k", "--subscriptions", subscriptions, "--events", events, "-k", 2)
+    assert (answer.code, rows(answer)) == (1, EXACT)
+    assert "broken" in answer.err
+    assert "2 malformed lines in e.jsonl" in " ".join(answer.err.split())
+
+
+def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
+    cases = [
+        (["--events", events], "--subscriptions or --index"),
+        (["--events", events, "--subscriptions", subscriptions, "--index", tmp_path], "--subscriptions or --index"),
+        (["--events", tmp_path / "no.jsonl", "--subscriptions", subscriptions], "there is no file"),
+        (["--events", write_lines("e.txt", EVENTS), "--subscriptions", subscriptions], "cannot be told"),
+        (["--events", events, "--subscriptions", subscriptions, "--id", "isbn"], "author, day, id, price"),
+    ]
+    for arguments, said in cases:
+        answer = run("top-k", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert said in answer.err.replace("\n", " ")
