@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tocsin.engine.matcher import Matcher
 
 from tocsin import spark as tocsin_spark
+from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError, StorageError
 from tocsin.spark.batch import event_columns
 
