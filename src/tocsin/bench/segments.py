@@ -20,6 +20,7 @@ import sys
 from tocsin import Matcher
 matcher = Matcher.open(sys.argv[1])
 print("open", flush=True)
+sys.stdin.readline()
 for view in matcher._current().views:
     for array in view.segment.container().arrays.values():
         array.reshape(-1).view("u1").sum()
@@ -58,24 +59,23 @@ def _opening(report: Report, path: Path, build_s: float) -> None:
 
 
 def _sharing(report: Report, path: Path) -> None:
-    """Start readers that touch every page, and see how much memory is theirs alone."""
-    readers = []
-    for _ in range(READERS):
-        reader = subprocess.Popen(
-            [sys.executable, "-c", _READ, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert reader.stdout is not None
-        private_before = private_after = 0
-        for line in reader.stdout:
-            if line.strip() == "open":
-                private_before = _private_bytes(reader.pid)
-            else:
-                private_after = _private_bytes(reader.pid)
-                break
-        readers.append((reader, private_after - private_before))
-    own = [extra for _, extra in readers]
-    for reader, _ in readers:
+    """Let readers open, then touch every page, and see how much more memory is theirs alone.
+
+    A page counts as private while no other process has it mapped, so all must be at the same point.
+    """
+    command = [sys.executable, "-c", _READ, str(path)]
+    readers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(READERS)
+    ]
+    opened = [_private_bytes(reader) for reader in _told(readers, "open")]
+    for reader in readers:
+        assert reader.stdin is not None
+        reader.stdin.write("\n")
+        reader.stdin.flush()
+    touched = [_private_bytes(reader) for reader in _told(readers, "touched")]
+    for reader in readers:
         reader.communicate("\n")
+    own = np.subtract(touched, opened)
     size = sum(file.stat().st_size for file in path.iterdir())
     share = float(np.mean(own)) / size
     report.results.append(Result("reader", extra={"private_bytes": float(np.mean(own)), "file_bytes": size}))
@@ -84,8 +84,16 @@ def _sharing(report: Report, path: Path) -> None:
     )
 
 
-def _private_bytes(process: int) -> int:
-    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+def _told(readers: list["subprocess.Popen[str]"], word: str) -> list["subprocess.Popen[str]"]:
+    """Wait until every reader has said the word."""
+    for reader in readers:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == f"{word}\n", "a reader failed"
+    return readers
+
+
+def _private_bytes(process: "subprocess.Popen[str]") -> int:
+    lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private"))
 
 
