@@ -53,6 +53,24 @@ def test_sharded_matches_are_the_same(spark: "SparkSession", index: Path) -> Non
     assert {row["subscription"] for row in tagged.collect()} == {"4-0"}
 
 
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+def test_the_best_of_all_shards_are_the_best(spark: "SparkSession", tmp_path: Path, mode: str) -> None:
+    rows = [(f"s{n}", f"a >= {n} AND b > {n % 3}", float(n % 7)) for n in range(40)]
+    subscriptions = spark.createDataFrame(rows, "id string, where string, score double")
+    index = tocsin_spark.build(subscriptions, tmp_path / "index", segments=3)
+    events = spark.createDataFrame([(n, 4 * n, n % 4) for n in range(10)], "key long, a long, b long")
+    matcher = Matcher.open(index.path)
+    expected = {
+        (row["key"], id, score)
+        for row in events.collect()
+        for id, score in matcher.top_k({"a": row["a"], "b": row["b"]}, 5, mode=mode)
+    }
+    assert len(expected) >= 25
+    for shards in (None, 3):
+        found = tocsin_spark.match(events, index, id="key", top_k=5, mode=mode, shards=shards).collect()
+        assert {tuple(row) for row in found} == expected
+
+
 def test_a_column_that_cannot_be_kept_is_named(spark: "SparkSession", index: Path) -> None:
     events = spark.createDataFrame([(1, 2, 3.0)], "key long, a long, score double")
     with pytest.raises(OptionError, match=r"no column 'nothing' to keep\. Choose from key, a, score"):

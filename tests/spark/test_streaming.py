@@ -103,6 +103,47 @@ def test_a_batch_that_was_half_written_is_written_anew(place: Place) -> None:
     assert place.rows() == [(0, 0, "low")]
 
 
+def test_a_stream_looks_back_over_all_batches_and_over_a_crash(place: Place) -> None:
+    """Prices in the order of their keys, cut into batches; the driver dies once a batch is in the table."""
+    place.matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+    place.matcher.subscribe("again", "EXISTS (SELECT 1 FROM history h WHERE h.price = event.price AND h.key > 1)")
+    place.matcher.commit()
+
+    def die(record: BatchRecord, _: float) -> None:
+        if record.batch == 1:
+            raise RuntimeError("killed")
+
+    prices = [[12.0, 11.0, 30.0], [30.0, 12.0], [11.0, 40.0, 40.0]]
+    for part in prices:
+        place.add(*part)
+    with pytest.raises(Exception, match="killed"):
+        place.run(place.folder / "matches", order="key", listener=die)
+    place.run(place.folder / "matches", order="key")
+    in_process = Matcher(background_merge=False)
+    for subscription in place.matcher.subscriptions():
+        in_process.subscribe(subscription.id, subscription.where)
+    expected = []
+    for batch, part in enumerate(prices):
+        for n, price in enumerate(part):
+            key = 100 * batch + n
+            expected += [(batch, key, name) for name in in_process.publish({"key": key, "price": price}).ids]
+    assert expected == [(0, 0, "record"), (0, 2, "record"), (1, 100, "again"), (2, 201, "record"), (2, 202, "again")]
+    assert place.rows() == sorted(expected)
+    assert len(list((place.folder / "matches").glob("batch=*/_history"))) == 1
+
+
+def test_a_subscription_that_comes_later_sees_what_was_remembered_for_others(place: Place) -> None:
+    place.matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+    place.matcher.commit()
+    place.add(12, 30, 20)
+    place.run(place.folder / "matches", order="key")
+    place.matcher.subscribe("again", "price = ANY (SELECT price FROM history)")
+    place.matcher.commit()
+    place.add(20, 21)
+    place.run(place.folder / "matches", order="key")
+    assert place.rows() == [(0, 0, "record"), (0, 1, "record"), (1, 100, "again")]
+
+
 def test_a_function_gets_the_matches_with_the_number_of_the_batch(place: Place) -> None:
     seen: list[tuple[int, int, int, list[Any]]] = []
 
@@ -126,6 +167,9 @@ def test_the_console_shows_the_matches(place: Place, capsys: pytest.CaptureFixtu
 def test_what_cannot_be_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"no stream.*readStream"):
         stream(spark.range(1), tmp_path, id="id", checkpoint=tmp_path, sink="console")
+    rate = spark.readStream.format("rate").load()
+    with pytest.raises(OptionError, match="keeps its history in a table"):
+        stream(rate, tmp_path, id="value", order="value", checkpoint=tmp_path, sink="console")
     with pytest.raises(OptionError, match="is mounted, not s3://"):
         BatchTable("s3://bucket/matches")
     with pytest.raises(OptionError, match=r"no format 'xml'\. Choose from parquet, jsonl"):

@@ -9,10 +9,23 @@ except ImportError as error:
 
 from tocsin.spark.batch import match
 from tocsin.spark.build import build
+from tocsin.spark.delivery import Inboxes, deliver
 from tocsin.spark.history import match_in_order
 from tocsin.spark.index import Index
 from tocsin.spark.session import local_session
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 
-__all__ = ["Batch", "BatchRecord", "BatchTable", "Index", "build", "local_session", "match", "match_in_order", "stream"]
+__all__ = [
+    "Batch",
+    "BatchRecord",
+    "BatchTable",
+    "Inboxes",
+    "Index",
+    "build",
+    "deliver",
+    "local_session",
+    "match",
+    "match_in_order",
+    "stream",
+]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
@@ -25,6 +25,8 @@ def match(
     id: str,
     keep: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
+    top_k: int | None = None,
+    mode: str = "exact",
     shards: int | None = None,
     ship: bool | None = None,
 ) -> DataFrame:
@@ -34,20 +36,24 @@ def match(
     `Matcher.save` made. Events are named by their column `id`; of the others only those that a subscription names are
     read and moved. Struct fields are dotted names. Also a step of a chain: ``events.transform(match, index, id="id")``.
 
-    With `tags`, only subscriptions that have all of them count. With `shards`, the index is divided into so many
-    groups of segments, and each task maps only one: for an index that does not fit a host. The events are then read
-    once for each.
+    With `tags`, only subscriptions that have all of them count. With `top_k`, each event has its best matches only, as
+    `Matcher.top_k` has them in this `mode`. With `shards`, the index is divided into so many groups of segments, and
+    each task maps only one: for an index that does not fit a host. The events are then read once for each, and for
+    `top_k` the best of all shards are found by a shuffle on `event`, which must name an event.
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship=False`` it must be on storage that all of them mount at the same path.
     """
     path = index_path(subscriptions)
     columns = leading_columns(events, id, keep)
-    options = {"where_tags": dict(tags)} if tags else {}
-    frames = [
-        _match_on(events, columns, part, ship, options) for part in ([path] if shards is None else shard(path, shards))
-    ]
-    return reduce(DataFrame.unionAll, frames)
+    options: dict[str, Any] = {"where_tags": dict(tags)} if tags else {}
+    if top_k is not None or mode != "exact":
+        options |= {"top_k": top_k, "mode": mode}
+    if shards is None:
+        return _match_on(events, columns, path, ship, options)
+    frames = [_match_on(events, columns, part, ship, options) for part in shard(path, shards)]
+    united = reduce(DataFrame.unionAll, frames)
+    return united if top_k is None else _best(united, top_k)
 
 
 def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
@@ -98,6 +104,12 @@ def _match_on(
         options=options,
     )
     return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
+
+
+def _best(matches: DataFrame, k: int) -> DataFrame:
+    """The best k matches of each event; of equal scores the lesser ids, as everywhere."""
+    ranked = Window.partitionBy("event").orderBy(F.col("score").desc(), "subscription")
+    return matches.withColumn("_rank", F.row_number().over(ranked)).filter(F.col("_rank") <= k).drop("_rank")
 
 
 def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:

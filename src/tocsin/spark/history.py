@@ -65,7 +65,7 @@ def scan_history(
     *,
     id: str,
     order: str,
-    partitions: int | None,
+    partitions: int | None = None,
     start: bytes | None = None,
     whole: bool = False,
     ship: bool | None = None,

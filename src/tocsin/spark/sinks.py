@@ -2,7 +2,8 @@
 
 A table is a folder:
 
-    batch=000012/     what batch 12 wrote: Parquet or JSON Lines, and its record in `_batch.json`
+    batch=000012/     what batch 12 wrote: Parquet or JSON Lines, its record in `_batch.json`, and in `_history` what is
+                      to be remembered for the next batch, if subscriptions look back
     _writing-000013/  what is being written; readers of the table do not see it
 
 A batch is written beside the table and appears by one rename, together with its record. A batch that is there is never
@@ -10,18 +11,19 @@ written again, so that a stream may replay it after a crash. `batch` is a column
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, StorageError
 from tocsin.spark.views import View
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
 RECORD = "_batch.json"
+HISTORY = "_history"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class BatchRecord:
 
     batch: int
     snapshot: int
-    events: int
+    events: int | None
+    """None where they were not seen."""
     matches: int
 
 
@@ -67,18 +70,44 @@ class BatchTable:
     def __contains__(self, number: int) -> bool:
         return self._folder(number).exists()
 
-    def __call__(self, matches: DataFrame, batch: Batch, partition_by: Sequence[str] = ()) -> BatchRecord | None:
+    def __call__(self, matches: DataFrame, batch: Batch, history: bytes | None = None) -> BatchRecord | None:
         """Write a batch, unless it is there already; return its record if it was written."""
         if batch.number in self:
             return None
+        return self.write(matches, batch.number, batch.index.snapshot, batch.events, history)
+
+    def write(
+        self,
+        rows: DataFrame,
+        number: int,
+        snapshot: int,
+        events: Observation | None = None,
+        history: bytes | None = None,
+    ) -> BatchRecord:
+        """Write rows as the batch of that number, which is not there yet."""
         written = Observation()
-        rows = matches.observe(written, count_rows())
-        folder = self.path / f"_writing-{batch.number:06}"
-        rows.write.format(FORMATS[self.format]).partitionBy(*partition_by).mode("overwrite").save(str(folder))
-        record = BatchRecord(batch.number, batch.index.snapshot, batch.events.get["rows"], written.get["rows"])
+        folder = self.path / f"_writing-{number:06}"
+        observed = rows.observe(written, count_rows())
+        observed.write.format(FORMATS[self.format]).mode("overwrite").save(str(folder))
+        record = BatchRecord(number, snapshot, events.get["rows"] if events else None, written.get["rows"])
         (folder / RECORD).write_text(json.dumps(asdict(record)) + "\n")
-        folder.rename(self._folder(batch.number))
+        if history is not None:
+            (folder / HISTORY).write_bytes(history)
+        folder.rename(self._folder(number))
+        (self._folder(number - 1) / HISTORY).unlink(missing_ok=True)
         return record
+
+    def history(self, number: int) -> bytes | None:
+        """What was to be remembered after a batch; None before the first."""
+        if number < 0:
+            return None
+        try:
+            return (self._folder(number) / HISTORY).read_bytes()
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"{self.path} has no history of batch {number}",
+                "Start the stream anew: with an empty table and an empty checkpoint",
+            ) from error
 
     def records(self) -> list[BatchRecord]:
         """The records of all batches, in order."""

@@ -66,7 +66,7 @@ def stream_files(
 
     def listen(record: BatchRecord, seconds: float) -> None:
         done.batch, done.snapshot = record.batch, record.snapshot
-        done.events += record.events
+        done.events += record.events or 0
         done.matches += record.matches
         done.malformed += arrived.get["malformed"]
         done.seconds += seconds

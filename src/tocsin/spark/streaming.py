@@ -11,6 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.errors import OptionError
 from tocsin.spark.batch import match
+from tocsin.spark.history import match_after, scan_history
+from tocsin.spark.prefix import Tests
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable, Sink, console, count_rows
 from tocsin.spark.views import View, pin
 
@@ -26,6 +28,7 @@ def stream(
     checkpoint: str | Path,
     sink: str | Path | Sink,
     trigger: Mapping[str, Any] | None = None,
+    order: str | None = None,
     prepare: Callable[[DataFrame, View], DataFrame] | None = None,
     listener: Listener | None = None,
     **options: Any,
@@ -39,6 +42,9 @@ def stream(
     function of the matches and the `Batch`. `trigger` is that of Spark, such as ``{"availableNow": True}``. `prepare`
     changes the events of each batch before they are matched. `listener` is told of each batch that a table has taken.
     The other options are those of `match`.
+
+    With `order`, every event is history for those behind it: by this column in a batch, as `match_in_order` does, and
+    from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink.
     """
     if not events.isStreaming:
         raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
@@ -54,6 +60,9 @@ def stream(
     owner = hashlib.sha256(notes.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
 
+    if order is not None and not isinstance(write, BatchTable):
+        raise OptionError("a stream that looks back keeps its history in a table", "Let the sink be a folder")
+
     def run(frame: DataFrame, number: int) -> None:
         if isinstance(write, BatchTable) and number in write:
             return
@@ -61,10 +70,29 @@ def stream(
         view = pin(path, owner)
         batch = Batch(number, view, Observation())
         frame = frame if prepare is None else prepare(frame, view)
-        matches = match(frame.observe(batch.events, count_rows()), view.path, id=id, **options)
-        record = write(matches, batch)
+        record: object
+        if order is not None and isinstance(write, BatchTable):
+            record = _write_in_order(frame, write, batch, id=id, order=order, **options)
+        else:
+            record = write(match(frame.observe(batch.events, count_rows()), view.path, id=id, **options), batch)
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", notes)
     return (writer.trigger(**trigger) if trigger else writer).start()
+
+
+def _write_in_order(
+    frame: DataFrame, table: BatchTable, batch: Batch, *, id: str, order: str, **options: Any
+) -> BatchRecord | None:
+    """Match a batch after all batches before it, and let the next begin where it ends."""
+    path = batch.index.path
+    before = table.history(batch.number - 1)
+    start = None if before is None else Tests(path).carried(before)
+    kept = frame.persist()  # both passes read it
+    try:
+        scan = scan_history(kept, path, id=id, order=order, start=start, whole=True)
+        counted = kept.observe(batch.events, count_rows())
+        return table(match_after(counted, path, scan, id=id, order=order, **options), batch, scan.total or b"")
+    finally:
+        kept.unpersist()

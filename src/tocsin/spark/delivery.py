@@ -1,0 +1,135 @@
+"""Deliver matches to those who subscribed: a table of inboxes, in which nobody is told the same thing twice.
+
+Subscriptions carry the name of their subscriber as a tag. An inbox is the rows of the table with that name, ordered by
+batch and event. What was told is known from the table itself, so that it survives whatever the stream survives.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial, reduce
+from operator import and_
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+from pyspark.sql.types import StringType, StructField, StructType
+
+from tocsin.errors import OptionError
+from tocsin.spark.batch import column, index_path
+from tocsin.spark.index import Index, Place, place
+from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
+from tocsin.spark.views import newest
+from tocsin.spark.worker import open_index
+
+INBOX, DIGEST = "inbox", "matches"
+
+
+class Inboxes:
+    """A table of inboxes, as the sink of a stream or by `deliver`: written exactly once, batch by batch.
+
+    `tag` is the tag of a subscription that names its inbox; what has no such tag is not delivered. `dedupe` names
+    columns of the matches, such as ``"subscription, isbn"``: an inbox gets each combination once, the first time, in
+    whatever batch that was; ask `match` to `keep` the columns that it needs. With `digest`, each batch brings an inbox
+    one row with all its `matches`, instead of a row for each.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        tag: str,
+        dedupe: str | Sequence[str] = (),
+        digest: bool = False,
+        format: str = "parquet",
+        ship: bool | None = None,
+    ) -> None:
+        self.table = BatchTable(path, format)
+        self.tag = tag
+        self.dedupe = [name.strip() for name in (dedupe.split(",") if isinstance(dedupe, str) else dedupe)]
+        self.digest = digest
+        self._ship = ship
+
+    def __call__(self, matches: DataFrame, batch: Batch) -> BatchRecord | None:
+        """Deliver the matches of a batch, unless it has been."""
+        if batch.number in self.table:
+            return None
+        return self._deliver(matches, batch.index.path, batch.number, batch.index.snapshot, batch.events)
+
+    def deliver(self, matches: DataFrame, index: Index | str | Path, number: int | None = None) -> BatchRecord | None:
+        """Deliver matches as batch `number`, unless it has been; not given, as the next."""
+        if number is None:
+            number = max((record.batch for record in self.table.records()), default=-1) + 1
+        if number in self.table:
+            return None
+        path = index_path(index)
+        return self._deliver(matches, path, number, newest(path), None)
+
+    def read(self, session: SparkSession, inbox: str | None = None) -> DataFrame:
+        """All that was delivered, in order; of one inbox, if it is named."""
+        rows = session.read.format(FORMATS[self.table.format]).load(str(self.table.path))
+        if inbox is not None:
+            rows = rows.filter(F.col(INBOX) == inbox)
+        return rows.orderBy(INBOX, "batch", *([] if self.digest else ["event", "subscription"]))
+
+    def _deliver(
+        self, matches: DataFrame, index: Path, number: int, snapshot: int, events: Observation | None
+    ) -> BatchRecord:
+        unknown = [name for name in self.dedupe if name not in matches.columns]
+        if unknown:
+            raise OptionError(
+                f"the matches have no column {unknown[0]!r} to tell repetitions by",
+                f"They have {', '.join(matches.columns)}; ask match to keep=[{unknown[0]!r}]",
+            )
+        rows = self._addressed(matches, index)
+        if self.dedupe:
+            rows = self._news(rows)
+        if self.digest:
+            content = F.struct("event", *(column([name]) for name in matches.columns if name != "event"))
+            rows = rows.groupBy(INBOX).agg(F.sort_array(F.collect_list(content)).alias(DIGEST))
+        else:
+            rows = rows.repartition(INBOX).sortWithinPartitions(INBOX, "event", "subscription")
+        return self.table.write(rows, number, snapshot, events)
+
+    def _addressed(self, matches: DataFrame, index: Path) -> DataFrame:
+        """The matches with their inbox, which workers look up in the index."""
+        schema = StructType([*matches.schema.fields, StructField(INBOX, StringType())])
+        task = partial(_address, place=place(index, matches.sparkSession, self._ship), tag=self.tag)
+        return matches.mapInArrow(task, schema).filter(F.col(INBOX).isNotNull())
+
+    def _news(self, rows: DataFrame) -> DataFrame:
+        """The rows that say what their inbox has not been told: the first of each, if never in an earlier batch."""
+        keys = [INBOX, *self.dedupe]
+        first = Window.partitionBy(*keys).orderBy("event", "subscription")
+        rows = rows.withColumn("_place", F.row_number().over(first)).filter(F.col("_place") == 1).drop("_place")
+        if not self.table.records():
+            return rows
+        told = rows.sparkSession.read.format(FORMATS[self.table.format]).load(str(self.table.path))
+        if self.digest:
+            told = told.select(INBOX, F.explode(DIGEST).alias("match")).select(INBOX, "match.*")
+        told = told.select(*(column([name]).alias(f"_told {name}") for name in keys)).distinct()
+        # NULL is told as any other value.
+        same: list[Column] = [column([name]).eqNullSafe(column([f"_told {name}"])) for name in keys]
+        return rows.join(told, reduce(and_, same), "left_anti")
+
+
+def deliver(
+    matches: DataFrame,
+    path: str | Path,
+    *,
+    index: Index | str | Path,
+    tag: str,
+    dedupe: str | Sequence[str] = (),
+    digest: bool = False,
+    number: int | None = None,
+) -> BatchRecord | None:
+    """Deliver matches to the inboxes in `path`, as batch `number` or as the next; see `Inboxes`."""
+    return Inboxes(path, tag=tag, dedupe=dedupe, digest=digest).deliver(matches, index, number)
+
+
+def _address(batches: Iterable[pa.RecordBatch], place: Place, tag: str) -> Iterator[pa.RecordBatch]:
+    matcher = open_index(place.folder(), place.fingerprint)
+    for batch in batches:
+        subscriptions = batch.column("subscription").dictionary_encode()
+        names = [matcher[id].tags.get(tag) for id in subscriptions.dictionary.to_pylist()]
+        inboxes = pa.array(names, pa.string()).take(subscriptions.indices)
+        yield pa.RecordBatch.from_arrays([*batch.columns, inboxes], names=[*batch.schema.names, INBOX])

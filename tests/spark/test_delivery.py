@@ -1,0 +1,77 @@
+"""Inboxes: who gets what, in which order, and nothing twice."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tocsin import spark as tocsin_spark
+from tocsin.engine.matcher import Matcher
+from tocsin.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = "key long, isbn string, price double"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    matcher = Matcher()
+    matcher.subscribe("low", "price < 10", tags={"user": "ada"})
+    matcher.subscribe("any", "price > 0", tags={"user": "007"})
+    matcher.subscribe("nobody", "price > 0")
+    matcher.save(tmp_path / "index")
+    matcher.close()
+    return tmp_path / "index"
+
+
+def matches(spark: "SparkSession", index: Path, *events: tuple[int, str | None, float]) -> "DataFrame":
+    return tocsin_spark.match(spark.createDataFrame(events, SCHEMA), index, id="key", keep=["isbn"])
+
+
+@pytest.mark.parametrize("digest", [False, True])
+def test_an_event_that_comes_again_alerts_once(
+    spark: "SparkSession", index: Path, tmp_path: Path, digest: bool
+) -> None:
+    inboxes = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user", dedupe="subscription, isbn", digest=digest)
+    first = matches(spark, index, (2, "x", 5.0), (1, "x", 4.0), (3, None, 20.0))
+    again = matches(spark, index, (4, "x", 3.0), (5, "y", 3.0), (6, None, 3.0))
+    assert inboxes.deliver(first, index, number=0)
+    for _ in range(2):
+        inboxes.deliver(again, index, number=1)
+    rows = inboxes.read(spark).collect()
+    if digest:
+        assert len(rows) == 4
+        told = [(row["inbox"], row["batch"], match["event"]) for row in rows for match in row["matches"]]
+    else:
+        told = [(row["inbox"], row["batch"], row["event"]) for row in rows]
+    # Of equal keys the first event counts; batch 1 brings only what is new to the inbox, and only once.
+    assert told == [("007", 0, 1), ("007", 0, 3), ("007", 1, 5), ("ada", 0, 1), ("ada", 1, 5), ("ada", 1, 6)]
+    assert inboxes.read(spark, "ada").count() == (2 if digest else 3)
+
+
+def test_deliver_numbers_batches_and_names_a_missing_column(spark: "SparkSession", index: Path, tmp_path: Path) -> None:
+    found = matches(spark, index, (1, "x", 5.0))
+    for number in range(2):
+        record = tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user")
+        assert record is not None
+        assert (record.batch, record.matches) == (number, 2)
+    with pytest.raises(OptionError, match=r"no column 'title' to tell repetitions by.*keep=\['title'\]"):
+        tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user", dedupe="title")
+
+
+def test_inboxes_are_the_sink_of_a_stream(spark: "SparkSession", index: Path, tmp_path: Path) -> None:
+    spark.createDataFrame([(1, "x", 5.0), (2, "x", 6.0)], SCHEMA).write.json(str(tmp_path / "events"))
+    inboxes = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user", dedupe="subscription, isbn")
+    tocsin_spark.stream(
+        spark.readStream.schema(SCHEMA).json(str(tmp_path / "events")),
+        index,
+        id="key",
+        keep=["isbn"],
+        checkpoint=tmp_path / "checkpoint",
+        sink=inboxes,
+        trigger={"availableNow": True},
+    ).awaitTermination()
+    assert [(row["inbox"], row["event"]) for row in inboxes.read(spark).collect()] == [("007", 1), ("ada", 1)]
+    assert [(record.events, record.matches) for record in inboxes.table.records()] == [(2, 2)]
