@@ -1,4 +1,4 @@
-"""Score every subscription for an event, predicate by predicate, whatever kind its predicates are of."""
+"""The best k of the matches of a segment; and of all its subscriptions, scored predicate by predicate."""
 
 from typing import NamedTuple
 
@@ -54,6 +54,26 @@ class Asked(NamedTuple):
     """By subscription, for EXACT."""
     identity: Int32s
     """What each subscription is called among the best: equal scores go by it."""
+
+
+@kernel
+def offer_matches(
+    best: Best, pairs: Int32s, owner: Int32s, left_out: Bools, scores: Float64s, identity: Int32s
+) -> None:
+    """Offer pairs (event, conjunction) in any order. `left_out`, `scores` and `identity` go by subscription.
+
+    Most of many matches are turned away by their score alone.
+    """
+    k = best.ids.shape[1]
+    some_left_out = left_out.size > 0
+    for place in range(len(pairs)):
+        event = pairs[place, 0]
+        subscription = owner[pairs[place, 1]]
+        score = scores[subscription]
+        if best.sizes[event] == k and (k == 0 or score < best.scores[event, 0]):
+            continue
+        if not (some_left_out and left_out[subscription]):
+            offer(best, event, identity[subscription], score)
 
 
 @kernel
@@ -121,4 +141,4 @@ def offer_weighed(best: Best, weighed: Weighed, asked: Asked, events: Events, la
                 offer(best, event, asked.identity[subscription], score)
 
 
-__all__ = ["EXACT", "MAX", "SUM", "Asked", "Weighed", "offer_weighed"]
+__all__ = ["EXACT", "MAX", "SUM", "Asked", "Weighed", "offer_matches", "offer_weighed"]

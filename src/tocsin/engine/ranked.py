@@ -13,13 +13,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin._kernels.ranking_topk import sort_best
+from tocsin._kernels.ranking_weights import offer_matches
 from tocsin.engine.families import Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.segment import Segment
 from tocsin.engine.weights import Weights
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
-from tocsin.ranking import Layer, layer_sizes, select_k, top_k_in_layers
+from tocsin.ranking import Layer, layer_sizes, top_k_in_layers
+from tocsin.ranking.select import nothing_yet
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -28,8 +31,8 @@ Int64 = npt.NDArray[np.int64]
 Bound = tuple[float, int]
 """The best score and, of those that have it, the first by id."""
 
-REPAID = 2_000
-"""Building a layer costs, for each of its subscriptions, as much as verifying some 2,000 candidates: layers are built
+REPAID = 10_000
+"""Building a layer costs, for each of its subscriptions, as much as verifying some 10,000 candidates: layers are built
 once that many were verified without them."""
 SAMPLE = 1_024
 """Events whose numbers of matches say how large layers should be."""
@@ -120,9 +123,12 @@ class BestMatches:
             evidence = Evidence(events=len(batch))
             starts, ranks = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._by_rank, k)
         else:
-            slices, evidence = self._segment.match(batch, left_out, judged)
-            starts, ranks = select_k(slices.starts, self._ranked.rank[slices.values], self._by_rank, k)
-            self._ranked.learn(np.diff(slices.starts), evidence.candidates, self._scores, k, options)
+            pairs, evidence = self._segment.match_conjunctions(batch, judged)
+            matches = np.bincount(pairs[:, 0], minlength=len(batch))
+            best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
+            offer_matches(best, pairs, self._segment.owner, left_out, self._scores, self._ranked.rank)
+            starts, ranks, _ = sort_best(best)
+            self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
         evidence.matches = ranks.size
         return Slices(starts, self._segment.id_order[ranks]), self._by_rank[ranks], evidence
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin._kernels.pairs import Events
-from tocsin._kernels.ranking_topk import Best, sort_best
+from tocsin._kernels.ranking_topk import sort_best
 from tocsin._kernels.ranking_weights import Asked, Weighed, offer_weighed
 from tocsin.engine.build import code_columns, conjunctions_of, number_tests
 from tocsin.engine.families import Family, Probed, Slices
@@ -28,6 +28,7 @@ from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
+from tocsin.ranking.select import nothing_yet
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -94,10 +95,7 @@ class Weights:
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
         events = encode(self.columns, self.families, batch, judged, evidence)
         latest, earliest = self._intervals(batch, events, how, evidence)
-        size = min(k, self.weighed.conjunctions.size - 1)
-        best = Best(
-            np.empty((len(batch), size), np.int32), np.empty((len(batch), size)), np.zeros(len(batch), np.int64)
-        )
+        best = nothing_yet(len(batch), min(k, self.weighed.conjunctions.size - 1))
         offer_weighed(best, self.weighed, asked, events, latest, earliest)
         starts, names, scores = sort_best(best)
         evidence.matches = names.size

@@ -52,7 +52,7 @@ def select_k(
     [[0, 2, 3], [1, 2, 1]]
     """
     starts = np.ascontiguousarray(offsets, np.int64)
-    best = _nothing_yet(starts.size - 1, min(k, int(np.diff(starts).max(initial=0))))
+    best = nothing_yet(starts.size - 1, min(k, int(np.diff(starts).max(initial=0))))
     offer_lists(best, starts, np.ascontiguousarray(subscriptions, np.int32), np.ascontiguousarray(scores, np.float64))
     return sort_best(best)[:2]
 
@@ -65,7 +65,7 @@ def select_from_pairs(pairs: Int32s, owner: Int32s, events: int, scores: Float64
     >>> [part.tolist() for part in select_from_pairs(pairs, owner, 2, np.array([1.0, 3.0]), 2)]
     [[0, 2, 3], [1, 0, 0]]
     """
-    best = _nothing_yet(events, min(k, scores.size))
+    best = nothing_yet(events, min(k, scores.size))
     offer_pairs(best, pairs, np.arange(events), owner, scores)
     return sort_best(best)[:2]
 
@@ -85,7 +85,7 @@ def top_k_in_layers(layers: Sequence[Layer], events: int, scores: Float64s, k: i
     >>> offsets.tolist(), ids.tolist()
     ([0, 2, 4], [2, 1, 2, 1])
     """
-    best = _nothing_yet(events, min(k, scores.size))
+    best = nothing_yet(events, min(k, scores.size))
     rows = np.arange(events)
     for layer in sorted(layers, key=lambda layer: (-layer.best_score, layer.best_id)):
         rows = unsettled(best, rows, layer.best_score, layer.best_id)
@@ -115,7 +115,7 @@ def top_k_of_held(
     >>> [part.tolist() for part in top_k_of_held(np.array([0, 2, 3]), np.array([0, 1, 0], np.int32), postings, 2, 1)]
     [[0, 1, 2], [0, 1], [2.0, 1.5]]
     """
-    best = _nothing_yet(held_offsets.size - 1, min(k, subscriptions))
+    best = nothing_yet(held_offsets.size - 1, min(k, subscriptions))
     offer_held(best, kind_of(combine), held_offsets, held, *postings, subscriptions)
     return sort_best(best)
 
@@ -146,7 +146,8 @@ def layer_sizes(subscriptions: int, k: int, typical_matches: float) -> list[int]
     return sizes
 
 
-def _nothing_yet(events: int, k: int) -> Best:
+def nothing_yet(events: int, k: int) -> Best:
+    """Return an empty heap of `k` places for each event."""
     if k < 0:
         raise OptionError(f"k is {k}", "Ask for 0 or more")
     return Best(np.empty((events, k), np.int32), np.empty((events, k), np.float64), np.zeros(events, np.int64))
