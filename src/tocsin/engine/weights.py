@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin._kernels.pairs import Events
-from tocsin._kernels.ranking_topk import sort_best
-from tocsin._kernels.ranking_weights import Asked, Weighed, offer_weighed
+from tocsin._kernels.ranking_topk import Best, sort_best
+from tocsin._kernels.ranking_weights import EXACT, Asked, Weighed, offer_weighed
 from tocsin.engine.build import code_columns, conjunctions_of, number_tests
 from tocsin.engine.families import Family, Probed, Slices
 from tocsin.engine.families.history import HistoryFamily
 from tocsin.engine.options import Options
+from tocsin.engine.range_rows import RangeRows
 from tocsin.engine.segment import Column, Segment, encode
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.model.condition import AttributeComparison, Exists
@@ -35,8 +36,11 @@ Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
+"""With few columns and so many predicates, indexes are worth building once so many events have come."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class Weights:
     """What `Weighed` says in numbers: the columns, tests and attributes behind them."""
 
@@ -45,6 +49,9 @@ class Weights:
     attributes: list[str]
     """Sorted: weights are added in this order, so that a sum does not depend on the segment that it is formed in."""
     weighed: Weighed
+    _events: int = 0
+    """The events that were asked about."""
+    _range_rows: RangeRows | None = None
 
     @classmethod
     def build(cls, segment: Segment, options: Options) -> "Weights":
@@ -96,16 +103,25 @@ class Weights:
         events = encode(self.columns, self.families, batch, judged, evidence)
         latest, earliest = self._intervals(batch, events, how, evidence)
         best = nothing_yet(len(batch), min(k, self.weighed.conjunctions.size - 1))
-        offer_weighed(best, self.weighed, asked, events, latest, earliest)
+        self._events += len(batch)
+        if asked.kind != EXACT and latest is earliest and self._has_indexes():
+            asked = self._ask_indexes(best, asked, events)
+        if not asked.left_out.size or not asked.left_out.all():
+            offer_weighed(best, self.weighed, asked, events, latest, earliest)
         starts, names, scores = sort_best(best)
         evidence.matches = names.size
         return starts, names, scores, evidence
 
     def _intervals(self, batch: EventBatch, events: Events, how: str, evidence: Evidence) -> tuple[Int32, Int32]:
-        """The codes at which a range must have begun, and those at which it must not have ended."""
+        """The codes at which a range must have begun, and those at which it must not have ended.
+
+        They are the same array if no event has an interval.
+        """
+        intervals = [intervals_of(batch, column) for column in self.columns]
+        if not any(intervals):
+            return events.codes, events.codes
         first, last = events.codes.copy(), events.codes.copy()
-        for place, column in enumerate(self.columns):
-            found = intervals_of(batch, column)
+        for place, (column, found) in enumerate(zip(self.columns, intervals, strict=True)):
             for row, (low, high) in found.items():
                 first[place, row], last[place, row] = column.domain.code(low), column.domain.code(high)
             if found and column.attribute in evidence.mismatches:
@@ -113,6 +129,22 @@ class Weights:
                 if not evidence.mismatches[column.attribute]:
                     del evidence.mismatches[column.attribute]
         return (last, first) if how == "overlap" else (first, last)
+
+    def _has_indexes(self) -> bool:
+        return len(self.columns) <= FEW_COLUMNS and self.weighed.column.size >= LARGE and self._events > MANY
+
+    def _ask_indexes(self, best: Best, asked: Asked, events: Events) -> Asked:
+        """Let indexes find the best of subscriptions to single ranges; return what is left to ask."""
+        if self._range_rows is None:
+            place = {attribute: number for number, attribute in enumerate(self.attributes)}
+            attributes = np.array([place[column.attribute] for column in self.columns], np.int32)
+            self._range_rows = RangeRows(self.weighed, attributes, asked.identity)
+        rows = self._range_rows
+        if not rows.pays(best.ids.shape[1], asked.left_out):
+            return asked
+        rows.fill(best, asked, events.codes)
+        left_out = asked.left_out | rows.chosen if asked.left_out.size else rows.chosen
+        return asked._replace(left_out=left_out)
 
     def factors(self, coefficients: Mapping[str, float]) -> Floats:
         """The coefficient of each attribute; 1 for those that have none."""
