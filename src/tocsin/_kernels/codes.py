@@ -3,14 +3,29 @@
 Constant i has code 2i + 1; the gap before it has code 2i, the gap behind the last of n constants code 2n; NULL is -1.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels import kernel
+from tocsin._kernels import inlined_kernel, kernel
 
 NULL = -1
 FEW = 64
 """Fewer constants than this need no guide."""
+
+
+@inlined_kernel
+def _first_at_least(constants: npt.NDArray[Any], base: int, length: int, value: float) -> int:
+    """The place of the first of `length` sorted constants from `base` on that is not below the value."""
+    while length > 1:
+        half = length >> 1
+        if constants[base + half - 1] < value:
+            base += half
+        length -= half
+    if length == 1 and constants[base] < value:
+        base += 1
+    return base
 
 
 @kernel
@@ -46,13 +61,7 @@ def codes_of_numbers(
             bucket = int(min((value - constants[0]) * scale, buckets - 1.0))
             base = guide[bucket]
             length = guide[bucket + 1] - base
-        while length > 1:
-            half = length >> 1
-            if constants[base + half - 1] < value:
-                base += half
-            length -= half
-        if length == 1 and constants[base] < value:
-            base += 1
+        base = _first_at_least(constants, base, length, value)
         codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
 
 
@@ -79,13 +88,7 @@ def codes_of_integers(
     for row in range(values.size):
         value = values[row]
         base, length = 0, count
-        while length > 1:
-            half = length >> 1
-            if constants[base + half - 1] < value:
-                base += half
-            length -= half
-        if length == 1 and constants[base] < value:
-            base += 1
+        base = _first_at_least(constants, base, length, value)
         codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
 
 

@@ -5,7 +5,7 @@ condition be TRUE. Each rule replaces the goals of some kinds of condition by sm
 left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No goal accepts both TRUE and FALSE.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -40,17 +40,15 @@ from tocsin.model.predicate import (
     Accepts,
     AnyPattern,
     AnyWord,
-    Pattern,
     Phrase,
     Predicate,
     Range,
     Ranges,
     Test,
     Tested,
-    Wildcard,
     Word,
 )
-from tocsin.model.text import like_runs, lower, parse_words, tokens
+from tocsin.model.text import like_pattern, like_runs, lower, parse_words, tokens
 from tocsin.model.values import Kind, kind_of, scalar
 
 
@@ -163,7 +161,8 @@ def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
         if len(runs) > 1 or not condition.ignore_case:
             kept = (inside,) if Accepts.TRUE in accepts else complement((inside,))
             return _ranges(condition.attribute, Kind.STRING, kept, accepts)
-    return Tested(AnyPattern(condition.attribute, (_pattern(runs, condition.ignore_case),)), accepts)
+    like = like_pattern(pattern, escape, condition.ignore_case)
+    return Tested(AnyPattern(condition.attribute, (like,)), accepts)
 
 
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
@@ -214,22 +213,6 @@ def test_as_it_is(condition: Test, accepts: Accepts) -> Node:
 
 def _ranges(attribute: str, kind: Kind, ranges: tuple[Range, ...], accepts: Accepts) -> Ranges:
     return Ranges(attribute, kind, canonical(kind, ranges), Accepts.NULL in accepts)
-
-
-def _pattern(runs: Sequence[Sequence[str | None]], ignore_case: bool) -> Pattern:
-    parts: list[str | Wildcard] = []
-    for number, run in enumerate(runs):
-        for character in ([] if number == 0 else [Wildcard(0, True)]) + [
-            c if c is not None else Wildcard(1, False) for c in run
-        ]:
-            last = parts[-1] if parts else None
-            if isinstance(character, Wildcard) and isinstance(last, Wildcard):
-                parts[-1] = Wildcard(last.least + character.least, last.many or character.many)
-            elif isinstance(character, str) and isinstance(last, str):
-                parts[-1] = last + character
-            else:
-                parts.append(character)
-    return Pattern(tuple(parts), ignore_case)
 
 
 Rule = tuple[tuple[type, ...], Callable[[Any, Accepts], Node]]
