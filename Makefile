@@ -7,14 +7,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types constraints clean
+.PHONY: demo test test-cluster lint types constraints clean
 
 demo: $(READY)
 	$(BIN)/tocsin demo
 
 # Two processes; all tests that need the Spark session share one of them.
 test: $(READY) lint types
-	$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
+	$(BIN)/pytest -m "not slow and not cluster" -n 2 --dist loadgroup
+
+# A Spark standalone cluster on this machine; executors and drivers are killed. FAULT_RUNS=20 for the long run.
+test-cluster: $(READY)
+	$(BIN)/pytest -m cluster tests/spark
 
 lint: $(READY)
 	$(BIN)/ruff check .

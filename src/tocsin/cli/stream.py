@@ -3,7 +3,6 @@
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,11 +13,7 @@ from tocsin.cli.console import errors, facts
 from tocsin.cli.match import Format
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
     from tocsin.spark.stream_job import Progress
-
-POLL_SECONDS = 0.1
 
 
 def stream(
@@ -39,7 +34,7 @@ def stream(
     Ctrl-C ends it after the batch under way. The same command goes on where it ended, however it ended.
     """
     from tocsin.spark.session import local_session
-    from tocsin.spark.stream_job import Progress, stream_files
+    from tocsin.spark.stream_job import Progress, follow, stream_files
 
     console = errors()
     done = Progress()
@@ -69,15 +64,6 @@ def stream(
         )
         follow(query, asked_to_stop)
     console.print(facts(str(output), figures(done)))
-
-
-def follow(query: "StreamingQuery", asked_to_stop: threading.Event) -> None:
-    """Wait until the query ends, or stop it between two batches when asked to."""
-    while query.isActive:
-        time.sleep(POLL_SECONDS)
-        if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
-            query.stop()
-    query.awaitTermination()  # raises what the query failed with
 
 
 @contextlib.contextmanager

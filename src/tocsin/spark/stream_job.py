@@ -1,6 +1,8 @@
 """The job behind `tocsin stream`: a folder that event files are put into, a table of matches, everything counted."""
 
 import datetime as dt
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from tocsin.spark.files import MALFORMED, casts, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 from tocsin.spark.views import View
+
+POLL_SECONDS = 0.1
 
 ARRIVED = "_arrived"
 """The column of the time when the file of an event was written."""
@@ -84,6 +88,22 @@ def stream_files(
         prepare=prepare,
         listener=listen,
     )
+
+
+def follow(query: StreamingQuery, asked_to_stop: threading.Event) -> None:
+    """Wait until the query ends, or stop it when asked to: after the batch under way, if there is one."""
+    while query.isActive and not asked_to_stop.is_set():
+        time.sleep(POLL_SECONDS)
+    under_way = _last_batch(query)
+    while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == under_way:
+        time.sleep(POLL_SECONDS)
+    query.stop()
+    query.awaitTermination()  # raises what the query failed with
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    progress = query.lastProgress
+    return None if progress is None else int(progress["batchId"])
 
 
 def _read(session: SparkSession, path: Path, schema: str | None, files_per_batch: int | None) -> DataFrame:

@@ -1,0 +1,134 @@
+"""A standalone cluster, and what is killed in the middle: nothing is lost, nothing is doubled.
+
+`FAULT_RUNS=20 make test-cluster` is the long run that docs/spark.md records.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # it has no stubs
+import pyarrow.parquet as pq
+import pytest
+
+import spark_cases
+from tocsin.engine.matcher import Matcher
+from tocsin.spark.cluster import standalone_cluster
+from tocsin.spark.sinks import BatchTable
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark")]
+
+RUNS = int(os.environ.get("FAULT_RUNS", "2"))
+PROGRAM = [sys.executable, spark_cases.__file__]
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[str]:
+    with standalone_cluster(workers=2, cores=1) as address:
+        yield address
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a driver, in a group of its own with its JVM."""
+    with (folder / "stderr").open("a") as errors:
+        return subprocess.Popen(
+            [*PROGRAM, *arguments, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def answer_of(process: subprocess.Popen[str], folder: Path) -> Any:
+    out, _ = process.communicate(timeout=300)
+    lines = [line for line in out.splitlines() if line.startswith("ANSWER")]
+    assert lines, (folder / "stderr").read_text()[-3000:]
+    return json.loads(lines[0].removeprefix("ANSWER"))
+
+
+def wait_until_it_runs(process: subprocess.Popen[str], folder: Path) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("RUNNING"):
+            return
+    raise AssertionError((folder / "stderr").read_text()[-3000:])
+
+
+def save(path: Path, wheres: dict[str, str]) -> None:
+    """Save an index and let other processes write it."""
+    matcher = Matcher.from_table(spark_cases.table(wheres))
+    matcher.save(path)
+    matcher.close()
+
+
+def executors() -> list[psutil.Process]:
+    """The executors of the cluster that this process has started."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
+    ]
+
+
+def test_the_cluster_answers_as_the_matcher_in_process(master: str, tmp_path: Path) -> None:
+    assert answer_of(start(tmp_path, "suite", master), tmp_path) == spark_cases.expected()
+
+
+def test_an_executor_is_killed_in_the_middle_of_a_batch(master: str, tmp_path: Path) -> None:
+    save(tmp_path / "index", spark_cases.WHERES)
+    expected = spark_cases.in_process(spark_cases.WHERES)
+    draw = random.Random(time.time_ns())
+    killed = 0
+    for _ in range(RUNS):
+        driver = start(tmp_path, "batch", master)
+        wait_until_it_runs(driver, tmp_path)
+        time.sleep(draw.uniform(0, 3))
+        running = executors()
+        if running and driver.poll() is None:
+            draw.choice(running).kill()
+            killed += 1
+        assert answer_of(driver, tmp_path) == expected
+    assert killed
+
+
+def test_the_driver_is_killed_in_the_middle_of_a_stream(tmp_path: Path) -> None:
+    """Batch by batch the table has what the recorded snapshot says, and every file is in one batch."""
+    save(tmp_path / "index", {"all": "a IS NULL OR a >= 0"})
+    (tmp_path / "events").mkdir()
+    files = 6 + 4 * RUNS
+    parts = [spark_cases.rows()[number::files] for number in range(files)]
+    for number, part in enumerate(parts):
+        lines = (json.dumps(dict(zip(("key", "a", "b", "s"), row, strict=True))) for row in part)
+        file = tmp_path / "events" / f"{number}.json"
+        file.write_text("\n".join(lines))
+        os.utime(file, (number, number))
+    draw = random.Random(time.time_ns())
+    for _ in range(RUNS):
+        driver = start(tmp_path, "stream")
+        wait_until_it_runs(driver, tmp_path)
+        time.sleep(draw.uniform(0, 3))
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.communicate()
+    assert answer_of(start(tmp_path, "stream"), tmp_path) == "done"
+    records = BatchTable(tmp_path / "matches").records()
+    assert [record.batch for record in records] == list(range(files))
+    snapshots = [record.snapshot for record in records]
+    assert snapshots == sorted(snapshots)
+    assert snapshots[-1] > snapshots[0]
+    for record, part in zip(records, parts, strict=True):
+        found = pq.read_table(tmp_path / "matches" / f"batch={record.batch:06}").select(["event", "subscription"])
+        pairs = [(row["event"], row["subscription"]) for row in found.to_pylist()]
+        # Snapshot 1 is the first; each later one has one subscription more, which matches where `a` is not NULL.
+        names = {name for _, name in pairs} - {"all"}
+        assert (
+            len(pairs) == len(set(pairs)) == len(part) + (record.snapshot - 1) * sum(row[1] is not None for row in part)
+        )
+        assert len(names) <= record.snapshot - 1
