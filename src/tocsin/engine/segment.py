@@ -171,7 +171,8 @@ class Segment:
         evidence = Evidence(events=len(batch))
         events = encode(self.columns, self.families, batch, judged or {}, evidence)
         encoded = time.perf_counter()
-        pairs, evidence.candidates = self.matcher.match(events)
+        pairs, candidates = self.matcher.match(events)
+        evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
         evidence.encode_s = encoded - start
         evidence.match_s = time.perf_counter() - encoded
         return pairs, evidence
