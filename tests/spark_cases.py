@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Answer = list[list[Any]]
 
 WHERES = {
-    **{f"range {n}": f"a BETWEEN {n} AND {n + 7} AND b < {n}.5" for n in range(0, 60, 6)},
+    **{f"range {n}": f"a BETWEEN {n} AND {n + 7} AND b < {n}.5" for n in range(6, 60, 6)},
     "in": "a IN (3, 5, 7) OR s = 'Ada'",
     "like": "s LIKE 'A%' AND b > 2",
     "null": "s IS NULL",
