@@ -1,5 +1,7 @@
 """The worker without Spark: batches in, batches out, bounded."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,7 +87,7 @@ def test_slices_shrink_to_what_fits(index: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Matcher, "match_batch", spy)
     list(match_batches([events([float(n % 20) for n in range(500)])], index, "1", NAMES, pairs=100))
-    assert sizes[0] == 64
+    assert sizes[0] == 8
     assert max(sizes[1:]) <= 50
     assert sum(sizes) == 500
 
@@ -99,3 +101,28 @@ def test_an_index_is_opened_once_for_each_content(index: str) -> None:
 def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"nowhere on this worker.*ship=True"):
         next(match_batches([events([5])], str(tmp_path / "nowhere"), "1", NAMES))
+
+
+SKEWED = """
+import resource, sys
+import pyarrow as pa
+from tocsin.spark.worker import match_batches
+
+events = pa.RecordBatch.from_arrays([pa.array(range(20)), pa.array([1] + [-1] * 19)], ["0", "1"])
+largest = rows = 0
+for batch in match_batches([events], sys.argv[1], "1", ("n", "a")):
+    largest, rows = max(largest, batch.num_rows), rows + batch.num_rows
+print(rows, largest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_an_event_with_a_million_matches_fits_in_a_gigabyte(tmp_path: Path) -> None:
+    ids = [f"s{n}" for n in range(1_000_000)]
+    Matcher.from_table(pa.table({"id": ids, "where": [f"a >= 0 AND a < {n + 2}" for n in range(len(ids))]})).save(
+        tmp_path
+    )
+    done = subprocess.run([sys.executable, "-c", SKEWED, str(tmp_path)], capture_output=True, text=True, check=True)
+    rows, largest, megabytes = map(int, done.stdout.split())
+    assert (rows, largest) == (1_000_000, 1 << 16)
+    assert megabytes < 1024, f"{megabytes} MB"

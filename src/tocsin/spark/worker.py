@@ -20,7 +20,8 @@ ROWS = 1 << 16
 PAIRS = 1 << 20
 """The matches that one slice shall have; twenty bytes each."""
 
-FIRST_SLICE = 64
+FIRST_SLICE = 8
+"""So few that their matches fit, even if each event matches a million subscriptions."""
 GROWTH = 8
 """A slice has at most this many times the events of the one before."""
 
