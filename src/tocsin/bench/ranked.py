@@ -11,21 +11,25 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tocsin._kernels.pairs import Events
 from tocsin.bench.runner import Figure, Report, Result
+from tocsin.engine.matcher import Matcher
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.pairs import PairMatcher
 from tocsin.ranking import RANKED, EndpointIntervalTree, RankedIndex
 from tocsin.ranking.counting import top_k_by_counting, top_k_relaxed
 from tocsin.ranking.protocol import Float64s, Int32s
 from tocsin.ranking.rows import Probe, as_probe, as_rows
-from tocsin.ranking.select import Layer, layer_sizes, select_from_pairs, top_k_in_layers
+from tocsin.ranking.select import Layer, layer_sizes, select_from_pairs, select_k, top_k_in_layers
 from tocsin.ranking.threshold import RelaxedTopK
 
 SCALE = 1 << 28
 """Codes to the unit of a dimension."""
 K = 20
+WARM_UP = 5
+"""Batches that a matcher gets to learn from, as layers are built when they would have paid."""
 BYTES = {"interval": 12.0, "r": 16.0, "sopt": 16.0, "ir": 20.0}
 COMPARED = ("interval", "segment", "r", "ir", "sopt")
 
@@ -106,6 +110,8 @@ def run(*, intervals: int = 1_000_000, queries: int = 200, seed: int = 0, quick:
     _many_attributes(report, boxes, 5, seed)
     for matches in (2000, 200, 25):
         _conjunctions(report, intervals, matches, 10 * queries, seed)
+    for matches in (2000, 25):
+        _matcher(report, intervals, matches, 10 * queries, seed)
     return report
 
 
@@ -314,6 +320,44 @@ def _conjunctions(report: Report, count: int, matches: int, events: int, seed: i
     goal = 5.0 if typical > 1000 else 1 / 1.2
     report.claim(
         f"top-20 where an event matches {typical:,.0f}", f">= {goal:.2f} times", f"{ratio:.2f} times", ratio >= goal
+    )
+
+
+def _matcher(report: Report, count: int, matches: int, events: int, seed: int) -> None:
+    """The same through `match_batch`: `top_k` against all matches, of which the best k are selected."""
+    random = np.random.default_rng(seed)
+    width = min((matches / count) ** (1 / 3), 0.9)
+    column = np.sort(np.argsort(random.random((count, 10)), axis=1)[:, :3], axis=1).tolist()
+    low = (random.random((count, 3)) * (1 - width)).tolist()
+    texts = [
+        " AND ".join(f"a{name} BETWEEN {begin:.6f} AND {begin + width:.6f}" for name, begin in zip(*row, strict=True))
+        for row in zip(column, low, strict=True)
+    ]
+    ids = [f"s{number:07}" for number in range(count)]
+    matcher = Matcher.from_table(pa.table({"id": ids, "where": texts, "score": random.random(count)}))
+    batch = pa.table({f"a{name}": random.random(events) for name in range(10)})
+
+    def all_then_select() -> Int32s:
+        table = matcher.match_batch(batch)
+        numbers = table["subscription"].combine_chunks().indices.to_numpy()
+        scores = np.zeros(count)
+        scores[numbers] = table["score"].to_numpy()
+        offsets = np.searchsorted(table["event"].to_numpy(), np.arange(events + 1))
+        return select_k(offsets, numbers, scores, K)[1]
+
+    def top_k() -> pa.Table:
+        return matcher.match_batch(batch, top_k=K)
+
+    for _ in range(WARM_UP):
+        found = top_k()["subscription"].combine_chunks().indices.to_numpy()
+    if not np.array_equal(found, all_then_select()):
+        report.disagreements.append(f"top_k and selection differ at {matches} matches an event")
+    base, seconds = _seconds(all_then_select), _seconds(top_k)
+    for name, taken in (("match_batch, then select", base), ("match_batch(top_k=20)", seconds)):
+        report.results.append(Result(name, events_per_s=events / taken, matches=found.size))
+    goal, ratio = 5.0 if matches > 1000 else 1 / 1.2, base / seconds
+    report.claim(
+        f"Matcher, top-20 at {matches:,} matches an event", f">= {goal:.2f} times", f"{ratio:.2f} times", ratio >= goal
     )
 
 
