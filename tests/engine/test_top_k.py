@@ -273,6 +273,7 @@ def test_always_true_matches_exactly_and_has_nothing_to_weigh() -> None:
         ({"k": 1, "how": "inside"}, "how is 'inside'"),
         ({"k": 1, "mode": "relaxed", "combine": "mean"}, "combine is 'mean'"),
         ({"k": 1, "combine": "max"}, "combine has no meaning"),
+        ({"k": 1, "mode": "relaxed", "combine": {"x": -1.0}}, "coefficient of 'x' is -1.0"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:

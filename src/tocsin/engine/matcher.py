@@ -178,7 +178,7 @@ class Matcher(SubscriptionSet):
         return Matches(best.subscriptions.to_pylist(), best.scores.tolist(), best.evidence)
 
     def _best(self, snapshot: Snapshot, batch: EventBatch, tags: Tags, question: Question, remember: bool) -> Best:
-        judged = self._judge(snapshot, batch, remember, question.weighs_predicates(snapshot, batch))
+        judged = self._judge(snapshot, batch, remember, question.asks_every_test(snapshot, batch))
         return best_of(snapshot, batch, judged, tags, question, self._options)
 
     def explain(self, event: Event, id: str) -> Explanation:

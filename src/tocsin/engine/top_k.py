@@ -56,6 +56,9 @@ class Question:
             raise OptionError(
                 f"combine is {self.combine!r}", "Use 'sum', 'max', or a mapping from attributes to coefficients"
             )
+        for attribute, coefficient in self.coefficients.items():
+            if not coefficient >= 0:
+                raise OptionError(f"the coefficient of {attribute!r} is {coefficient}", "Give 0 or more")
         if self.mode == "exact" and self.combine != "sum":
             raise OptionError("combine has no meaning for mode 'exact'", "Use mode='relaxed', or leave it out")
 
@@ -66,8 +69,10 @@ class Question:
             raise OptionError(f"mode is {mode!r}, and all matches are wanted", "Give top_k, or leave mode out")
         return None if k is None else cls(k, mode)
 
-    def weighs_predicates(self, snapshot: Snapshot, batch: EventBatch) -> bool:
-        """Whether the truth of every predicate matters, not only which conjunctions hold."""
+    def asks_every_test(self, snapshot: Snapshot, batch: EventBatch) -> bool:
+        """Whether the truth of every test on the history matters, not only which conjunctions hold."""
+        if not snapshot.looks_back:
+            return False
         return self.mode == "relaxed" or any(has_intervals(batch, view.segment.columns) for view in snapshot.views)
 
     @property
