@@ -111,14 +111,20 @@ def test_the_driver_is_killed_in_the_middle_of_a_stream(tmp_path: Path) -> None:
         file.write_text("\n".join(lines))
         os.utime(file, (number, number))
     draw = random.Random(time.time_ns())
+    table = BatchTable(tmp_path / "matches")
     for _ in range(RUNS):
+        before = len(table.records())
         driver = start(tmp_path, "stream")
         wait_until_it_runs(driver, tmp_path)
-        time.sleep(draw.uniform(0, 3))
+        enough = before + draw.randrange(3)
+        while len(table.records()) < enough:
+            assert driver.poll() is None, (tmp_path / "stderr").read_text()[-3000:]
+            time.sleep(0.05)
+        time.sleep(draw.uniform(0, 2))
         os.killpg(driver.pid, signal.SIGKILL)
         driver.communicate()
     assert answer_of(start(tmp_path, "stream"), tmp_path) == "done"
-    records = BatchTable(tmp_path / "matches").records()
+    records = table.records()
     assert [record.batch for record in records] == list(range(files))
     snapshots = [record.snapshot for record in records]
     assert snapshots == sorted(snapshots)

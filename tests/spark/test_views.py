@@ -1,5 +1,7 @@
 """Views of an index, without Spark: one snapshot, whatever is committed later; or a share of it."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,16 @@ def test_views_follow_the_commits_and_older_ones_of_the_same_owner_go(writer: Ma
 def test_a_folder_without_an_index_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no index in"):
         pin(tmp_path, "me")
+
+
+def test_where_there_are_no_hard_links_files_are_copied(
+    writer: Matcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "not permitted", str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", refuse)
+    view = pin(tmp_path / "index", "me")
+    writer.unsubscribe("low")
+    writer.commit()
+    assert ids(view.path) == ["low"]

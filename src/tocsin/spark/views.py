@@ -78,18 +78,30 @@ def _views(index: Path) -> Path:
     return index / "views"
 
 
+def _link_file(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # No hard links here, or none to files of another user.
+        shutil.copyfile(source, target)
+
+
 def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
     """Make a view under a temporary name; it is there whole or not at all."""
     try:
         view.path.parent.mkdir(exist_ok=True)
         building = Path(tempfile.mkdtemp(prefix=".", dir=view.path.parent))
     except PermissionError as error:
-        raise StorageError(f"cannot write to {view.path.parent}: {error.strerror}", "Views need it") from error
+        raise StorageError(
+            f"cannot write to {view.path.parent}: {error.strerror}", "A view of the index is made there"
+        ) from error
     building.chmod(0o755)
     try:
         files = [name for part in parts for name in (part["segment"], part["changes"]) if name is not None]
         for name in files:
-            os.link(index / name, building / name)
+            _link_file(index / name, building / name)
         Folder(building).commit(view.snapshot, {**content, "parts": list(parts)}, files)
         building.rename(view.path)
     except OSError as error:
