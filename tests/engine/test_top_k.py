@@ -284,3 +284,22 @@ def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
 def test_a_mode_without_a_k_is_refused() -> None:
     with pytest.raises(OptionError, match="all matches are wanted"):
         Matcher().match_batch([{}], mode="relaxed")
+
+
+def test_the_best_conjunction_counts() -> None:
+    matcher = Matcher()
+    matcher.subscribe("first", "(x > 1 AND y > 1) OR z > 1")
+    matcher.subscribe("last", "z > 1 OR (x > 1 AND y > 1)")
+    matcher.subscribe("weighed", "(x > 1 AND y > 1) OR z > 1", weights={"z": 5.0})
+    event = {"x": 2, "y": 2, "z": 2}
+    assert list(matcher.top_k(event, 3, "relaxed")) == [("weighed", 5.0), ("first", 2.0), ("last", 2.0)]
+    assert list(matcher.top_k({"x": 2, "z": 0}, 1, "relaxed")) == [("first", 1.0)]
+
+
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+def test_equal_scores_go_by_id_over_all_segments(mode: str) -> None:
+    matcher = Matcher(background_merge=False)
+    for ids in (["d", "b"], ["c", "é", "a"]):
+        matcher.load(pa.table({"id": ids, "where": ["x > 1"] * len(ids)}))
+    assert matcher.top_k({"x": 2}, 4, mode).ids == ["a", "b", "c", "d"]
+    assert matcher.match_batch([{"x": 2}] * 2, top_k=3, mode=mode)["subscription"].to_pylist() == ["a", "b", "c"] * 2
