@@ -13,6 +13,7 @@ import pytest
 SCRIPT = """
 import json, os, sys
 import pyspark
+import tocsin.errors
 from tocsin import spark as tocsin_spark
 from tocsin.spark.java import java_environment
 from pyspark.sql import SparkSession
@@ -28,7 +29,24 @@ with java_environment():
 events = spark.createDataFrame([(1, 2, {"b": 5}), (2, 3, {"b": None})], "key int, a int, s struct<b:int>")
 wheres = [("two", "a = 2"), ("nested", "s.b > 4"), ("bad", "a >")]
 index = tocsin_spark.build(spark.createDataFrame(wheres, "id string, where string"))
+record = [("record", "a > ALL (SELECT a FROM history)")]
+records = tocsin_spark.build(spark.createDataFrame(record, "id string, where string"))
+in_order = tocsin_spark.match_in_order(events, records, id="key", order="key")
+refused = []
+if master.startswith("connect:"):
+    matches = tocsin_spark.match(events, index, id="key")
+    rate = spark.readStream.format("rate").load()
+    for refuse in (
+        lambda: tocsin_spark.stream(rate, index.path, id="value", checkpoint="/nowhere", sink="console"),
+        lambda: tocsin_spark.deliver(matches, "/nowhere", index=index, tag="user"),
+    ):
+        try:
+            refuse()
+        except tocsin.errors.OptionError as error:
+            refused.append("the server" in error.message)
 answer = {
+    "history": sorted(row["event"] for row in in_order.collect()),
+    "refused": refused,
     "matches": sorted(map(list, tocsin_spark.match(events, index, id="key").collect())),
     "again": tocsin_spark.match(events, index, id="key").count(),
     "rejected": [row["subscription"] for row in index.rejected.collect()],
@@ -61,6 +79,8 @@ def answer_of(master: str) -> dict[str, object]:
 )
 def test_the_index_reaches_workers_that_do_not_see_the_folders_of_the_driver(master: str, session: str) -> None:
     assert answer_of(master) == {
+        "history": [1, 2],
+        "refused": [True, True] if master.startswith("connect:") else [],
         "matches": [[1, "nested", 1.0], [1, "two", 1.0]],
         "again": 2,
         "rejected": ["bad"],

@@ -103,6 +103,12 @@ def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) ->
         next(match_batches([events([5])], str(tmp_path / "nowhere"), "1", NAMES))
 
 
+def test_the_daemon_loads_what_workers_need() -> None:
+    from tocsin.spark.daemon import load
+
+    assert load() == 2
+
+
 SKEWED = """
 import resource, sys
 import pyarrow as pa

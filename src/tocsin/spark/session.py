@@ -21,6 +21,8 @@ SETTINGS = {
     # A small task costs half as much over a socket file as over TCP, and a tenth as much with a worker that lives on.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    # Workers start with Tocsin and its kernels loaded.
+    "spark.python.daemon.module": "tocsin.spark.daemon",
     # Timestamps without a zone are taken as UTC, as everywhere in Tocsin.
     "spark.sql.session.timeZone": "UTC",
     # We show our own progress, and a terminal job needs no web server.

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.errors import OptionError, StorageError
+from tocsin.spark.index import is_connect
 from tocsin.spark.views import View
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
@@ -85,6 +86,11 @@ class BatchTable:
         history: bytes | None = None,
     ) -> BatchRecord:
         """Write rows as the batch of that number, which is not there yet."""
+        if is_connect(rows.sparkSession):
+            raise OptionError(
+                "a table of batches is committed by the driver, and under Spark Connect that is the server",
+                "Write it from a classic session, or write the matches with matches.write",
+            )
         written = Observation()
         folder = self.path / f"_writing-{number:06}"
         observed = rows.observe(written, count_rows())

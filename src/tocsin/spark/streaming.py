@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tocsin.errors import OptionError
 from tocsin.spark.batch import match
 from tocsin.spark.history import match_after, scan_history
+from tocsin.spark.index import is_connect
 from tocsin.spark.prefix import Tests
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable, Sink, console, count_rows
 from tocsin.spark.views import View, pin
@@ -48,7 +49,7 @@ def stream(
     """
     if not events.isStreaming:
         raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
-    if type(events).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(events.sparkSession):
         raise OptionError(
             "a stream commits its batches in the driver, and under Spark Connect that is the server",
             "Start it in a classic session: with spark-submit, or a master that is not sc://…",
