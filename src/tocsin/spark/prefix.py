@@ -98,10 +98,7 @@ def match_stretches(
 
     The first column of the batches is the number of the stretch; the others are those of `worker.match_batches`.
     """
-    tests, matcher = Tests(index), Matcher.open(index, background_merge=False)
-    # Without its folder a matcher remembers events for itself; with it, it would become the writer of the index.
-    matcher._folder = None
-    current = None
+    tests, current = Tests(index), None
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -112,5 +109,8 @@ def match_stretches(
             if numbers[start] != current:
                 current = int(numbers[start])
                 prefix = Path(prefixes) / str(current)
+                matcher = Matcher.open(index, background_merge=False)
+                # Without its folder a matcher remembers for itself; with it, it would become the writer of the index.
+                matcher._folder = None
                 matcher.history.store = tests.history(prefix.read_bytes() if prefix.exists() else None)
             yield from match_slices(matcher, [rest.slice(start, stop - start)], keep, remember=True)
