@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import re
+import weakref
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,7 +32,8 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: int | None = None
+        self._lock: weakref.finalize[[int], Folder] | None = None
+        """Closes the lock's file, at the latest when this object is collected."""
 
     def newest(self) -> int | None:
         """The number of the newest snapshot, None if there is no index."""
@@ -87,7 +89,7 @@ class Folder:
             ) from error
         os.ftruncate(handle, 0)
         os.write(handle, f"{os.getpid()}\n".encode())
-        self._lock = handle
+        self._lock = weakref.finalize(self, os.close, handle)
         return True
 
     @property
@@ -98,7 +100,7 @@ class Folder:
     def unlock(self) -> None:
         """Let another process write."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock()
             self._lock = None
 
     def _snapshot(self, number: int) -> Path:
