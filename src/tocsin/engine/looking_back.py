@@ -13,8 +13,6 @@ from tocsin.engine.families.protocol import Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.parts import View
 from tocsin.engine.segment import encode
-from tocsin.language.normalise import normalise
-from tocsin.language.parse import parse
 from tocsin.matching.pairs import PairMatcher
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Test, Tested
@@ -43,6 +41,8 @@ class LookingBack:
         store.keep([*store.columns, *self.kept])
         self._table = JoinTable([(number, family.tests[number]) for number in self.needed.tolist()], store)
         self._tests_of: list[BitMap] = []
+        self._surviving, self._open_tests = BitMap(), BitMap()
+        """The conjunctions that the pre-filter let pass last time, and their tests."""
         self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family, options)
         self.order = choose_order(statistics(view, len(store)))
         self._candidates = self._constants_alone() if self.order.constants_first else None
@@ -50,13 +50,13 @@ class LookingBack:
     def _prefilter(self, subscriptions: list[int], family: HistoryFamily, options: Options) -> Prefilter:
         """Register every conjunction of the subscriptions that look back, and the tests that each demands."""
         number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
-        conjunctions = []
-        for subscription in subscriptions:
-            for conjunction in normalise(parse(self._view.segment.texts[subscription]), options.limit):
-                tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
-                conjunctions.append((len(self._tests_of), conjunction))
-                self._tests_of.append(BitMap(number[test] for test in tests if test in number))
-        return Prefilter(conjunctions, self._store)
+        segment = self._view.segment
+        texts, ids = [segment.texts[n] for n in subscriptions], [segment.ids[n] for n in subscriptions]
+        conjunctions = options.normalise(texts, ids).conjunctions()
+        for conjunction in conjunctions:
+            tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
+            self._tests_of.append(BitMap(number[test] for test in tests if test in number))
+        return Prefilter(enumerate(conjunctions), self._store)
 
     def _constants_alone(self) -> PairMatcher | None:
         """The segment's matcher as if every test on the history held."""
@@ -94,8 +94,10 @@ class LookingBack:
         if not surviving:
             return NOTHING
         if len(surviving) < len(self._tests_of):
-            open_tests = BitMap.union(*(self._tests_of[conjunction] for conjunction in surviving))
-            wanted = open_tests if wanted is None else wanted & open_tests
+            if surviving != self._surviving:
+                self._surviving = surviving
+                self._open_tests = BitMap.union(*(self._tests_of[conjunction] for conjunction in surviving))
+            wanted = self._open_tests if wanted is None else wanted & self._open_tests
         if wanted is not None and not wanted:
             return NOTHING
         return self._table.probe(event, wanted)
