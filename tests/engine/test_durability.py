@@ -25,7 +25,7 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def kill_while_writing(index: Path, seed: int) -> None:
+def check_after_a_kill(index: Path, seed: int) -> None:
     """Let a child write, kill it at a random moment, and look at what it left."""
     numbers, told = processes.Pipe(duplex=False)
     child = processes.Process(target=children.write_forever, args=(index, told))
@@ -49,7 +49,7 @@ def kill_while_writing(index: Path, seed: int) -> None:
 
 def test_a_killed_writer_loses_nothing_committed(index: Path) -> None:
     for seed in range(8):
-        kill_while_writing(index, seed)
+        check_after_a_kill(index, seed)
 
 
 @pytest.mark.slow
@@ -58,10 +58,10 @@ def test_two_hundred_killed_writers_lose_nothing_committed(index: Path, tmp_path
         if seed % 20 == 0:
             index = tmp_path / f"index-{seed}"
             Matcher().save(index)
-        kill_while_writing(index, seed)
+        check_after_a_kill(index, seed)
 
 
-def read_while_writing(index: Path, commits: int) -> None:
+def check_reading_while_writing(index: Path, commits: int) -> None:
     writer = processes.Process(target=children.write_commits, args=(index, commits))
     writer.start()
     states = {tuple(children.expected_ids(number)) for number in range(commits + 1)}
@@ -80,12 +80,12 @@ def read_while_writing(index: Path, commits: int) -> None:
 
 
 def test_a_reader_sees_only_committed_states(index: Path) -> None:
-    read_while_writing(index, 60)
+    check_reading_while_writing(index, 60)
 
 
 @pytest.mark.slow
 def test_a_reader_sees_only_committed_states_for_long(index: Path) -> None:
-    read_while_writing(index, 1_000)
+    check_reading_while_writing(index, 1_000)
 
 
 def test_there_is_one_writer_and_a_dead_one_does_not_keep_the_lock(index: Path) -> None:

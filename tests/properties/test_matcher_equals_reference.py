@@ -99,10 +99,10 @@ def test_published_events_are_history_for_the_next(
 ) -> None:
     order = Order(constants_first, 0, 0, "for this test")
     with patch("tocsin.engine.looking_back.choose_order", lambda _: order):
-        publish_and_compare(texts, batch, at_once)
+        check_publishing(texts, batch, at_once)
 
 
-def publish_and_compare(texts: list[str], batch: list[Event], at_once: bool) -> None:
+def check_publishing(texts: list[str], batch: list[Event], at_once: bool) -> None:
     matcher, reference = matcher_of(texts), ReferenceMatcher()
     for number, text in enumerate(texts):
         reference.subscribe(str(number), text)
