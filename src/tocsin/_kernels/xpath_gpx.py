@@ -1,4 +1,4 @@
-"""Phase 2 of GPX-Matcher: which structures match, given the predicates that hold on each path."""
+"""Phase 2 of GPX-Matcher by counting, and what it shares with matching under access predicates."""
 
 from typing import NamedTuple
 
@@ -6,167 +6,168 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import kernel
-from tocsin._kernels.xpath_paths import load_path, structure_ends, unload_path, up_to
-from tocsin._kernels.xpath_predicates import DISTANCE_EXACT, END_FROM, FIRST_SHIFT, KIND_SHIFT, MAX_TAG, SECOND_SHIFT
+from tocsin._kernels.xpath_paths import load_path, repeats, structure_ends, unload_path
+from tocsin._kernels.xpath_predicates import FIRST_SHIFT, KIND_SHIFT, MAX_TAG, POSITION_FROM
 from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-COUNTING, FIRST, LAST = 0, 1, 2
+
+class Publications(NamedTuple):
+    """The distinct paths of documents and the predicates that hold on each.
+
+    Paths of document d are numbered from documents[d] to documents[d + 1]; path i ends in the element rows[i] and
+    satisfies the predicates ids[offsets[i]:offsets[i + 1]] on its tags. `nodes` are those of `distinct_paths`. Each row
+    of a path adds the predicates attributes[attribute_offsets[row]:attribute_offsets[row + 1]] on its attributes, if
+    there are any; they are numbered behind those on tags.
+    """
+
+    documents: Longs
+    rows: Ints
+    nodes: Ints
+    offsets: Longs
+    ids: Ints
+    attribute_offsets: Longs
+    attributes: Ints
 
 
 class Conjunctions(NamedTuple):
-    """Structures as conjunctions of predicate ids. Posting lists say which conjunctions a predicate leads to.
+    """What follows from each conjunction that holds.
 
-    Conjunctions with one access predicate are neighbours, so that checking them reads memory in order.
-
-    `structure` numbers the conjunctions; those of wildcards only come last, `lengths` of them, the shortest first, each
-    with the depth that it asks for instead of predicates. The postings of predicate p up to open_stop[p] are those of
-    conjunctions that also ask for the end of the path.
+    A conjunction is a structure, perhaps with filters. If all its predicates hold on a path it matches, and `sure` is
+    what was found. Only where its predicates share a tag that the path repeats they may hold on different occurrences:
+    there the structure is followed along the path, and `followed` is what was found. Conjunctions of wildcards only ask
+    for `lengths`, the shortest first, and find `long`.
     """
 
-    offsets: Ints
-    predicates: Ints
-    posting_offsets: Ints
-    open_stop: Ints
-    postings: Ints
     structure: Ints
+    sure: Ints
+    followed: Ints
     lengths: Ints
+    long: Ints
+
+
+class Postings(NamedTuple):
+    """For each predicate its conjunctions, members[offsets[p]:offsets[p + 1]]; `sizes` counts a conjunction's own."""
+
+    sizes: Ints
+    offsets: Ints
+    members: Ints
 
 
 @kernel
-def _repeats(positions: np.uint64) -> bool:
-    """Whether a tag stands more than once on a path."""
-    return bool(positions != 0 and positions & (positions - np.uint64(1)) != 0)
+def hold(
+    documents: Documents, publications: Publications, path: int, keys: Longs, positions: Words, held_on: Ints, out: Ints
+) -> int:
+    """Write the predicates that hold on a loaded path, each once, and return how many they are.
 
-
-@kernel
-def _shared_beginning(documents: Documents, row: int, tags: Ints) -> int:
-    """How many tags from the root down the path that ends in `row` shares with `tags`, which become its own."""
-    length = int(documents.level[row])
-    shared = length
-    for level in range(length, 0, -1):
-        if tags[level] != documents.tag[row]:
-            shared = level - 1
-            tags[level] = documents.tag[row]
+    held_on[predicate] becomes 2 * path, and 1 more if the path repeats the tag that it shares with the one before it.
+    """
+    used = 0
+    for i in range(publications.offsets[path], publications.offsets[path + 1]):
+        predicate = publications.ids[i]
+        key = keys[predicate]
+        # A predicate on a position is the first of its conjunction and shares its tag with none before.
+        loose = key >> KIND_SHIFT > POSITION_FROM and repeats(positions[(key >> FIRST_SHIFT) & MAX_TAG])
+        held_on[predicate] = 2 * path + int(loose)
+        out[used] = predicate
+        used += 1
+    row = publications.rows[path]
+    while len(publications.attributes) > 0 and documents.level[row] > 0:
+        for i in range(publications.attribute_offsets[row], publications.attribute_offsets[row + 1]):
+            predicate = len(keys) + publications.attributes[i]
+            if held_on[predicate] >> 1 != path:
+                held_on[predicate] = 2 * path + int(repeats(positions[documents.tag[row]]))
+                out[used] = predicate
+                used += 1
         row = documents.parent[row]
-    tags[length + 1 :] = -1
-    return shared
+    return used
 
 
 @kernel
-def match_conjunctions(
+def write_long(conjunctions: Conjunctions, depth: int, out: Ints, used: int) -> int:
+    """Write what the conjunctions of wildcards only find in a document of that depth."""
+    for i in range(len(conjunctions.lengths)):
+        if conjunctions.lengths[i] > depth:
+            break
+        out[used] = conjunctions.long[i]
+        used += 1
+    return used
+
+
+@kernel
+def roomy(out: Ints, used: int, more: int) -> Ints:
+    """`out` itself, or a larger copy of its first `used` entries, with room for `more`."""
+    if used + more <= len(out):
+        return out
+    larger = np.empty(2 * len(out) + more, dtype=np.int32)
+    larger[:used] = out[:used]
+    return larger
+
+
+@kernel
+def match_counting(
     documents: Documents,
-    path_offsets: Longs,
-    rows: Ints,
-    held_offsets: Longs,
-    held: Ints,
+    publications: Publications,
     conjunctions: Conjunctions,
+    postings: Postings,
+    keys: Longs,
     structures: Ints,
     structure_offsets: Ints,
-    keys: Longs,
     tags: int,
-    access: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
-    """The structures that match each document, by counting or, under an access predicate, by checking the rest.
+    """What is found in each document: a conjunction holds on a path if as many predicates count for it as it has.
 
-    Path i, that ends in rows[i], satisfies the predicates held[held_offsets[i]:held_offsets[i + 1]]. A predicate shares
-    its first tag with the one before it; where the path repeats that tag the two may hold on different occurrences, and
-    the structure itself is followed along the path.
-    `access` is COUNTING, FIRST or LAST. Under the last tag's predicate, conjunctions that end within the beginning
-    which a path has in common with the one before it have been decided there, but for those that ask for the end of the
-    path. evidence[2] counts the conjunctions looked at.
+    evidence[2] counts the counting.
     """
-    counting = access == COUNTING
-    count = len(path_offsets) - 1
-    size = len(conjunctions.offsets) - 1
+    count = len(publications.documents) - 1
+    sizes = postings.sizes
+    size = len(sizes)
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
-    matched = np.zeros(size // 64 + 1, dtype=np.uint64)
-    one = np.uint64(1)
-    hits = np.zeros(size if counting else 0, dtype=np.int32)
-    hit_on = np.full(size if counting else 0, -1, dtype=np.int32)
-    held_on = np.full(len(conjunctions.posting_offsets) - 1, -1, dtype=np.int32)
+    hits = np.zeros(size, dtype=np.int32)
+    hit_on = np.full(size, -1, dtype=np.int32)
+    matched = np.full(size, -1, dtype=np.int32)
+    held_on = np.full(len(postings.offsets) - 1, -1, dtype=np.int32)
+    held = np.empty(len(postings.offsets) - 1, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
-    path_tags = np.zeros(66, dtype=np.int32)
     used = 0
-    looked = 0
     for document in range(count):
-        path_tags[:] = -1
-        matched[:] = 0
-        if used + size + len(conjunctions.lengths) > len(out):
-            larger = np.empty(2 * len(out) + size + len(conjunctions.lengths), dtype=np.int32)
-            larger[:used] = out[:used]
-            out = larger
+        out = roomy(out, used, size + len(conjunctions.lengths))
         depth = 0
-        for path in range(path_offsets[document], path_offsets[document + 1]):
-            row = rows[path]
-            length = documents.level[row]
+        for path in range(publications.documents[document], publications.documents[document + 1]):
+            length = documents.level[publications.rows[path]]
             depth = max(depth, length)
-            found = load_path(documents, row, positions, present)
-            repeats = False
+            found = load_path(documents, publications.rows[path], positions, present)
+            repeated = False
             for i in range(found):
-                repeats = repeats or _repeats(positions[present[i]])
-            decided = up_to(_shared_beginning(documents, row, path_tags))
-            begin, end = held_offsets[path], held_offsets[path + 1]
-            if not counting:
-                for i in range(begin, end):
-                    first_tag = (keys[held[i]] >> FIRST_SHIFT) & MAX_TAG
-                    held_on[held[i]] = 2 * path + int(_repeats(positions[first_tag]))
-            for i in range(begin, end):
-                predicate = held[i]
-                posting_stop = conjunctions.posting_offsets[predicate + 1]
-                if access == LAST:
-                    kind = keys[predicate] >> KIND_SHIFT
-                    shift = SECOND_SHIFT if kind >= DISTANCE_EXACT else FIRST_SHIFT
-                    ends = positions[(keys[predicate] >> shift) & MAX_TAG]
-                    if kind != END_FROM and ends & ~decided == 0:
-                        posting_stop = conjunctions.open_stop[predicate]
-                for k in range(conjunctions.posting_offsets[predicate], posting_stop):
-                    candidate = conjunctions.postings[k]
-                    first, last = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
-                    if counting:
-                        if hit_on[candidate] != path:
-                            hit_on[candidate] = path
-                            hits[candidate] = 0
-                        hits[candidate] += 1
-                        holds = hits[candidate] == last - first
-                        check = repeats
-                        looked += 1
-                        if not holds or matched[candidate >> 6] >> np.uint64(candidate & 63) & one:
-                            continue
-                    else:
-                        if matched[candidate >> 6] >> np.uint64(candidate & 63) & one:
-                            continue
-                        looked += 1
-                        holds = True
-                        loose = 0
-                        for at in range(last - 1, first - 1, -1):
-                            held_here = held_on[conjunctions.predicates[at]]
-                            if at > first:
-                                loose |= held_here
-                            if held_here >> 1 != path:
-                                holds = False
-                                break
-                        check = loose & 1 == 1
-                    if holds and check and last - first > 1:
+                repeated = repeated or repeats(positions[present[i]])
+            for i in range(hold(documents, publications, path, keys, positions, held_on, held)):
+                begin, end = postings.offsets[held[i]], postings.offsets[held[i] + 1]
+                evidence[2] += end - begin
+                for k in range(begin, end):
+                    candidate = postings.members[k]
+                    if hit_on[candidate] != path:
+                        hit_on[candidate] = path
+                        hits[candidate] = 0
+                    hits[candidate] += 1
+                    if hits[candidate] != sizes[candidate] or matched[candidate] == document:
+                        continue
+                    outcome = conjunctions.sure[candidate]
+                    if repeated and sizes[candidate] > 1:
                         structure = conjunctions.structure[candidate]
                         start, stop = structure_offsets[structure], structure_offsets[structure + 1]
-                        holds = structure_ends(structures, start, stop, positions, length) != 0
-                    if holds:
-                        matched[candidate >> 6] |= one << np.uint64(candidate & 63)
-                        out[used] = conjunctions.structure[candidate]
-                        used += 1
+                        if structure_ends(structures, start, stop, positions, length) == 0:
+                            continue
+                        outcome = conjunctions.followed[candidate]
+                    matched[candidate] = document
+                    out[used] = outcome
+                    used += 1
             unload_path(positions, present, found)
-        for i in range(len(conjunctions.lengths)):
-            if conjunctions.lengths[i] > depth:
-                break
-            out[used] = conjunctions.structure[size + i]
-            used += 1
+        used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
-    evidence[2] += looked
     return offsets, out[:used].copy()

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_tokens import Documents
 
+Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -97,10 +98,12 @@ def structure_ends(structures: Ints, start: int, stop: int, positions: Words, le
 
 
 @kernel
-def distinct_paths(documents: Documents) -> tuple[Longs, Ints]:
+def distinct_paths(documents: Documents, apart: Bools) -> tuple[Longs, Ints, Ints]:
     """For each document one row for each distinct path from its root to a leaf, the row at the path's end.
 
-    Names that no expression mentions count as one. A path that begins another one is not listed.
+    Names that no expression mentions count as one. A row that is `apart` differs from all others, whatever its tag; an
+    empty array says that none is. A path that begins another one is not listed. Last comes the node of each row: rows
+    whose paths from the root are equal have equal nodes.
     """
     count = len(documents.bounds) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
@@ -118,6 +121,9 @@ def distinct_paths(documents: Documents) -> tuple[Longs, Ints]:
         for row in range(first + 1, last):
             above = node[documents.parent[row]]
             inner[above - first] = True
+            if len(apart) > 0 and apart[row]:
+                node[row] = row
+                continue
             tag = documents.tag[row]
             slot = (int(above - first) * 40503 + int(tag) * 9973) & (size - 1)
             while slots[slot] >= 0:
@@ -133,7 +139,27 @@ def distinct_paths(documents: Documents) -> tuple[Longs, Ints]:
                 rows[used] = row
                 used += 1
         offsets[document + 1] = used
-    return offsets, rows[:used].copy()
+    return offsets, rows[:used].copy(), node
+
+
+@kernel
+def shared_beginning(documents: Documents, row: int, nodes: Ints, before: Ints) -> int:
+    """How many levels the path that ends in `row` shares with `before`, the nodes of another, whose place it takes."""
+    length = int(documents.level[row])
+    shared = length
+    for level in range(length, 0, -1):
+        if before[level] != nodes[row]:
+            shared = level - 1
+            before[level] = nodes[row]
+        row = documents.parent[row]
+    before[length + 1 :] = -1
+    return shared
+
+
+@kernel
+def repeats(positions: np.uint64) -> bool:
+    """Whether a tag stands more than once on a path."""
+    return bool(positions != 0 and positions & (positions - np.uint64(1)) != 0)
 
 
 @kernel

@@ -73,10 +73,10 @@ class Catalog:
     def filter_numbers(self) -> npt.NDArray[np.float64]:
         """The number that each filter compares with; NaN for those that do not."""
         numbers = np.full(len(self.filters), np.nan)
-        for place in range(len(self.filters)):
-            encoded = self.filters[place]
-            if encoded[0] != KINDS["path"]:
-                numbers[place] = encoded[4:6].copy().view(np.float64)[0]
+        starts = self.filters.offsets[: len(self.filters)]
+        values = np.flatnonzero(self.filters.data[starts] != KINDS["path"])
+        halves = self.filters.data[starts[values][:, None] + np.array([4, 5])]
+        numbers[values] = halves.view(np.float64)[:, 0]
         return numbers
 
     def structure_of_paths(self) -> npt.NDArray[np.int32]:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tocsin._kernels.xpath_gpx import Publications
 from tocsin._kernels.xpath_paths import distinct_paths
 from tocsin._kernels.xpath_predicates import (
     FIRST_OCCURRENCE,
@@ -97,25 +98,16 @@ def encode(expressions: Sequence[XPath]) -> tuple[Encoding, Catalog]:
     return encode_catalog(catalog, catalog.structure_of_paths()[paths]), catalog
 
 
-@dataclass(frozen=True, slots=True)
-class Publications:
-    """The distinct paths of documents and the predicates that hold on each.
+def publish_documents(
+    documents: Documents, encoding: Encoding, tags: int, attributes: tuple[Longs, Ints] | None = None
+) -> Publications:
+    """Turn documents into publications: phase 1 of GPX-Matcher.
 
-    Paths of document d are numbered from documents[d] to documents[d + 1]; path i ends in the element rows[i] and
-    satisfies ids[offsets[i]:offsets[i + 1]].
+    `attributes` are the predicates on attributes that hold on each row: rows that have any are on paths of their own.
     """
-
-    documents: Longs
-    rows: Ints
-    offsets: Longs
-    ids: Ints
-
-
-def publish_documents(documents: Documents, encoding: Encoding, tags: int) -> Publications:
-    """Turn documents into publications: phase 1 of GPX-Matcher."""
-    paths, rows = distinct_paths(documents)
-    offsets, ids = publish(documents, rows, encoding.predicates, tags)
-    return Publications(paths, rows, offsets, ids)
+    offsets, held = attributes or (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
+    paths, rows, nodes = distinct_paths(documents, np.diff(offsets) > 0)
+    return Publications(paths, rows, nodes, *publish(documents, rows, encoding.predicates, tags), offsets, held)
 
 
 def _describe(key: int, names: Sequence[str]) -> str:

@@ -1,29 +1,26 @@
 """GPX-Matcher: path expressions as conjunctions of predicates, documents as sets of predicates that hold."""
 
-from typing import Final, Literal
-
 import numpy as np
 
-from tocsin._kernels.xpath_gpx import COUNTING, FIRST, LAST, Conjunctions, match_conjunctions
-from tocsin._kernels.xpath_predicates import END_FROM, KIND_SHIFT
+from tocsin._kernels.xpath_collect import Groups
 from tocsin._kernels.xpath_tokens import Documents
+from tocsin.predicates.xpath.attributes import encode_attributes
+from tocsin.predicates.xpath.conjunctions import Access, ConjunctionMatcher
 from tocsin.predicates.xpath.document import MAX_BYTES
-from tocsin.predicates.xpath.encoding import Ints, Longs, encode_catalog, publish_documents
-from tocsin.predicates.xpath.index import StructureIndex, offsets_of
-
-Access = Literal["all", "first", "last"]
-_CODES: Final = {"all": COUNTING, "first": FIRST, "last": LAST}
+from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, side_by_side
 
 
 class GPXIndex(StructureIndex):
     """Match conjunctions of predicates: by counting, or under the first or last predicate of each as access predicate.
 
     A conjunction is filed under all its predicates (GPX), that of its last tag (GPX-ap) or its first one (GPX-apf).
+    Filters on attributes are predicates as well. Expressions without filters meet each path of tags once; those with
+    filters meet it again where its attributes differ.
 
     >>> from tocsin.predicates.xpath import parse_xpath
     >>> index = GPXIndex("last")
-    >>> index.build([parse_xpath("/a/b"), parse_xpath("a//c/*")])
-    >>> index.match("<a><b/><x><c><d/></c></x></a>").tolist()
+    >>> index.build([parse_xpath("/a/b"), parse_xpath("a//c[@x > 3]/*")])
+    >>> index.match('<a><b/><x><c x="4"><d/></c></x></a>').tolist()
     [0, 1]
     """
 
@@ -31,70 +28,43 @@ class GPXIndex(StructureIndex):
         self.access = access
         super().__init__(max_bytes)
 
-    def _build_structures(self, chosen: Ints) -> None:
-        encoding = encode_catalog(self.catalog, chosen)
-        first = encoding.ids[encoding.offsets[:-1]]
-        wild = encoding.of_length()[first]
-        values = encoding.values()[first]
-        tagged, lengths = np.flatnonzero(~wild), np.flatnonzero(wild)
-        lengths = lengths[np.argsort(values[lengths], kind="stable")]
-        starts, ends = encoding.offsets[:-1], encoding.offsets[1:]
-        # The last predicate on a tag: before one on the end of the path, unless that is the only one.
-        open_ended = (encoding.predicates.keys[encoding.ids[ends - 1]] >> KIND_SHIFT == END_FROM) & (ends - starts > 1)
-        access = starts if self.access == "first" else ends - 1 - open_ended
-        if self.access != "all":
-            tagged = tagged[np.lexsort((~open_ended[tagged], encoding.ids[access[tagged]]))]
-        counts = (ends - starts)[tagged]
-        offsets = np.zeros(len(tagged) + 1, dtype=np.int32)
-        np.cumsum(counts, out=offsets[1:])
-        ids = encoding.ids[np.repeat(starts[tagged] - offsets[:-1], counts) + np.arange(offsets[-1])]
-        if self.access == "all":
-            filed, owner = ids, np.repeat(np.arange(len(tagged)), counts)
-        else:
-            filed, owner = encoding.ids[access[tagged]], np.arange(len(tagged))
-        size = len(encoding.predicates.keys)
-        posting_offsets = offsets_of(filed, size)
-        still_open = np.bincount(filed[open_ended[tagged][owner]], minlength=size)
-        self._encoding = encoding
-        self._conjunctions = Conjunctions(
-            offsets,
-            ids,
-            posting_offsets,
-            (posting_offsets[:-1] + still_open).astype(np.int32),
-            owner[np.argsort(filed, kind="stable")].astype(np.int32),
-            chosen[np.concatenate([tagged, lengths])],
-            values[lengths],
-        )
+    def _build_structures(self, chosen: Ints) -> None:  # noqa: ARG002  # the groups say more: who has filters
+        groups = self._groups
+        plain = np.flatnonzero(np.diff(groups.plain)).astype(np.int32)
+        self._parts = [ConjunctionMatcher.build(self.catalog, self.access, plain, plain, plain)]
+        count = len(groups.filtered)
+        if count:
+            filters = encode_attributes(self._tables(), groups.filtered[:, 0].copy())
+            held = np.arange(len(groups.plain) - 1, len(groups.plain) - 1 + count, dtype=np.int32)
+            doubted = held + np.int32(count)
+            structures = self.catalog.structure_of_paths()[groups.filtered[:, 0]]
+            sure = np.where(filters.whole, held, doubted)
+            self._parts.append(ConjunctionMatcher.build(self.catalog, self.access, structures, sure, doubted, filters))
+            self._groups = _paths_apart(groups)
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
-        publications = publish_documents(documents, self._encoding, self._tag_count)
-        table = self.catalog.structures
-        return match_conjunctions(
-            documents,
-            publications.documents,
-            publications.rows,
-            publications.offsets,
-            publications.ids,
-            self._conjunctions,
-            table.data,
-            table.offsets,
-            self._encoding.predicates.keys,
-            self._tag_count,
-            _CODES[self.access],
-            self._evidence,
-        )
+        tables = self._tables()
+        found = [part.match(documents, tables, self._tag_count, self._evidence) for part in self._parts]
+        return found[0] if len(found) == 1 else side_by_side(*found)
 
     def _nbytes(self) -> int:
-        # The encoding's own ids are those of the conjunctions, but for the lengths.
-        predicates = self._encoding.predicates
-        return sum(array.nbytes for array in (*predicates, *self._conjunctions))
+        return sum(part.nbytes for part in self._parts)
 
     def _check(self) -> None:
-        conjunctions = self._conjunctions
-        keys = self._encoding.predicates.keys
-        assert (np.diff(keys) > 0).all(), "predicates are distinct and in order"
-        filed = np.repeat(np.arange(len(keys)), np.diff(conjunctions.posting_offsets))
-        for predicate, candidate in zip(filed, conjunctions.postings, strict=True):
-            own = conjunctions.predicates[conjunctions.offsets[candidate] : conjunctions.offsets[candidate + 1]]
-            assert predicate in own, "a conjunction is filed under its own predicates"
-        assert (np.diff(conjunctions.lengths) >= 0).all(), "lengths ascend"
+        for part in self._parts:
+            part.check()
+
+
+def _paths_apart(groups: Groups) -> Groups:
+    """Groups in which each path with filters is found by itself, no longer below its structure.
+
+    Behind the structures come as many numbers for paths that hold, with their members, and then as many for paths that
+    are yet to be evaluated.
+    """
+    _, first, end = groups.filtered.T
+    count = len(groups.filtered)
+    plain = np.concatenate([groups.plain, end, np.repeat(end[-1:], count)])
+    evaluated = np.zeros(len(plain), dtype=np.int32)
+    evaluated[-count - 1 :] = np.arange(count + 1)
+    assert (first == plain[len(groups.plain) - 1 : len(groups.plain) - 1 + count]).all(), "members lie path by path"
+    return groups._replace(plain=plain, filtered_first=evaluated)

@@ -120,7 +120,7 @@ class StructureIndex(ABC):
                 every = np.flatnonzero(np.diff(tail.filtered_first)).astype(np.int32)
                 repeated = np.tile(every, len(batch))
                 late = self._collect(arrays, np.arange(len(batch) + 1) * len(every), repeated, tail)
-                result = _side_by_side(result, late)
+                result = side_by_side(result, late)
             self._documents += len(batch)
         return XPathMatches(*result, batch.errors)
 
@@ -163,25 +163,33 @@ class StructureIndex(ABC):
         self.catalog.check()
         groups = self._groups
         structure_of = self.catalog.structure_of_paths()
-        for structure in range(len(groups.plain) - 1):
-            members = groups.members[groups.plain[structure] : groups.plain[structure + 1]]
-            paths = self._path_of[members]
-            assert (paths == paths[:1]).all(), "the members without filters are all equal"
-            assert (structure_of[paths] == structure).all(), "the members of a structure have its steps"
+        for found in range(len(groups.plain) - 1):
+            paths = self._path_of[groups.members[groups.plain[found] : groups.plain[found + 1]]]
+            assert (paths == paths[:1]).all(), "what is found together without evaluation is equal"
+            assert found >= self._structure_count or (structure_of[paths] == found).all(), (
+                "the members of a structure have its steps"
+            )
         for path, begin, end in groups.filtered.tolist():
             assert (self._path_of[groups.members[begin:end]] == path).all(), "the members of a path are equal to it"
-        seen = int(groups.plain[-1]) + int((groups.filtered[:, 2] - groups.filtered[:, 1]).sum())
-        assert seen == len(groups.members), "each built expression is a member once"
+        reached = np.zeros(len(groups.members), dtype=np.bool_)
+        reached[: groups.plain[-1]] = True
+        for _, begin, end in groups.filtered.tolist():
+            reached[begin:end] = True
+        assert reached.all(), "each built expression can be found"
+        assert len(np.unique(groups.members)) == len(groups.members), "each built expression is a member once"
         assert not self._found.any(), "the bitmap of results is clear between documents"
         self._check()
 
     @abstractmethod
     def _build_structures(self, chosen: Ints) -> None:
-        """Index the chosen structures of the catalog."""
+        """Index the chosen structures of the catalog.
+
+        An algorithm that finds paths with filters by itself replaces the groups by others that number them as well.
+        """
 
     @abstractmethod
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
-        """Offsets for each document, and the structures that match it."""
+        """Offsets for each document, and the structures that match it, or what else the groups number."""
 
     @abstractmethod
     def _nbytes(self) -> int:
@@ -201,6 +209,7 @@ class StructureIndex(ABC):
         self._late = []
         self._tail = None
         self._groups = self._group(self._path_of, 0)
+        self._structure_count = len(self.catalog.structures)
         structures = np.unique(self.catalog.structure_of_paths()[self._path_of])
         self._build_structures(structures.astype(np.int32))
         self._found = np.zeros(0, dtype=np.uint64)
@@ -307,10 +316,10 @@ def offsets_of(keys: Ints, count: int) -> Ints:
     return offsets
 
 
-def _side_by_side(left: tuple[Longs, Ints], right: tuple[Longs, Ints]) -> tuple[Longs, Ints]:
-    """Join two results document by document; the ids on the right are all larger."""
-    parts = []
-    for document in range(len(left[0]) - 1):
-        for offsets, ids in (left, right):
-            parts.append(ids[offsets[document] : offsets[document + 1]])
-    return left[0] + right[0], np.concatenate([np.empty(0, dtype=np.int32), *parts])
+def side_by_side(left: tuple[Longs, Ints], right: tuple[Longs, Ints]) -> tuple[Longs, Ints]:
+    """Join two results document by document, the left one first."""
+    offsets = left[0] + right[0]
+    values = np.empty(len(left[1]) + len(right[1]), dtype=np.int32)
+    for (own, ids), shift in ((left, right[0][:-1]), (right, left[0][1:])):
+        values[np.arange(len(ids)) + np.repeat(shift, np.diff(own))] = ids
+    return offsets, values

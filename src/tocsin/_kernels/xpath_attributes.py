@@ -1,0 +1,184 @@
+"""Predicates on attributes: which of them hold on each element of a document.
+
+A predicate is a tag and a filter on one of its attributes. Those on one attribute of one tag are a table; in a table
+the predicates of one operator are neighbours, in the order of their constants, so that those that hold are a range.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import kernel
+from tocsin._kernels.xpath_evaluate import ATTRIBUTE, Tables
+from tocsin._kernels.xpath_text import decode, number_of
+from tocsin._kernels.xpath_tokens import Bytes, Documents, hash_bytes
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+NUMERIC, TEXTUAL, NEVER = 1, 7, 9
+OPERATORS = NEVER + 1
+"""The attribute is there; = != < <= > >= on numbers; = != on strings; an order with what is no number."""
+TAG_SHIFT = 20
+
+
+class AttributeTables(NamedTuple):
+    """Predicates on attributes in the order of table, operator and constant.
+
+    `keys` are the tables, tag and name of each, and `slots` a hash table of their numbers. The predicates of operator o
+    in table t begin at starts[OPERATORS * t + o]. `constants` are numbers, or hashes of strings.
+    """
+
+    keys: Longs
+    slots: Ints
+    starts: Ints
+    constants: Floats
+    filters: Ints
+
+
+@kernel
+def inline_filters(tables: Tables, chosen: Ints) -> tuple[Ints, Longs, Bools]:
+    """The filters of the chosen paths that are predicates on the attributes of a tag.
+
+    Returns for each its place in `chosen` and its tag and filter in one integer, and which of the paths have no others.
+    """
+    limit = 0
+    for path in chosen:
+        limit += (tables.path_offsets[path + 1] - tables.path_offsets[path]) // 2
+    owners = np.empty(limit, dtype=np.int32)
+    keys = np.empty(limit, dtype=np.int64)
+    whole = np.ones(len(chosen), dtype=np.bool_)
+    used = 0
+    for i in range(len(chosen)):
+        begin, end = tables.path_offsets[chosen[i]], tables.path_offsets[chosen[i] + 1]
+        steps = tables.structure_offsets[tables.paths[begin]]
+        for at in range(begin + 1, end, 2):
+            tag = tables.structures[steps + 2 * tables.paths[at]]
+            condition = tables.paths[at + 1]
+            if tag < 0 or tables.filters[tables.filter_offsets[condition]] != ATTRIBUTE:
+                whole[i] = False
+                continue
+            owners[used] = i
+            keys[used] = (int(tag) << 32) | int(condition)
+            used += 1
+    return owners[:used].copy(), keys[:used].copy(), whole
+
+
+@kernel
+def text_hashes(tables: Tables, conditions: Ints) -> Floats:
+    """The hash of the string that each filter compares with, which a float holds exactly."""
+    hashes = np.empty(len(conditions), dtype=np.float64)
+    for i in range(len(conditions)):
+        at = tables.filter_offsets[conditions[i]]
+        start = 4 * (at + 7)
+        hashes[i] = float(hash_bytes(tables.filter_bytes, start, start + tables.filters[at + 6], 0))
+    return hashes
+
+
+@kernel
+def _table_slot(keys: Longs, slots: Ints, key: int) -> int:
+    mask = len(slots) - 1
+    slot = ((key ^ (key >> 17)) * 40503) & mask
+    while slots[slot] >= 0 and keys[slots[slot]] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def enter_tables(keys: Longs, slots: Ints) -> None:
+    """Fill the hash table, whose slots are all -1."""
+    for table in range(len(keys)):
+        slots[_table_slot(keys, slots, keys[table])] = table
+
+
+@kernel
+def _first_from(constants: Floats, begin: int, end: int, value: float, beyond: bool) -> int:
+    """The first place in constants[begin:end] that is at least `value`, or, with `beyond`, more than it."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if constants[middle] < value or (beyond and constants[middle] == value):
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def _same_text(tables: Tables, condition: int, value: Bytes, length: int) -> bool:
+    at = tables.filter_offsets[condition]
+    if tables.filters[at + 6] != length:
+        return False
+    text = 4 * (at + 7)
+    same = True
+    for i in range(length):
+        same = same and tables.filter_bytes[text + i] == value[i]
+    return same
+
+
+@kernel
+def hold_attributes(documents: Documents, attributes: AttributeTables, tables: Tables) -> tuple[Longs, Ints]:
+    """The predicates on attributes that hold on each row, from offsets[row] to offsets[row + 1]."""
+    rows = len(documents.tag)
+    offsets = np.zeros(rows + 1, dtype=np.int64)
+    out = np.empty(1024, dtype=np.int32)
+    longest = 0
+    for i in range(len(documents.attribute_start)):
+        longest = max(longest, documents.attribute_stop[i] - documents.attribute_start[i])
+    value = np.empty(longest + 8, dtype=np.uint8)
+    starts, constants = attributes.starts, attributes.constants
+    used = 0
+    for row in range(rows):
+        for i in range(documents.attributes[row], documents.attributes[row + 1]):
+            key = (int(documents.tag[row]) << TAG_SHIFT) | int(documents.attribute_name[i])
+            table = attributes.slots[_table_slot(attributes.keys, attributes.slots, key)]
+            if table < 0:
+                continue
+            first = OPERATORS * int(table)
+            if used + starts[first + OPERATORS] - starts[first] > len(out):
+                larger = np.empty(2 * len(out) + starts[first + OPERATORS] - starts[first], dtype=np.int32)
+                larger[:used] = out[:used]
+                out = larger
+            length = decode(documents.data, documents.attribute_start[i], documents.attribute_stop[i], True, value, 0)
+            number = np.nan
+            if starts[first + NUMERIC] < starts[first + TEXTUAL]:
+                number = number_of(value, length)
+            hashed = 0.0
+            if starts[first + TEXTUAL] < starts[first + NEVER]:
+                hashed = float(hash_bytes(value, 0, length, 0))
+            for operator in range(NEVER):
+                begin, end = int(starts[first + operator]), int(starts[first + operator + 1])
+                if begin == end:
+                    continue
+                here = hashed if operator >= TEXTUAL else number
+                low, high = begin, end
+                if operator in (1, 2, 7, 8):
+                    low = _first_from(constants, begin, end, here, False)
+                    high = _first_from(constants, low, end, here, True)
+                elif operator > 0 and np.isnan(number):
+                    high = begin
+                elif operator in (3, 4):
+                    low = _first_from(constants, begin, end, here, operator == 3)
+                elif operator in (5, 6):
+                    high = _first_from(constants, begin, end, here, operator == 6)
+                unequal = operator in (2, 8)
+                if unequal:
+                    for predicate in range(begin, low):
+                        out[used] = predicate
+                        used += 1
+                for predicate in range(low, high):
+                    # Strings with one hash are compared; numbers between low and high are equal, so not unequal.
+                    holds = not unequal
+                    if operator >= TEXTUAL:
+                        holds = _same_text(tables, attributes.filters[predicate], value, length) == holds
+                    if holds:
+                        out[used] = predicate
+                        used += 1
+                if unequal:
+                    for predicate in range(high, end):
+                        out[used] = predicate
+                        used += 1
+        offsets[row + 1] = used
+    return offsets, out[:used].copy()
