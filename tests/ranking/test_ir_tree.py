@@ -43,7 +43,7 @@ class Updates(RuleBasedStateMachine):
     @rule(data=st.data(), score=scores)
     def rescore(self, data: st.DataObject, score: float) -> None:
         interval = data.draw(st.sampled_from(sorted(self.held)))
-        self.index.rescore(interval, score)
+        self.index.rescore(interval, np.full(self.inserted, score))
         self.held[interval] = (*self.held[interval][:2], score)
 
     @rule(value=ends)
@@ -86,12 +86,23 @@ def test_thousands_of_inserts_and_deletes_keep_the_order() -> None:
 def test_an_iterator_does_not_outlive_a_change() -> None:
     index = IRTree.build([0, 0], [9, 9], [1.0, 2.0])
     iterator = index.iterate(5)
-    index.rescore(0, 3.0)
+    index.rescore(0, np.array([3.0, 2.0]))
     with pytest.raises(OptionError, match="Iterate again"):
         iterator.take(1)
 
 
 def test_the_callers_scores_are_not_changed() -> None:
     scores = np.array([1.0, 2.0])
-    IRTree.build([0, 0], [9, 9], scores).rescore(0, 3.0)
+    IRTree.build([0, 0], [9, 9], scores).rescore(0, np.array([3.0, 2.0]))
     assert scores.tolist() == [1.0, 2.0]
+
+
+def test_more_nodes_than_16_bits_can_number_are_told_apart() -> None:
+    lo = 4 * np.arange(1_200_000)
+    index = IRTree.build(lo, lo + 1, np.ones(lo.size))
+    assert index.arrays.center.size > 1 << 16
+    last = index.insert(400_002, 400_003, 2.0)
+    index.delete(lo.size - 1)
+    assert index.iterate(400_002).take(2).tolist() == [last]
+    assert index.iterate(int(lo[-1])).take(2).tolist() == []
+    assert index.iterate(int(lo[-2])).take(2).tolist() == [lo.size - 2]

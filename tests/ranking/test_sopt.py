@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tocsin.ranking import RANKED, RankedIndex, SOPTRTree
 from tocsin.ranking.rtree import RTreeIterator
+from tocsin.ranking.sopt import constraint_graph
 
 
 class NarrowTree(SOPTRTree):
@@ -20,16 +21,19 @@ class NarrowTree(SOPTRTree):
 rows = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 6), st.integers(0, 5)), max_size=30)
 
 
-def build(rows: list[tuple[int, int, int]], cls: type[SOPTRTree] = NarrowTree) -> SOPTRTree:
-    return cls.build([lo for lo, _, _ in rows], [lo + width for lo, width, _ in rows], [score for _, _, score in rows])
+Columns = tuple[list[int], list[int], list[float]]
 
 
-def precedence(index: SOPTRTree) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+def columns_of(rows: list[tuple[int, int, int]]) -> Columns:
+    return [lo for lo, _, _ in rows], [lo + width for lo, width, _ in rows], [float(score) for _, _, score in rows]
+
+
+def precedence(columns: Columns) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """All pairs that share a point, better one first; and those that share one with none ranked between them there."""
-    lo, hi, scores = index.columns
-    ranked = sorted(range(len(index)), key=lambda i: (-scores[i], i))
+    lo, hi, scores = columns
+    ranked = sorted(range(len(lo)), key=lambda i: (-scores[i], i))
     pairs, adjacent = set(), set()
-    for point in range(int(lo.min(initial=0)), int(hi.max(initial=0)) + 1):
+    for point in range(min(lo, default=0), max(hi, default=0) + 1):
         over = [i for i in ranked if lo[i] <= point <= hi[i]]
         pairs |= set(itertools.combinations(over, 2))
         adjacent |= set(itertools.pairwise(over))
@@ -39,10 +43,10 @@ def precedence(index: SOPTRTree) -> tuple[set[tuple[int, int]], set[tuple[int, i
 @settings(max_examples=200, deadline=None)
 @given(rows)
 def test_the_graph_is_the_one_defined_and_has_at_most_3n_edges(rows: list[tuple[int, int, int]]) -> None:
-    index = build(rows)
-    source, target = index.edges()
+    columns = columns_of(rows)
+    source, target = constraint_graph(*columns)
     edges = set(zip(source.tolist(), target.tolist(), strict=True))
-    pairs, adjacent = precedence(index)
+    pairs, adjacent = precedence(columns)
     assert adjacent <= edges <= pairs
     assert source.size <= 3 * len(rows)
 
@@ -50,9 +54,10 @@ def test_the_graph_is_the_one_defined_and_has_at_most_3n_edges(rows: list[tuple[
 @settings(max_examples=200, deadline=None)
 @given(rows)
 def test_the_arrangement_takes_the_leftmost_free_interval(rows: list[tuple[int, int, int]]) -> None:
-    index = build(rows)
-    pairs, _ = precedence(index)
-    lo, _, scores = index.columns
+    columns = columns_of(rows)
+    index = NarrowTree.build(*columns)
+    pairs, _ = precedence(columns)
+    lo, _, scores = columns
     left = set(range(len(rows)))
     for chosen in index.ids.tolist():
         free = [i for i in left if not any((other, i) in pairs for other in left)]
@@ -64,7 +69,7 @@ def test_the_arrangement_takes_the_leftmost_free_interval(rows: list[tuple[int, 
 @settings(max_examples=300, deadline=None)
 @given(rows, st.integers(0, 20), st.integers(1, 8))
 def test_a_query_explores_at_most_2k_nodes_a_level(rows: list[tuple[int, int, int]], value: int, k: int) -> None:
-    index = build(rows)
+    index = NarrowTree.build(*columns_of(rows))
     iterator = index.iterate(value)
     assert isinstance(iterator, RTreeIterator)
     for taken in range(1, k + 1):
@@ -105,28 +110,26 @@ EXAMPLES = [
 ]
 
 
-def example(intervals: tuple[tuple[int, int], ...], cls: type[RankedIndex]) -> RankedIndex:
+def example(intervals: tuple[tuple[int, int], ...]) -> Columns:
     lo = [first for first, _ in intervals]
     hi = [last - 1 for _, last in intervals]
-    return cls.build(lo, hi, [-float(number) for number in range(1, 11)])
+    return lo, hi, [-float(number) for number in range(1, 11)]
 
 
 @pytest.mark.parametrize("cls", RANKED.values(), ids=RANKED.keys())
 def test_the_papers_example_is_ranked_as_its_text_says(cls: type[RankedIndex]) -> None:
     assert len(EXAMPLES) > 100
     for intervals in EXAMPLES[:: len(EXAMPLES) // 25]:
-        index = example(intervals, cls)
+        index = cls.build(*example(intervals))
         assert [number + 1 for number in index.iterate(50).take(10).tolist()] == [1, 3, 10]
         assert [number + 1 for number in index.iterate(80).take(10).tolist()] == [2, 4, 7, 8, 10]
 
 
 def test_the_papers_example_has_the_edges_its_text_names() -> None:
     for intervals in EXAMPLES:
-        index = example(intervals, SOPTRTree)
-        assert isinstance(index, SOPTRTree)
-        pairs, adjacent = precedence(index)
+        pairs, adjacent = precedence(example(intervals))
         assert {after + 1 for before, after in adjacent if before == 0} == {3, 9}
         assert (2, 9) in adjacent, "interval 3 precedes 10, so that 1 precedes 10 by a path and needs no edge"
-        source, target = index.edges()
+        source, target = constraint_graph(*example(intervals))
         edges = set(zip(source.tolist(), target.tolist(), strict=True))
         assert adjacent <= edges <= pairs

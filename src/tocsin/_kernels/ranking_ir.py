@@ -17,7 +17,7 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 FANOUT = 64
-FILL = 56  # Entries of a block after a bulk load: some room, so that the first insert does not split it.
+FILL = 62  # Entries of a block after a bulk load: some room, so that the first insert does not split it.
 SIZES = 5  # Sizes of rows: 4 << 0 to 4 << 4.
 DEPTH = 16  # More levels than any B-tree here can have: 64 ** 16 entries.
 BUCKET = 32  # Intervals that a leaf of the interval tree holds before it is split.
@@ -40,6 +40,8 @@ class IRArrays(NamedTuple):
     lo: Int32s  # By entry.
     hi: Int32s
     ref: Int32s  # In the first entry of a free row: the next free row of this size.
+    home: npt.NDArray[np.uint16]  # By interval: the node that holds it, its lower half.
+    home_high: npt.NDArray[np.uint16]  # Its upper half; empty while there are not 2 ** 16 nodes.
     used: Int64s  # Nodes, blocks, entries in use; first free block; first free row of each size; -1 is none.
 
 
@@ -161,8 +163,17 @@ def _slot(tree: IRArrays, scores: Float64s, block: int, identity: int) -> int:
 
 
 @kernel
+def _set_home(tree: IRArrays, identity: int, node: int) -> None:
+    """Note which node holds an interval."""
+    tree.home[identity] = node & 0xFFFF
+    if tree.home_high.size > 0:
+        tree.home_high[identity] = node >> 16
+
+
+@kernel
 def insert_ranked(tree: IRArrays, scores: Float64s, node: int, lo: int, hi: int, identity: int) -> None:
     """File an interval in a node's B-tree by its score."""
+    _set_home(tree, identity, node)
     if tree.root[node] < 0:
         tree.root[node] = _new_block(tree, 0, 4)
     path = np.empty(DEPTH, np.int32)
@@ -213,14 +224,17 @@ def insert_ranked(tree: IRArrays, scores: Float64s, node: int, lo: int, hi: int,
 
 
 @kernel
-def delete_ranked(tree: IRArrays, scores: Float64s, node: int, identity: int) -> bool:
-    """Take an interval out of a node's B-tree, dropping blocks that fall empty; say whether it was there."""
+def delete_ranked(tree: IRArrays, scores: Float64s, identity: int) -> tuple[bool, int, int]:
+    """Take an interval out of its B-tree, dropping blocks that fall empty; say whether it was there, and its ends."""
+    node = int(tree.home[identity])
+    if tree.home_high.size > 0:
+        node |= int(tree.home_high[identity]) << 16
     path = np.empty(DEPTH, np.int32)
     slots = np.empty(DEPTH, np.int32)
     depth = 0
     block = tree.root[node]
     if block < 0:
-        return False
+        return False, 0, 0
     while True:
         # One past the last entry that begins before `identity` or with it.
         slot = _slot(tree, scores, block, identity)
@@ -232,7 +246,7 @@ def delete_ranked(tree: IRArrays, scores: Float64s, node: int, identity: int) ->
                 slot += 1
         slot -= 1
         if slot < 0:
-            return False
+            return False, 0, 0
         path[depth] = block
         slots[depth] = slot
         if tree.level[block] == 0:
@@ -240,7 +254,9 @@ def delete_ranked(tree: IRArrays, scores: Float64s, node: int, identity: int) ->
         depth += 1
         block = tree.ref[tree.start[block] + slot]
     if tree.ref[tree.start[block] + slots[depth]] != identity:
-        return False
+        return False, 0, 0
+    lo = int(tree.lo[tree.start[block] + slots[depth]])
+    hi = int(tree.hi[tree.start[block] + slots[depth]])
     _remove_at(tree, block, slots[depth])
     while depth > 0:
         depth -= 1
@@ -258,7 +274,7 @@ def delete_ranked(tree: IRArrays, scores: Float64s, node: int, identity: int) ->
         tree.root[node] = tree.ref[tree.start[block]]
         _free_block(tree, block)
         block = tree.root[node]
-    return True
+    return True, lo, hi
 
 
 @kernel
@@ -298,6 +314,7 @@ def bulk_load(tree: IRArrays, start: Int32s, lo: Int32s, hi: Int32s, ids: Int32s
                     if level == 0:
                         position = start[node] + index
                         _append(tree, block, lo[position], hi[position], ids[position])
+                        _set_home(tree, ids[position], node)
                     else:
                         _append(tree, block, 0, 0, below + index)
                         _fit_extent(tree, tree.start[block] + index - first)

@@ -11,7 +11,6 @@ from tocsin._kernels.ranking_ir import (
     Float64s,
     Int32s,
     IRArrays,
-    delete_ranked,
     insert_ranked,
 )
 
@@ -87,20 +86,6 @@ def insert_interval(tree: IRArrays, scores: Float64s, lo: int, hi: int, identity
     insert_ranked(tree, scores, node, lo, hi, identity)
     if tree.left[node] == -2 and tree.filled[tree.root[node]] > BUCKET:
         _split_leaf(tree, scores, node)
-
-
-@kernel
-def delete_interval(tree: IRArrays, scores: Float64s, lo: int, hi: int, identity: int) -> bool:
-    """Take an interval out, if it is there."""
-    node = 0 if tree.used[NODES] > 0 else -1
-    while node >= 0:
-        if tree.left[node] != -2 and hi < tree.center[node]:
-            node = tree.left[node]
-        elif tree.left[node] != -2 and lo > tree.center[node]:
-            node = tree.right[node]
-        else:
-            return delete_ranked(tree, scores, node, identity)
-    return False
 
 
 @kernel

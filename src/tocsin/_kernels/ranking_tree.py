@@ -7,7 +7,6 @@ from tocsin._kernels import kernel
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 
 @kernel
@@ -130,44 +129,45 @@ def open_lists(start: Int32s, path: Int32s) -> tuple[Int64s, Int64s]:
 def merge_lists(
     lo: Int32s,
     hi: Int32s,
-    ids: Int32s,
-    scores: Float64s,
+    rank_low: npt.NDArray[np.uint16],
+    rank_high: npt.NDArray[np.unsignedinteger],
     latest_lo: int,
     earliest_hi: int,
     positions: Int64s,
     ends: Int64s,
     out: Int32s,
 ) -> int:
-    """Merge score-sorted lists of intervals, keeping those that pass, until `out` is full; return how many came.
+    """Merge lists of intervals by rank, writing the positions of those that pass, until `out` is full.
 
-    An interval passes if it begins at or before `latest_lo` and ends at or after `earliest_hi`. A position rests on
-    one that passes; or it is ~position on the best of a list that was not looked at yet, which waits until that one's
-    score is the best of all. A path has some twenty lists, so the best is found by looking at each.
+    Returns how many came. An interval passes if it begins at or before `latest_lo` and ends at or after `earliest_hi`.
+    A position rests on one that passes; or it is ~position on the best of a list that was not looked at yet, which
+    waits until that one is the best of all. A path has some twenty lists, so the best is found by looking at each.
     """
+    heads = np.full(positions.size, -1, np.int64)
+    for index in range(positions.size):
+        position = positions[index] if positions[index] >= 0 else ~positions[index]
+        if position < ends[index]:
+            heads[index] = int(rank_low[position]) | (int(rank_high[position]) << 16)
     count = 0
     while count < out.size:
         best = -1
-        best_id = -1
-        best_score = 0.0
-        for index in range(positions.size):
-            position = positions[index] if positions[index] >= 0 else ~positions[index]
-            if position < ends[index]:
-                candidate = ids[position]
-                score = scores[candidate]
-                if best < 0 or score > best_score or (score == best_score and candidate < best_id):
-                    best = index
-                    best_id = candidate
-                    best_score = score
+        for index in range(heads.size):
+            if heads[index] >= 0 and (best < 0 or heads[index] < heads[best]):
+                best = index
         if best < 0:
             break
         position = positions[best]
         if position < 0:
             position = ~position
         else:
-            out[count] = best_id
+            out[count] = position
             count += 1
             position += 1
-        positions[best] = _advance(lo, hi, position, ends[best], latest_lo, earliest_hi)
+        position = _advance(lo, hi, position, ends[best], latest_lo, earliest_hi)
+        positions[best] = position
+        heads[best] = -1
+        if position < ends[best]:
+            heads[best] = int(rank_low[position]) | (int(rank_high[position]) << 16)
     return count
 
 
@@ -177,12 +177,12 @@ def gather_stabbed(
     start: Int32s,
     path: Int32s,
     lo: Int32s,
-    ids_by_lo: Int32s,
+    ranks_by_lo: Int32s,
     hi: Int32s,
-    ids_by_hi: Int32s,
+    ranks_by_hi: Int32s,
     value: int,
 ) -> Int32s:
-    """Collect the ids of all intervals over `value` from endpoint-sorted lists: rising `lo`, falling `hi`, by node."""
+    """Collect the ranks of all intervals over `value` from lists by endpoint: rising `lo`, falling `hi`, by node."""
     total = 0
     for node in path:
         position = start[node]
@@ -199,28 +199,25 @@ def gather_stabbed(
         position = start[node]
         if value < center[node]:
             while position < start[node + 1] and lo[position] <= value:
-                found[filled] = ids_by_lo[position]
+                found[filled] = ranks_by_lo[position]
                 filled += 1
                 position += 1
         else:
             while position < start[node + 1] and hi[position] >= value:
-                found[filled] = ids_by_hi[position]
+                found[filled] = ranks_by_hi[position]
                 filled += 1
                 position += 1
     return found
 
 
 @kernel
-def _sift_down(heap: Int32s, size: int, place: int, scores: Float64s) -> None:
+def _sift_down(heap: Int32s, size: int, place: int) -> None:
     moving = heap[place]
     while 2 * place + 1 < size:
         child = 2 * place + 1
-        if child + 1 < size and (
-            scores[heap[child + 1]] > scores[heap[child]]
-            or (scores[heap[child + 1]] == scores[heap[child]] and heap[child + 1] < heap[child])
-        ):
+        if child + 1 < size and heap[child + 1] < heap[child]:
             child += 1
-        if scores[moving] > scores[heap[child]] or (scores[moving] == scores[heap[child]] and moving < heap[child]):
+        if moving < heap[child]:
             break
         heap[place] = heap[child]
         place = child
@@ -228,21 +225,21 @@ def _sift_down(heap: Int32s, size: int, place: int, scores: Float64s) -> None:
 
 
 @kernel
-def heap_order(heap: Int32s, scores: Float64s) -> None:
-    """Arrange ids as a heap, the best score first, in place."""
+def heap_order(heap: Int32s) -> None:
+    """Arrange ranks as a heap, the best one first, in place."""
     for place in range(heap.size // 2 - 1, -1, -1):
-        _sift_down(heap, heap.size, place, scores)
+        _sift_down(heap, heap.size, place)
 
 
 @kernel
-def pop_best(heap: Int32s, size: int, scores: Float64s, out: Int32s) -> int:
-    """Pop ids from a heap of `size` until `out` is full; return how many came."""
+def pop_best(heap: Int32s, size: int, out: Int32s) -> int:
+    """Pop ranks from a heap of `size` until `out` is full; return how many came."""
     count = min(size, out.size)
     for index in range(count):
         out[index] = heap[0]
         size -= 1
         heap[0] = heap[size]
-        _sift_down(heap, size, 0, scores)
+        _sift_down(heap, size, 0)
     return count
 
 

@@ -34,6 +34,7 @@ class ExactTopK:
         self._always = np.flatnonzero(self._needed == 0).astype(np.int32)
         self.indexes: list[RankedIndex] = []
         self._owners: list[Int32s] = []
+        self._columns: dict[int, Float64s] = {}  # Scores by attribute and place, where one has changed.
         for attribute in range(rows.attributes):
             members = np.flatnonzero(rows.attribute == attribute)
             owners = rows.subscription[members]
@@ -47,7 +48,7 @@ class ExactTopK:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the indexes, without ids and columns."""
+        """Bytes of the indexes."""
         return sum(index.nbytes for index in self.indexes)
 
     def rescore(self, subscription: int, score: float) -> None:
@@ -57,9 +58,13 @@ class ExactTopK:
                 f"Cannot give subscription {subscription} the score {score}", "Use a known id and a number"
             )
         for row in range(self.rows.offsets[subscription], self.rows.offsets[subscription + 1]):
-            attribute = self.rows.attribute[row]
-            place = int(np.searchsorted(self._owners[attribute], subscription))
-            self.indexes[attribute].rescore(place, score)
+            attribute = int(self.rows.attribute[row])
+            owners = self._owners[attribute]
+            if attribute not in self._columns:
+                self._columns[attribute] = self.scores[owners]
+            place = int(np.searchsorted(owners, subscription))
+            self._columns[attribute][place] = score
+            self.indexes[attribute].rescore(place, self._columns[attribute])
         self.scores[subscription] = score
 
     def top_k(self, probe: Probe, k: int) -> Int32s:

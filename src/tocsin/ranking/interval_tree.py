@@ -14,7 +14,7 @@ from tocsin._kernels.ranking_tree import (
     pop_best,
     tree_path,
 )
-from tocsin.ranking.protocol import Float64s, How, Int32s, RankedIterator, best_first
+from tocsin.ranking.protocol import Columns, How, Int32s, RankedIterator, best_first, by_id
 from tocsin.ranking.static import StaticIndex
 
 BUCKET = 32
@@ -23,8 +23,9 @@ BUCKET = 32
 class ScoredIntervalTree(StaticIndex):
     """Rank intervals by an interval tree whose nodes list theirs by score.
 
-    Takes 8 bytes an interval and 16 a node; n log n to build. A query merges the lists on one path and steps over
-    the intervals there that miss the value, in the worst case all of them.
+    Takes 11 bytes an interval, its id apart, and 16 a node: both ends, and the rank in the order of scores, by which
+    lists are merged. Ranks have 16 low bits and 8 high ones, 16 from 2 ** 24 intervals on. Costs n log n to build. A
+    query merges the lists on one path and steps over the intervals there that miss the value, at worst all of them.
 
     >>> index = ScoredIntervalTree.build([0, 10, 20], [30, 20, 40], [1.0, 3.0, 2.0])
     >>> index.iterate(20).take(10).tolist()
@@ -33,14 +34,21 @@ class ScoredIntervalTree(StaticIndex):
 
     bucket = BUCKET
 
-    def _arrange(self) -> None:
-        ranked = best_first(self.columns.scores)
-        lo, hi = self.columns.lo[ranked], self.columns.hi[ranked]
-        self.center, self.left, self.right, self.start, order = grow_tree(lo, hi, self.bucket)
-        self.lo, self.hi, self.ids = lo[order], hi[order], ranked[order]
+    def _arrange(self, columns: Columns) -> None:
+        ranked = best_first(columns.scores)
+        lo, hi = columns.lo[ranked], columns.hi[ranked]
+        self.center, self.left, self.right, self.start, ranks = grow_tree(lo, hi, self.bucket)
+        self.lo, self.hi, self.ids = lo[ranks], hi[ranks], ranked[ranks]
+        self.rank_low = (ranks & 0xFFFF).astype(np.uint16)
+        narrow = ranks.size <= 1 << 24
+        self.rank_high: npt.NDArray[np.unsignedinteger] = (ranks >> 16).astype(np.uint8 if narrow else np.uint16)
 
     def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
-        return self.center, self.left, self.right, self.start, self.lo, self.hi, self.ids
+        lists = self.lo, self.hi, self.rank_low, self.rank_high, self.ids
+        return self.center, self.left, self.right, self.start, *lists
+
+    def _ends(self) -> tuple[Int32s, Int32s]:
+        return by_id(self.ids, self.lo), by_id(self.ids, self.hi)
 
     def _walk(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:
         path = tree_path(self.center, self.left, self.right, value)
@@ -51,8 +59,8 @@ class ScoredIntervalTree(StaticIndex):
         """Assert every invariant, with its reason."""
         super().check()
         assert np.array_equal(np.sort(self.ids), np.arange(len(self))), "each interval stands in one node"
-        place = np.empty(len(self), np.int64)
-        place[best_first(self.columns.scores)] = np.arange(len(self))
+        rank = self.rank_low | (self.rank_high.astype(np.int64) << 16)
+        assert np.array_equal(np.sort(rank), np.arange(len(self))), "no two intervals have the same rank"
         pending = [(0, -(2**31), 2**31 - 1)] if self.center.size else []
         while pending:
             node, low, high = pending.pop()
@@ -60,7 +68,7 @@ class ScoredIntervalTree(StaticIndex):
             part = slice(self.start[node], self.start[node + 1])
             lo, hi = self.lo[part], self.hi[part]
             assert np.all((lo >= low) & (hi <= high)), "a subtree lies on one side of each center above it"
-            assert np.all(np.diff(place[self.ids[part]]) > 0), "a node lists its intervals best first"
+            assert np.all(np.diff(rank[part]) > 0), "a node lists its intervals best first"
             if self.left[node] == -2:
                 assert lo.size <= self.bucket, "a bucket is small, for it may miss every value"
                 continue
@@ -93,21 +101,22 @@ class _ListIterator(RankedIterator):
         count = merge_lists(
             tree.lo,
             tree.hi,
-            tree.ids,
-            tree.columns.scores,
+            tree.rank_low,
+            tree.rank_high,
             self._latest_lo,
             self._earliest_hi,
             self._positions,
             self._ends,
             out,
         )
-        return out[:count]
+        return tree.ids[out[:count]]
 
 
 class EndpointIntervalTree(StaticIndex):
     """Rank intervals by the usual interval tree: find every interval over the value, then order them by a heap.
 
-    Takes 8 bytes an interval, 16 a node and one more id an interval; n log n to build; a query costs all its matches.
+    Takes 16 bytes an interval, its id apart, and 16 a node; n log n to build; a query costs all its matches. Lists hold
+    ranks in the order of scores, and `ids` goes by rank.
 
     >>> index = EndpointIntervalTree.build([0, 10, 20], [30, 20, 40], [1.0, 3.0, 2.0])
     >>> index.iterate(20).take(10).tolist()
@@ -116,32 +125,41 @@ class EndpointIntervalTree(StaticIndex):
 
     ranges: ClassVar[tuple[How, ...]] = ()
 
-    def _arrange(self) -> None:
-        lo, hi = self.columns.lo, self.columns.hi
-        self.center, self.left, self.right, self.start, order = grow_tree(lo, hi, 1)
+    def _arrange(self, columns: Columns) -> None:
+        self.ids = best_first(columns.scores)
+        lo, hi = columns.lo[self.ids], columns.hi[self.ids]
+        self.center, self.left, self.right, self.start, ranks = grow_tree(lo, hi, 1)
         node = np.repeat(np.arange(self.center.size), np.diff(self.start))
-        self.ids_by_lo = order[np.lexsort((lo[order], node))]
-        self.ids_by_hi = order[np.lexsort((-hi[order].astype(np.int64), node))]
-        self.lo, self.hi = lo[self.ids_by_lo], hi[self.ids_by_hi]
+        self.ranks_by_lo = ranks[np.lexsort((lo[ranks], node))]
+        self.ranks_by_hi = ranks[np.lexsort((-hi[ranks].astype(np.int64), node))]
+        self.lo, self.hi = lo[self.ranks_by_lo], hi[self.ranks_by_hi]
 
     def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
-        return self.center, self.left, self.right, self.start, self.lo, self.hi, self.ids_by_lo, self.ids_by_hi
+        lists = self.lo, self.hi, self.ranks_by_lo, self.ranks_by_hi, self.ids
+        return self.center, self.left, self.right, self.start, *lists
+
+    def _ends(self) -> tuple[Int32s, Int32s]:
+        return by_id(self.ids[self.ranks_by_lo], self.lo), by_id(self.ids[self.ranks_by_hi], self.hi)
 
     def _walk(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:  # noqa: ARG002
-        heap = self.stabbed(value)
-        heap_order(heap, self.columns.scores)
-        return _HeapIterator(heap, self.columns.scores)
+        heap = self._stabbed(value)
+        heap_order(heap)
+        return _HeapIterator(self, heap)
+
+    def _stabbed(self, value: int) -> Int32s:
+        path = tree_path(self.center, self.left, self.right, value)
+        lists = self.lo, self.ranks_by_lo, self.hi, self.ranks_by_hi
+        return gather_stabbed(self.center, self.start, path, *lists, value)
 
     def stabbed(self, value: int) -> Int32s:
-        """Return all intervals over `value` that the arrays hold, in no order."""
-        path = tree_path(self.center, self.left, self.right, value)
-        return gather_stabbed(self.center, self.start, path, self.lo, self.ids_by_lo, self.hi, self.ids_by_hi, value)
+        """Return the ids of all intervals over `value` that the arrays hold, in no order."""
+        return self.ids[self._stabbed(value)]
 
     def check(self) -> None:
         """Assert every invariant, with its reason."""
         super().check()
-        for ids in (self.ids_by_lo, self.ids_by_hi):
-            assert np.array_equal(np.sort(ids), np.arange(len(self))), "each interval stands once in both lists"
+        for ranks in (self.ranks_by_lo, self.ranks_by_hi, self.ids):
+            assert np.array_equal(np.sort(ranks), np.arange(len(self))), "each interval stands once in every list"
         for node, center in enumerate(self.center):
             part = slice(self.start[node], self.start[node + 1])
             assert np.all(self.lo[part] <= center), "the intervals of a node contain its center"
@@ -151,15 +169,15 @@ class EndpointIntervalTree(StaticIndex):
 
 
 class _HeapIterator(RankedIterator):
-    """Pops the matches from a heap."""
+    """Pops the ranks of the matches from a heap."""
 
-    def __init__(self, heap: Int32s, scores: Float64s) -> None:
-        self._heap, self._scores = heap, scores
+    def __init__(self, tree: EndpointIntervalTree, heap: Int32s) -> None:
+        self._tree, self._heap = tree, heap
         self._size = heap.size
 
     def take(self, n: int) -> Int32s:
         """Return the next `n` ids, or those that are left."""
         out = np.empty(min(n, self._size), np.int32)
-        count = pop_best(self._heap, self._size, self._scores, out)
+        count = pop_best(self._heap, self._size, out)
         self._size -= count
-        return out[:count]
+        return self._tree.ids[out[:count]]

@@ -15,7 +15,7 @@ How = Literal["overlap", "containment"]
 
 
 class Columns(NamedTuple):
-    """Intervals by id, both ends included, and their scores. They belong to the caller; an index only reads them."""
+    """Intervals by id, both ends included, and their scores. They belong to the caller; a build only reads them."""
 
     lo: Int32s
     hi: Int32s
@@ -36,21 +36,25 @@ class RankedIterator(ABC):
 
 
 class RankedIndex(Protocol):
-    """An index over scored intervals of codes. Ids are row numbers of the columns it was built from."""
+    """An index over scored intervals of codes. Ids are row numbers of the columns it was built from.
+
+    Scores belong with the ids, to the caller, who often has one column of them for many indexes. Once built, a static
+    index knows only the order that they make, until one of them changes.
+    """
 
     ranges: ClassVar[tuple[How, ...]]
     """The relations that `iterate_range` can follow."""
 
     @classmethod
     def build(cls, lo: npt.ArrayLike, hi: npt.ArrayLike, scores: npt.ArrayLike) -> Self:
-        """Build the index of the intervals [lo, hi]; the arrays are kept by reference and not changed."""
+        """Build the index of the intervals [lo, hi]."""
 
     def __len__(self) -> int:
         """How many intervals there are."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index, without the columns it was built from and without one id an interval."""
+        """Bytes of all arrays that the index holds; 4 an interval are the ids themselves."""
 
     def iterate(self, value: int) -> RankedIterator:
         """Begin to yield the intervals over a value."""
@@ -58,11 +62,8 @@ class RankedIndex(Protocol):
     def iterate_range(self, lo: int, hi: int, how: How = "overlap") -> RankedIterator:
         """Begin to yield the intervals that overlap [lo, hi], or that contain all of it."""
 
-    def score(self, interval: int) -> float:
-        """The current score of an interval."""
-
-    def rescore(self, interval: int, score: float) -> None:
-        """Give an interval another score, without a rebuild."""
+    def rescore(self, interval: int, scores: Float64s) -> None:
+        """File an interval under its new score without a rebuild; `scores` is the column of now, by id."""
 
     def check(self) -> None:
         """Assert every invariant, with its reason."""
@@ -90,6 +91,22 @@ def best_first(scores: Float64s) -> Int32s:
     if np.any(ranked[1:] == ranked[:-1]):
         order = np.argsort(-scores, kind="stable")
     return order.astype(np.int32)
+
+
+def new_score(interval: int, scores: Float64s) -> float:
+    """Return the new score of an interval, or say what is wrong with it."""
+    if not 0 <= interval < scores.size:
+        raise OptionError(f"There is no interval {interval}", f"Ids run from 0 to {scores.size - 1}")
+    if np.isnan(scores[interval]):
+        raise OptionError(f"The score of interval {interval} is NaN", "Give it a number, or an infinity")
+    return float(scores[interval])
+
+
+def by_id(ids: Int32s, column: Int32s) -> Int32s:
+    """Return a column in the order of ids; `ids` says whose each entry is."""
+    ordered = np.empty_like(column)
+    ordered[ids] = column
+    return ordered
 
 
 def check_how(how: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.ranking_tree import fill_segments, merge_ranks
-from tocsin.ranking.protocol import How, Int32s, Int64s, RankedIterator, best_first
+from tocsin.ranking.protocol import Columns, How, Int32s, Int64s, RankedIterator, best_first, by_id
 from tocsin.ranking.static import StaticIndex
 
 
@@ -23,10 +23,10 @@ class ScoredSegmentTree(StaticIndex):
 
     ranges: ClassVar[tuple[How, ...]] = ()
 
-    def _arrange(self) -> None:
-        self.ids = best_first(self.columns.scores)
-        lo = self.columns.lo[self.ids].astype(np.int64)
-        after = self.columns.hi[self.ids].astype(np.int64) + 1
+    def _arrange(self, columns: Columns) -> None:
+        self.ids = best_first(columns.scores)
+        lo = columns.lo[self.ids].astype(np.int64)
+        after = columns.hi[self.ids].astype(np.int64) + 1
         self.cuts = np.unique(np.concatenate((lo, after)))
         first = np.searchsorted(self.cuts, lo).astype(np.int32)
         last = np.searchsorted(self.cuts, after).astype(np.int32)
@@ -34,6 +34,21 @@ class ScoredSegmentTree(StaticIndex):
 
     def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
         return self.ids, self.cuts, self.starts, self.ranks
+
+    def _ends(self) -> tuple[Int32s, Int32s]:
+        leaves = max(self.cuts.size, 1)
+        nodes = np.flatnonzero(np.diff(self.starts))
+        first, last = nodes.copy(), nodes.copy()
+        while (inner := first < leaves).any():
+            first[inner] *= 2
+        while (inner := last < leaves).any():
+            last[inner] = 2 * last[inner] + 1
+        lengths = self.starts[nodes + 1] - self.starts[nodes]
+        lowest, highest = np.full(len(self), leaves), np.zeros(len(self), np.int64)
+        np.minimum.at(lowest, self.ranks, np.repeat(first - leaves, lengths))
+        np.maximum.at(highest, self.ranks, np.repeat(last - leaves, lengths))
+        lo, hi = self.cuts[lowest].astype(np.int32), (self.cuts[highest + 1] - 1).astype(np.int32)
+        return by_id(self.ids, lo), by_id(self.ids, hi)
 
     def _path(self, value: int) -> Int64s:
         """The nodes over a value, from its leaf up; none for a value before every cut."""
@@ -52,11 +67,12 @@ class ScoredSegmentTree(StaticIndex):
         super().check()
         for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
             assert np.all(np.diff(self.ranks[first:last]) > 0), "a node lists its intervals best first"
+        lo, hi = self._ends()
         for leaf, cut in enumerate(self.cuts.tolist()):
             path = self._path(cut)
             filed = [self.ranks[self.starts[node] : self.starts[node + 1]] for node in path]
             found = self.ids[np.concatenate(filed)]
-            over = (self.columns.lo <= cut) & (self.columns.hi >= cut)
+            over = (lo <= cut) & (hi >= cut)
             assert np.array_equal(np.sort(found), np.flatnonzero(over)), f"leaf {leaf} meets its intervals once"
 
 

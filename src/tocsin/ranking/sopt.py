@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.ranking_sopt import arrange_leftmost, constraint_edges
-from tocsin.ranking.protocol import How, Int32s, best_first
+from tocsin.ranking.protocol import Columns, How, Int32s, as_columns, best_first
 from tocsin.ranking.rtree import ScoredRTree
 
 
@@ -26,33 +26,33 @@ class SOPTRTree(ScoredRTree):
 
     ranges: ClassVar[tuple[How, ...]] = ("containment",)
 
-    def _order(self) -> Int32s:
-        ranked = best_first(self.columns.scores)
-        lo, hi = self.columns.lo[ranked], self.columns.hi[ranked]
+    def _order(self, columns: Columns) -> Int32s:
+        ranked = best_first(columns.scores)
+        lo, hi = columns.lo[ranked], columns.hi[ranked]
         by_lo = _sorted_ranks(lo)
         head, target, link = constraint_edges(lo, hi, by_lo, _sorted_ranks(hi))
         return ranked[arrange_leftmost(by_lo, head, target, link)]
 
-    def edges(self) -> tuple[Int32s, Int32s]:
-        """Return the edges of the constraint graph as sources and targets: the source must precede the target."""
-        ranked = best_first(self.columns.scores)
-        lo, hi = self.columns.lo[ranked], self.columns.hi[ranked]
-        head, target, link = constraint_edges(lo, hi, _sorted_ranks(lo), _sorted_ranks(hi))
-        source = np.full(target.size, -1, np.int32)
-        for rank, first in enumerate(head.tolist()):
-            edge = first
-            while edge >= 0:
-                source[edge] = rank
-                edge = int(link[edge])
-        real = target >= 0
-        return ranked[source[real]], ranked[target[real]]
 
-    def _check_order(self) -> None:
-        place = np.empty(len(self), np.int64)
-        place[self.ids] = np.arange(len(self))
-        source, target = self.edges()
-        assert source.size <= 3 * len(self), "an interval adds two edges where it begins and one where it ends"
-        assert np.all(place[source] < place[target]), "an interval stands after those that must precede it"
+def constraint_graph(lo: npt.ArrayLike, hi: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Int32s, Int32s]:
+    """Return the edges of the constraint graph as sources and targets: the source must precede the target.
+
+    There are at most 3n: an interval adds two edges where it begins and one where it ends.
+
+    >>> [ids.tolist() for ids in constraint_graph([0, 90, 5], [10, 99, 15], [1.0, 3.0, 2.0])]
+    [[2], [0]]
+    """
+    columns = as_columns(lo, hi, scores)
+    ranked = best_first(columns.scores)
+    first, last = columns.lo[ranked], columns.hi[ranked]
+    head, target, link = constraint_edges(first, last, _sorted_ranks(first), _sorted_ranks(last))
+    source = np.full(target.size, -1, np.int32)
+    for rank, edge in enumerate(head.tolist()):
+        while edge >= 0:
+            source[edge] = rank
+            edge = int(link[edge])
+    real = target >= 0
+    return ranked[source[real]], ranked[target[real]]
 
 
 def _sorted_ranks(ends: npt.NDArray[np.int32]) -> Int32s:

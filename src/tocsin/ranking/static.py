@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import OptionError
-from tocsin.ranking.protocol import Columns, Float64s, How, Int32s, RankedIterator, as_columns, best_first, check_how
+from tocsin.ranking.protocol import (
+    Columns,
+    Float64s,
+    How,
+    Int32s,
+    RankedIterator,
+    as_columns,
+    best_first,
+    check_how,
+    new_score,
+)
 
 FRESH = 256
 
@@ -26,13 +36,9 @@ class StaticIndex:
     """The relations that `iterate_range` can follow."""
 
     def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        self._layers: list[_Layer] = []
-        # By interval: the layer that holds it, 0 for the arrays of this index, -1 for the fresh ones.
-        self._home: npt.NDArray[np.int8] | None = None
-        self._fresh: dict[int, float] = {}
-        self._fresh_columns: tuple[Int32s, Float64s] | None = None
-        self._arrange()
+        self._size = columns.lo.size
+        self._changes: _Changes | None = None
+        self._arrange(columns)
 
     @classmethod
     def build(cls, lo: npt.ArrayLike, hi: npt.ArrayLike, scores: npt.ArrayLike) -> Self:
@@ -40,15 +46,19 @@ class StaticIndex:
         return cls(as_columns(lo, hi, scores))
 
     def __len__(self) -> int:
-        return self.columns.lo.size
+        return self._size
 
     @abstractmethod
-    def _arrange(self) -> None:
-        """Fill the arrays from the columns."""
+    def _arrange(self, columns: Columns) -> None:
+        """Fill the arrays from the columns, which are not kept."""
 
     @abstractmethod
     def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
         """All arrays of the index."""
+
+    @abstractmethod
+    def _ends(self) -> tuple[Int32s, Int32s]:
+        """Lo and hi by id, as the arrays have them."""
 
     @abstractmethod
     def _walk(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:
@@ -56,10 +66,8 @@ class StaticIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index and its layers, without the columns and without one id an interval."""
-        own = sum(array.nbytes for array in self._arrays()) - 4 * len(self)
-        layers = sum(layer.members.nbytes + layer.index.nbytes for layer in self._layers)
-        return own + layers + (0 if self._home is None else self._home.nbytes)
+        """Bytes of all arrays; once a score has changed, with what that takes, the column of scores included."""
+        return sum(array.nbytes for array in self._arrays()) + (0 if self._changes is None else self._changes.nbytes)
 
     def iterate(self, value: int) -> RankedIterator:
         """Begin to yield the intervals over `value`, best first."""
@@ -74,94 +82,49 @@ class StaticIndex:
 
     def _iterate(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:
         own = self._walk(value, latest_lo, earliest_hi)
-        if self._home is None:
+        changes = self._changes
+        if changes is None:
             return own
-        sources = [_Source(own, None, self.columns.scores, self._home, 0)]
-        for number, layer in enumerate(self._layers, 1):
+        sources = [_Source(own, None, changes.home, 0)]
+        for number, layer in enumerate(changes.layers, 1):
             walk = layer.index._walk(value, latest_lo, earliest_hi)
-            sources.append(_Source(walk, layer.members, layer.index.columns.scores, self._home, number))
-        ids, scores = self._ranked_fresh()
-        passing = (self.columns.lo[ids] <= latest_lo) & (self.columns.hi[ids] >= earliest_hi)
-        return LayeredIterator(sources, ids[passing], scores[passing])
+            sources.append(_Source(walk, layer.members, changes.home, number))
+        fresh = changes.ranked_fresh()
+        passing = (changes.lo[fresh] <= latest_lo) & (changes.hi[fresh] >= earliest_hi)
+        return LayeredIterator(sources, fresh[passing], changes.scores)
 
-    def _ranked_fresh(self) -> tuple[Int32s, Float64s]:
-        """The fresh intervals and their scores, best first; kept until one is added."""
-        if self._fresh_columns is None:
-            ids = np.array(sorted(self._fresh), np.int32)
-            scores = np.array([self._fresh[interval] for interval in ids.tolist()], np.float64)
-            order = best_first(scores)
-            self._fresh_columns = ids[order], scores[order]
-        return self._fresh_columns
+    def rescore(self, interval: int, scores: Float64s) -> None:
+        """File an interval under its new score, in O(log² n) amortised and without touching the arrays.
 
-    def score(self, interval: int) -> float:
-        """Return the current score of an interval."""
-        home = 0 if self._home is None else self._home[interval]
-        if home < 0:
-            return self._fresh[interval]
-        if home == 0:
-            return float(self.columns.scores[interval])
-        layer = self._layers[home - 1]
-        return float(layer.index.columns.scores[np.searchsorted(layer.members, interval)])
+        `scores` is the column of now, by id. From the first change on the index keeps it, and reads in it what the
+        scores of its intervals are; so whoever changes it there says so here.
+        """
+        new_score(interval, scores)
+        if self._changes is None:
+            self._changes = _Changes(*self._ends(), scores)
+        changes = self._changes
+        changes.add(interval, scores)
+        if len(changes.fresh) >= FRESH:
+            self._settle(changes)
 
-    def rescore(self, interval: int, score: float) -> None:
-        """Give an interval another score, in O(log² n) amortised and without touching the arrays."""
-        if not 0 <= interval < len(self):
-            raise OptionError(f"There is no interval {interval}", f"Ids run from 0 to {len(self) - 1}")
-        if np.isnan(score):
-            raise OptionError(f"The score of interval {interval} is NaN", "Give it a number, or an infinity")
-        if self._home is None:
-            self._home = np.zeros(len(self), np.int8)
-        self._home[interval] = -1
-        self._fresh[interval] = float(score)
-        self._fresh_columns = None
-        if len(self._fresh) >= FRESH:
-            self._settle(self._home)
-
-    def _settle(self, home: npt.NDArray[np.int8]) -> None:
+    def _settle(self, changes: "_Changes") -> None:
         """Turn the fresh intervals into a layer, together with every layer that is not twice as large.
 
         A layer that would hold half of all intervals swallows the arrays instead: everything is arranged anew.
         """
-        fresh, fresh_scores = self._ranked_fresh()
-        members, scores = [fresh], [fresh_scores]
-        size = fresh.size
-        while self._layers and self._layers[-1].members.size < 2 * size:
-            layer = self._layers.pop()
-            alive = home[layer.members] == len(self._layers) + 1
-            members.append(layer.members[alive])
-            scores.append(layer.index.columns.scores[alive])
-            size += members[-1].size
-        joined = np.concatenate(members)
-        order = np.argsort(joined)
-        joined = joined[order]
-        settled = np.concatenate(scores)[order]
-        self._fresh.clear()
-        self._fresh_columns = None
-        if 2 * joined.size > len(self):
-            changed = self.columns.scores.copy()
-            changed[joined] = settled
-            self.columns = self.columns._replace(scores=changed)
-            self._home = None
-            self._arrange()
+        members = changes.take_small_layers()
+        if 2 * members.size > len(self):
+            self._changes = None
+            self._arrange(Columns(changes.lo, changes.hi, changes.scores))
             return
-        columns = Columns(self.columns.lo[joined], self.columns.hi[joined], settled)
-        self._layers.append(_Layer(joined, type(self)(columns)))
-        home[joined] = len(self._layers)
+        columns = Columns(changes.lo[members], changes.hi[members], changes.scores[members])
+        changes.layers.append(_Layer(members, type(self)(columns)))
+        changes.home[members] = len(changes.layers)
 
     def check(self) -> None:
         """Assert every invariant, with its reason."""
-        if self._home is None:
-            assert not self._layers, "nothing was rescored, so there is nothing beside the arrays"
-            return
-        fresh = np.flatnonzero(self._home < 0)
-        assert set(self._fresh) == set(fresh.tolist()), "the fresh intervals are those that have no layer yet"
-        larger = len(self)
-        for number, layer in enumerate(self._layers, 1):
-            assert np.all(np.diff(layer.members) > 0), "members rise, so that equal scores stay ordered by id"
-            assert np.isin(np.flatnonzero(self._home == number), layer.members).all(), "a home holds its intervals"
-            assert 2 * layer.members.size <= larger, "layers halve, so that there are at most log n"
-            larger = layer.members.size
-            layer.index.check()
+        if self._changes is not None:
+            self._changes.check(len(self))
 
 
 class _Layer:
@@ -172,37 +135,78 @@ class _Layer:
         self.index = index
 
 
+class _Changes:
+    """The intervals that were rescored, beside the arrays of an index."""
+
+    def __init__(self, lo: Int32s, hi: Int32s, scores: Float64s) -> None:
+        self.lo, self.hi, self.scores = lo, hi, scores
+        self.home = np.zeros(lo.size, np.int8)
+        """By interval: the layer that holds it, 0 for the arrays of the index, -1 for the fresh ones."""
+        self.layers: list[_Layer] = []
+        self.fresh: set[int] = set()
+        self._ranked_fresh: Int32s | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns and the layers."""
+        layers = sum(layer.members.nbytes + layer.index.nbytes for layer in self.layers)
+        return self.lo.nbytes + self.hi.nbytes + self.scores.nbytes + self.home.nbytes + layers
+
+    def add(self, interval: int, scores: Float64s) -> None:
+        """Make an interval one of the fresh."""
+        self.scores = scores
+        self.home[interval] = -1
+        self.fresh.add(interval)
+        self._ranked_fresh = None
+
+    def ranked_fresh(self) -> Int32s:
+        """The fresh intervals, best first; kept until one is added."""
+        if self._ranked_fresh is None:
+            ids = np.array(sorted(self.fresh), np.int32)
+            self._ranked_fresh = ids[best_first(self.scores[ids])]
+        return self._ranked_fresh
+
+    def take_small_layers(self) -> Int32s:
+        """Take the fresh intervals and those of layers not twice as large out of here; return their ids, rising."""
+        taken = [np.array(sorted(self.fresh), np.int32)]
+        size = taken[0].size
+        while self.layers and self.layers[-1].members.size < 2 * size:
+            members = self.layers.pop().members
+            taken.append(members[self.home[members] == len(self.layers) + 1])
+            size += taken[-1].size
+        self.fresh.clear()
+        self._ranked_fresh = None
+        return np.sort(np.concatenate(taken))
+
+    def check(self, size: int) -> None:
+        """Assert every invariant, with its reason."""
+        assert self.fresh == set(np.flatnonzero(self.home < 0).tolist()), "the fresh intervals have no layer yet"
+        for number, layer in enumerate(self.layers, 1):
+            assert np.all(np.diff(layer.members) > 0), "members rise, so that equal scores stay ordered by id"
+            assert np.isin(np.flatnonzero(self.home == number), layer.members).all(), "a home holds its intervals"
+            assert 2 * layer.members.size <= size, "layers halve, so that there are at most log n"
+            size = layer.members.size
+            layer.index.check()
+
+
 class _Source:
     """One walk of a layered iteration, with the ids it read ahead."""
 
-    def __init__(
-        self,
-        walk: RankedIterator,
-        members: Int32s | None,
-        scores: Float64s,
-        home: npt.NDArray[np.int8],
-        number: int,
-    ) -> None:
-        self._walk, self._members, self._scores = walk, members, scores
+    def __init__(self, walk: RankedIterator, members: Int32s | None, home: npt.NDArray[np.int8], number: int) -> None:
+        self._walk, self._members = walk, members
         self._home, self._number = home, number
         self.ids = np.empty(0, np.int32)
-        self.scores = np.empty(0, np.float64)
         self._over = False
 
     def fill(self, n: int) -> None:
         """Read ahead until `n` live ids are at hand or the walk is over."""
         while self.ids.size < n and not self._over:
             wanted = max(n - self.ids.size, 16)
-            local = self._walk.take(wanted)
-            self._over = local.size < wanted
-            ids = local if self._members is None else self._members[local]
-            alive = self._home[ids] == self._number
-            self.ids = np.concatenate((self.ids, ids[alive]))
-            self.scores = np.concatenate((self.scores, self._scores[local[alive]]))
-
-    def drop(self, n: int) -> None:
-        """Forget the first `n` ids."""
-        self.ids, self.scores = self.ids[n:], self.scores[n:]
+            ids = self._walk.take(wanted)
+            self._over = ids.size < wanted
+            if self._members is not None:
+                ids = self._members[ids]
+            self.ids = np.concatenate((self.ids, ids[self._home[ids] == self._number]))
 
 
 class LayeredIterator(RankedIterator):
@@ -210,20 +214,18 @@ class LayeredIterator(RankedIterator):
 
     def __init__(self, sources: list[_Source], fresh: Int32s, scores: Float64s) -> None:
         self._sources = sources
-        self._fresh, self._fresh_scores = fresh, scores
+        self._fresh, self._scores = fresh, scores
 
     def take(self, n: int) -> Int32s:
         """Return the next `n` ids, or those that are left."""
         for source in self._sources:
             source.fill(n)
         ids = np.concatenate([*(source.ids[:n] for source in self._sources), self._fresh[:n]])
-        scores = np.concatenate([*(source.scores[:n] for source in self._sources), self._fresh_scores[:n]])
-        chosen = np.lexsort((ids, -scores))[:n]
+        chosen = np.lexsort((ids, -self._scores[ids]))[:n]
         begin = 0
         for source in self._sources:
             end = begin + min(n, source.ids.size)
-            source.drop(int(np.count_nonzero((chosen >= begin) & (chosen < end))))
+            source.ids = source.ids[int(np.count_nonzero((chosen >= begin) & (chosen < end))) :]
             begin = end
-        taken = int(np.count_nonzero(chosen >= begin))
-        self._fresh, self._fresh_scores = self._fresh[taken:], self._fresh_scores[taken:]
+        self._fresh = self._fresh[int(np.count_nonzero(chosen >= begin)) :]
         return ids[chosen]

@@ -37,6 +37,7 @@ class RelaxedTopK:
         self.rows = rows._replace(weight=rows.weight.copy())
         self.indexes: list[RankedIndex] = []
         self.members: list[Int32s] = []
+        self._columns: dict[int, Float64s] = {}  # Weights by attribute and place, where one has changed.
         for attribute in range(rows.attributes):
             members = np.flatnonzero(rows.attribute == attribute)
             self.indexes.append(index.build(rows.lo[members], rows.hi[members], rows.weight[members]))
@@ -54,7 +55,7 @@ class RelaxedTopK:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the indexes, without ids and columns."""
+        """Bytes of the indexes."""
         return sum(index.nbytes for index in self.indexes)
 
     def reweigh(self, subscription: int, attribute: int, weight: float) -> None:
@@ -64,7 +65,14 @@ class RelaxedTopK:
         row = first + int(np.searchsorted(self.rows.attribute[first:end], attribute))
         if row >= end or self.rows.attribute[row] != attribute:
             raise OptionError(f"Subscription {subscription} has no attribute {attribute}", "Add it as another one")
-        self.indexes[attribute].rescore(int(np.searchsorted(self.members[attribute], row)), weight)
+        members = self.members[attribute]
+        if np.isnan(weight):
+            raise OptionError(f"The weight of attribute {attribute} is NaN", "Give it a number, or an infinity")
+        if attribute not in self._columns:
+            self._columns[attribute] = self.rows.weight[members]
+        place = int(np.searchsorted(members, row))
+        self._columns[attribute][place] = weight
+        self.indexes[attribute].rescore(place, self._columns[attribute])
         self.equal_weights &= weight == self.rows.weight[row]
         self.never_subtracts &= weight >= 0
         self.heaviest = max(self.heaviest, abs(weight))
