@@ -63,10 +63,27 @@ def test_parquet_and_another_name(run: "Run", write_lines: "WriteLines", tmp_pat
     assert (answer.code, rows(answer)) == (0, [(7, "low", 1.0)])
 
 
-def test_intervals_overlap(run: "Run", write_lines: "WriteLines") -> None:
+def test_intervals_overlap_or_are_contained(run: "Run", write_lines: "WriteLines") -> None:
     subscriptions = write_lines("s.jsonl", SUBSCRIPTIONS[:1])
-    events = write_lines("e.jsonl", [{"id": 1, "price": [9, 12]}, {"id": 2, "price": [10, 12]}])
-    assert rows(run("top-k", "--subscriptions", subscriptions, "--events", events)) == [(1, "low", 1.0)]
+    events = write_lines("e.jsonl", [{"id": i, "price": price} for i, price in enumerate(([9, 12], [10, 12], [1, 2]))])
+    asked = ["top-k", "--subscriptions", subscriptions, "--events", events]
+    assert rows(run(*asked)) == [(0, "low", 1.0), (2, "low", 1.0)]
+    assert rows(run(*asked, "--how", "containment")) == [(2, "low", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("combine", "expected"),
+    [
+        ("max", [("e1", "low", 1.0), ("e2", "new", 1.0), ("e3", "new", 1.0)]),
+        ("price=0.25,author=4", [("e1", "smith", 2.25), ("e2", "new", 0.25), ("e3", "smith", 2.0)]),
+    ],
+)
+def test_weights_are_combined_as_asked(
+    run: "Run", write_lines: "WriteLines", combine: str, expected: list[tuple[str, str, float]]
+) -> None:
+    subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
+    asked = ["top-k", "--subscriptions", subscriptions, "--events", events, "-k", 1, "--mode", "relaxed"]
+    assert rows(run(*asked, "--combine", combine)) == expected
 
 
 def test_what_cannot_be_read_is_reported(run: "Run", write_lines: "WriteLines") -> None:
@@ -86,6 +103,8 @@ def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path
         (["--events", tmp_path / "no.jsonl", "--subscriptions", subscriptions], "there is no file"),
         (["--events", write_lines("e.txt", EVENTS), "--subscriptions", subscriptions], "cannot be told"),
         (["--events", events, "--subscriptions", subscriptions, "--id", "isbn"], "author, day, id, price"),
+        (["--events", events, "--subscriptions", subscriptions, "--combine", "price=dear"], "is no coefficient"),
+        (["--events", events, "--subscriptions", subscriptions, "--combine", "max"], "no meaning for mode 'exact'"),
     ]
     for arguments, said in cases:
         answer = run("top-k", *arguments)

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ranked_by_the_book import (
@@ -28,6 +28,8 @@ from ranked_by_the_book import (
 )
 from strategies import conditions, conditions_on_history, events
 from tocsin import Matcher, OptionError, Subscription
+from tocsin.engine import range_rows, ranked
+from tocsin.engine import weights as weights_module
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.model.predicate import Predicate, Ranges
@@ -97,8 +99,9 @@ def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: in
     for event in batch:
         expected = best(relaxed_scores(state.subscriptions, event, combine), k)
         assert list(state.matcher.top_k(event, k, "relaxed", combine)) == expected
-    summed = [best(relaxed_scores(state.subscriptions, event), k) for event in batch]
-    assert rows_of(state.matcher.match_batch(batch, top_k=k, mode="relaxed"), len(batch)) == summed
+    expected_rows = [best(relaxed_scores(state.subscriptions, event, combine), k) for event in batch]
+    table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", combine=combine)
+    assert rows_of(table, len(batch)) == expected_rows
 
 
 @settings(max_examples=30, deadline=None)
@@ -157,37 +160,60 @@ def holds_for_interval(predicate: Predicate, event: Event, how: str) -> bool:
     return any(begins(r.low, r.low_closed) and ends(r.high, r.high_closed) for r in predicate.ranges)
 
 
-@settings(max_examples=50, deadline=None)
+def by_interval(
+    subscriptions: Sequence[Subscription], event: Event, how: str, combine: Combine = "sum"
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The exact and the relaxed scores, by the book, for an event that may have intervals."""
+    scores: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for subscription in subscriptions:
+        for conjunction in normalise(parse(subscription.where)):
+            held = [attribute_of(p) for p in conjunction if holds_for_interval(p, event, how)]
+            if len(held) == len(conjunction):
+                scores[subscription.id] = subscription.score
+            if held:
+                total = combined(held, subscription.weights, combine)
+                weights[subscription.id] = max(total, weights.get(subscription.id, total))
+    return scores, weights
+
+
+@pytest.fixture(params=["without layers and indexes", "with layers and indexes"])
+def paid(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build layers and indexes for relaxed questions after the first batch, or never."""
+    if request.param == "with layers and indexes":
+        monkeypatch.setattr(ranked, "REPAID", -1)
+        monkeypatch.setattr(ranked, "layer_sizes", lambda count, *_: [count // 2, count - count // 2])
+        monkeypatch.setattr(weights_module, "LARGE", 0)
+        monkeypatch.setattr(weights_module, "MANY", 0)
+        monkeypatch.setattr(range_rows, "prefer_counting", lambda *_: False)
+
+
+@pytest.mark.usefixtures("paid")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.lists(st.tuples(RANGES, SCORES, WEIGHTS), min_size=1, max_size=8),
+    changed(RANGES),
     st.lists(st.builds(lambda event, hours: event | {"hours": hours}, events(), HOURS), min_size=1, max_size=4),
     st.sampled_from(["overlap", "containment"]),
+    COMBINE,
 )
-def test_intervals_overlap_or_are_contained(
-    given_: list[tuple[str, float, dict[str, float]]], batch: list[Event], how: str
-) -> None:
-    subscriptions = [Subscription(str(place), *given, {}) for place, given in enumerate(given_)]
-    matcher = Matcher()
-    for subscription in subscriptions:
-        matcher.subscribe(*vars_of(subscription))
-    exact, relaxed = [], []
+def test_intervals_overlap_or_are_contained(state: Changed, batch: list[Event], how: str, combine: Combine) -> None:
+    matcher = state.matcher
     for event in batch:
-        scores: dict[str, float] = {}
-        weights: dict[str, float] = {}
-        for subscription in subscriptions:
-            for conjunction in normalise(parse(subscription.where)):
-                held = [attribute_of(p) for p in conjunction if holds_for_interval(p, event, how)]
-                if len(held) == len(conjunction):
-                    scores[subscription.id] = subscription.score
-                if held:
-                    total = combined(held, subscription.weights, "sum")
-                    weights[subscription.id] = max(total, weights.get(subscription.id, total))
-        exact.append(best(scores, 3))
-        relaxed.append(best(weights, 3))
+        without = event | {"hours": 25}
+        plain = best(by_interval(state.subscriptions, without, how)[0], 3)
+        assert rows_of(matcher.match_batch([without], top_k=3), 1) == [plain]
+        relaxed = matcher.match_batch([without], top_k=3, mode="relaxed")
+        assert rows_of(relaxed, 1) == [best(by_interval(state.subscriptions, without, how)[1], 3)]
+    answers = [by_interval(state.subscriptions, event, how, combine) for event in batch]
+    exact, relaxed_ = [best(scores, 3) for scores, _ in answers], [best(weights, 3) for _, weights in answers]
     assert [list(matcher.top_k(event, 3, how=how)) for event in batch] == exact
-    assert [list(matcher.top_k(event, 3, "relaxed", how=how)) for event in batch] == relaxed
-    if how == "overlap":
-        assert rows_of(matcher.match_batch(batch, top_k=3), len(batch)) == exact
+    assert [list(matcher.top_k(event, 3, "relaxed", combine, how=how)) for event in batch] == relaxed_
+    assert rows_of(matcher.match_batch(batch, top_k=3, how=how), len(batch)) == exact
+    table = matcher.match_batch(batch, top_k=3, mode="relaxed", combine=combine, how=how)
+    assert rows_of(table, len(batch)) == relaxed_
+    acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
+    scores, _ = by_interval(acme, batch[0], how)
+    assert list(matcher.top_k(batch[0], 3, how=how, where_tags={"tenant": "acme"})) == best(scores, 3)
 
 
 def test_a_column_of_lists_is_read_as_intervals() -> None:
@@ -281,9 +307,10 @@ def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
         Matcher().top_k({}, **options)
 
 
-def test_a_mode_without_a_k_is_refused() -> None:
+@pytest.mark.parametrize("options", [{"mode": "relaxed"}, {"combine": "max"}, {"how": "containment"}])
+def test_what_asks_for_the_best_is_refused_without_a_k(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="all matches are wanted"):
-        Matcher().match_batch([{}], mode="relaxed")
+        Matcher().match_batch([{}], **options)
 
 
 def test_the_best_conjunction_counts() -> None:

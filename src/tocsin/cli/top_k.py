@@ -37,6 +37,13 @@ class Mode(Enum):
     RELAXED = "relaxed"
 
 
+class How(Enum):
+    """When an interval of an event satisfies a range."""
+
+    OVERLAP = "overlap"
+    CONTAINMENT = "containment"
+
+
 def top_k(
     events: Annotated[Path, typer.Option(help="Events as .jsonl, .csv or .parquet.")],
     subscriptions: Annotated[Path | None, typer.Option(help="Subscriptions as .jsonl, .csv or .parquet.")] = None,
@@ -45,6 +52,13 @@ def top_k(
     mode: Annotated[
         Mode, typer.Option(help="exact: matches by score; relaxed: by the weights of what holds.")
     ] = Mode.EXACT,
+    combine: Annotated[
+        str,
+        typer.Option(help="How relaxed weights become a score: sum, max, or coefficients such as price=3,age=0.5."),
+    ] = "sum",
+    how: Annotated[
+        How, typer.Option(help="Which ranges an interval of an event satisfies: those it overlaps, or that contain it.")
+    ] = How.OVERLAP,
     id: Annotated[str, typer.Option(help="The attribute that names an event.")] = "id",
 ) -> None:
     """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score."""
@@ -53,9 +67,10 @@ def top_k(
             raise OptionError("the subscriptions are given twice or not at all", "Give --subscriptions or --index")
         matcher = load(subscriptions) if subscriptions is not None else stack.enter_context(opened(index or Path()))
         source = Source(events, matcher.kinds)
+        question = {"top_k": k, "mode": mode.value, "combine": combination(combine), "how": how.value}
         waiting, count = source.read(), 0
         while some := list(islice(waiting, AT_ONCE)):
-            count += rank(matcher, some, k, mode, id)
+            count += rank(matcher, some, question, id)
     if matcher.rejected:
         errors().print(rejected_table(matcher.rejected))
     if source.bad:
@@ -65,12 +80,30 @@ def top_k(
         raise typer.Exit(1)
 
 
-def rank(matcher: "Matcher", events: list[Event], k: int, mode: Mode, id: str) -> int:
+def combination(text: str) -> str | dict[str, float]:
+    """What `combine` means: a word, or coefficients by attribute.
+
+    >>> combination("max"), combination("price=3,age=0.5")
+    ('max', {'price': 3.0, 'age': 0.5})
+    """
+    if "=" not in text:
+        return text
+    coefficients = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            coefficients[name.strip()] = float(number)
+        except ValueError as error:
+            raise OptionError(f"{part!r} is no coefficient", "Write attribute=number, as in price=3,age=0.5") from error
+    return coefficients
+
+
+def rank(matcher: "Matcher", events: list[Event], question: dict[str, Any], id: str) -> int:
     """Print the best subscriptions of some events; return how many there are."""
     if not any(id in event for event in events):
         names = ", ".join(sorted(set().union(*events))) or "none at all"
         raise OptionError(f"the events have no attribute {id!r} to name them by", f"Choose with --id from {names}")
-    table = matcher.match_batch(events, top_k=k, mode=mode.value)
+    table = matcher.match_batch(events, **question)
     for row in table.to_pylist():
         row["event"] = events[row["event"]].get(id)
         typer.echo(json.dumps(row, ensure_ascii=False, default=str))

@@ -104,16 +104,22 @@ class Matcher(SubscriptionSet):
         remember: bool = False,
         top_k: int | None = None,
         mode: str = "exact",
+        combine: str | Mapping[str, float] = "sum",
+        how: str = "overlap",
     ) -> pa.Table:
         """All matches of a batch, a row each: `event, subscription, score`.
 
         `event` is the value of the column `id`, or the number of the row. With `remember`, each event becomes history
         for the rows behind it. With `top_k`, only the best of each event, event by event, as `Matcher.top_k` has them
-        in this `mode`. The evidence is in the table's metadata, under `tocsin`.
+        by this `mode`, `combine` and `how`. The evidence is in the table's metadata, under `tocsin`.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["low"], "where": ["price < 10"]}))
         >>> matcher.match_batch(pa.table({"key": ["p", "q"], "price": [5, 50]}), id="key").to_pylist()
         [{'event': 'p', 'subscription': 'low', 'score': 1.0}]
+        >>> matcher.match_batch([{"price": 5}], top_k=1, mode="relaxed", combine={"price": 3.0})["score"].to_pylist()
+        [3.0]
+        >>> [len(matcher.match_batch([{"price": [5, 50]}], top_k=1, how=how)) for how in ("overlap", "containment")]
+        [1, 0]
         """
         tags = tuple(sorted((where_tags or {}).items()))
         batch = EventBatch(events)
@@ -121,7 +127,7 @@ class Matcher(SubscriptionSet):
         evidence = Evidence(events=len(batch))
         snapshot = self._current(to_remember=remember)
         tables = []
-        question = Question.of_batch(top_k, mode)
+        question = Question.of_batch(top_k, mode, combine, how)
         size = BATCH if question is None else min(BATCH, question.events_at_once)
         for start in range(0, len(batch), size):
             part = batch.slice(start, size) if len(batch) > size else batch

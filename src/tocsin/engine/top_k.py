@@ -63,11 +63,16 @@ class Question:
             raise OptionError("combine has no meaning for mode 'exact'", "Use mode='relaxed', or leave it out")
 
     @classmethod
-    def of_batch(cls, k: int | None, mode: str) -> "Question | None":
+    def of_batch(cls, k: int | None, mode: str, combine: Combination, how: str) -> "Question | None":
         """The question of a batch; None if all matches are wanted."""
-        if k is None and mode != "exact":
-            raise OptionError(f"mode is {mode!r}, and all matches are wanted", "Give top_k, or leave mode out")
-        return None if k is None else cls(k, mode)
+        if k is not None:
+            return cls(k, mode, combine, how)
+        for name, value, usual in (("mode", mode, "exact"), ("combine", combine, "sum"), ("how", how, "overlap")):
+            if value != usual:
+                raise OptionError(
+                    f"{name} is {value!r}, and all matches are wanted", f"Give top_k, or leave {name} out"
+                )
+        return None
 
     def asks_every_test(self, snapshot: Snapshot, batch: EventBatch) -> bool:
         """Whether the truth of every test on the history matters, not only which conjunctions hold."""
