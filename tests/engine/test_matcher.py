@@ -4,6 +4,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -417,3 +418,41 @@ def test_attributes_and_kinds() -> None:
     kinds = {name: {kind.value for kind in kinds} for name, kinds in matcher.kinds.items()}
     assert kinds == {"x": {"number", "string"}, "user.name": {"string"}, "body": {"string"}}
     assert matcher.nbytes > 0
+
+
+# Equal conjunctions are evaluated once.
+
+
+def test_equal_conjunctions_cost_one_candidate_whatever_is_dropped() -> None:
+    wheres = ["x > 1 AND has_words(t, 'a')"] * 6 + [
+        "has_words(t, 'a') AND x > 1",
+        "y = 1 OR x > 1 AND has_words(t, 'a')",
+    ]
+    matcher = Matcher.from_table(pa.table({"id": list("abcdefgh"), "where": wheres}), background_merge=False)
+    event = {"x": 2, "t": "a", "y": 1}
+    assert matcher.stats().conjunctions == 2
+    assert matcher.match(event).ids == list("abcdefgh")
+    assert matcher.match({"x": 2, "t": "a"}).evidence.candidates <= 2
+    for gone in "bch":
+        matcher.unsubscribe(gone)
+    assert matcher.match(event).ids == list("adefg")
+    assert matcher.match_batch([event] * 3).column("subscription").to_pylist() == list("adefg") * 3
+    matcher.rescore("f", 2.0)
+    assert list(matcher.top_k(event, 2)) == [("f", 2.0), ("a", 1.0)]
+    matcher.merge()
+    assert matcher.match(event).ids == list("adefg")
+    assert matcher.stats().conjunctions == 1
+
+
+def test_a_covered_conjunction_is_left_out() -> None:
+    matcher = matcher_of(a="x = 1 OR (x = 1 AND y = 2) OR (x IN (1, 2) AND has_words(t, 'a')) OR z = 1 AND x = 1")
+    assert matcher.stats().conjunctions == 2
+    assert found(matcher, [{"x": 1}, {"x": 1, "y": 2}, {"x": 2}, {"x": 2, "t": "a"}]) == [(0, "a"), (1, "a"), (3, "a")]
+
+
+def test_equal_subscriptions_survive_their_files(tmp_path: Path) -> None:
+    matcher = matcher_of(a="x = 1", b="x = 1", c="x = 2")
+    matcher.save(tmp_path)
+    again = Matcher.open(tmp_path)
+    assert found(again, [{"x": 1}, {"x": 2}]) == [(0, "a"), (0, "b"), (1, "c")]
+    assert again.stats().conjunctions == 2

@@ -98,7 +98,7 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
         "ids.offsets": [0, 3, 6, 9, 12, 15],
         "id_order": [2, 1, 0, 4, 3],
         "scores": [1, 1, 1, 2, 1],
-        "owner": [0, 1, 2, 2, 3],
+        "owners.owner": [0, 1, 2, 2, 3],
         "several": [False, False, True, False, False],
         "never": [4],
         "tags.starts": [0, 1],

@@ -1,19 +1,51 @@
 """Equal conjunctions are found, and covered ones dropped, as the definitions say."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.matching.duplicates import distinct, uncovered
-from tocsin.matching.key import Key
+from tocsin.matching.conjunctions import Conjunctions
+from tocsin.matching.duplicates import MOST_COMPARED, Shared, distinct, share
 from tocsin.matching.protocol import csr
 
 TERMS = st.lists(st.integers(-4, 3), max_size=4)
+COLUMNS, CODES, TESTS = 2, 3, 3
+RANGES = st.sampled_from([(0, 0), (0, 1), (1, 2), (0, 2), (-1, -1)])
+CONJUNCTION = st.tuples(
+    st.dictionaries(st.integers(0, COLUMNS - 1), RANGES), st.dictionaries(st.integers(0, TESTS - 1), st.integers(1, 6))
+)
+Conjunction = tuple[dict[int, tuple[int, int]], dict[int, int]]
+
+
+def arrays_of(conjunctions: list[Conjunction]) -> Conjunctions:
+    rows = [(c, column, *r) for c, (ranges, _) in enumerate(conjunctions) for column, r in sorted(ranges.items())]
+    tests = [(c, *tested) for c, (_, tested_by) in enumerate(conjunctions) for tested in tested_by.items()]
+    conjunction, column, low, high = np.array(rows, np.int32).reshape(-1, 4).T
+    owner, test, accepts = np.array(tests, np.int32).reshape(-1, 3).T
+    last = np.full(COLUMNS, CODES - 1, np.int32)
+    nothing = np.full(TESTS, -1, np.int32)
+    return Conjunctions(len(conjunctions), last, conjunction, column, low, high, owner, test, accepts, nothing)
+
+
+def owners_of(shared: Shared, conjunction: int) -> list[int]:
+    owner, starts, members = shared.owners
+    one = int(owner[conjunction])
+    return [one] if one >= 0 else members[starts[~one] : starts[~one + 1]].tolist()
+
+
+def covers(wide: Conjunction, narrow: Conjunction) -> bool:
+    """Demand by demand: whatever `wide` demands, `narrow` demands as much of."""
+    ranges = all(
+        c in narrow[0] and low <= narrow[0][c][0] and narrow[0][c][1] <= high for c, (low, high) in wide[0].items()
+    )
+    return ranges and all(t in narrow[1] and not narrow[1][t] & ~accepts for t, accepts in wide[1].items())
 
 
 @settings(deadline=None)
 @given(st.lists(TERMS, max_size=20))
-def test_groups_are_the_equal_conjunctions(conjunctions: list[list[int]]) -> None:
+def test_groups_are_the_equal_slices(conjunctions: list[list[int]]) -> None:
     groups = distinct(*csr([np.array(t, np.int32) for t in conjunctions]))
     by_terms: dict[frozenset[int], list[int]] = {}
     for number, terms in enumerate(conjunctions):
@@ -25,24 +57,47 @@ def test_groups_are_the_equal_conjunctions(conjunctions: list[list[int]]) -> Non
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(TERMS, max_size=6), max_size=4))
-def test_covered_conjunctions_are_dropped(subscriptions: list[list[list[int]]]) -> None:
-    sizes = np.concatenate([[0], np.cumsum([len(s) for s in subscriptions])]).astype(np.int64)
-    keep = uncovered(sizes, *csr([np.array(t, np.int32) for s in subscriptions for t in s]))
-    expected = []
-    for subscription in subscriptions:
-        sets = [frozenset(terms) for terms in subscription]
-        for i, own in enumerate(sets):
-            expected.append(not any(other < own or (other == own and j < i) for j, other in enumerate(sets)))
-    assert keep.tolist() == expected
+@given(st.lists(st.lists(CONJUNCTION, min_size=1, max_size=4), max_size=8))
+def test_equal_and_covered_conjunctions_are_stored_once(subscriptions: list[list[Conjunction]]) -> None:
+    given_ones = [c for conjunctions in subscriptions for c in conjunctions]
+    owner = np.repeat(np.arange(len(subscriptions)), [len(s) for s in subscriptions]).astype(np.int32)
+    shared = share(arrays_of(given_ones), owner)
+    expected: dict[tuple[frozenset[Any], ...], list[int]] = {}
+    numbers = []
+    for place, own in enumerate(given_ones):
+        others = [o for o in range(len(given_ones)) if o != place and owner[o] == owner[place]]
+        superfluous = any(covers(given_ones[o], own) and (o < place or not covers(own, given_ones[o])) for o in others)
+        key = (frozenset(own[0].items()), frozenset(own[1].items()))
+        if not superfluous:
+            expected.setdefault(key, []).append(int(owner[place]))
+        numbers.append(-1 if superfluous else list(expected).index(key))
+    assert shared.number.tolist() == numbers
+    assert [owners_of(shared, c) for c in range(shared.conjunctions.count)] == list(expected.values())
+    assert [given_ones[c] for c in shared.representatives] == [
+        (dict(ranges), dict(tests)) for ranges, tests in expected
+    ]
+    kept = arrays_of([given_ones[c] for c in shared.representatives])
+    for name in ("conjunction", "column", "low", "high", "test_conjunction"):
+        assert getattr(shared.conjunctions, name).tolist() == getattr(kept, name).tolist()
+    tests = shared.conjunctions.test_conjunction, shared.conjunctions.test, shared.conjunctions.test_accepts
+    assert sorted(zip(*tests, strict=True)) == sorted(
+        zip(kept.test_conjunction, kept.test, kept.test_accepts, strict=True)
+    )
 
 
-def test_a_million_equal_conjunctions_cost_one_evaluation() -> None:
-    offsets, terms = np.arange(0, 2_000_001, 2), np.tile(np.array([5, 9], np.int32), 1_000_000)
-    groups = distinct(offsets, terms)
-    matcher = Key.build([0, 2], terms[:2], 10)
-    found = matcher.match_batch(np.array([0, 2, 3]), np.array([5, 9, 5], np.int32))
-    assert found.candidates <= 2
-    event_offsets, owners = groups.owners(found.offsets, found.conjunctions)
-    assert event_offsets.tolist() == [0, 1_000_000, 1_000_000]
-    assert np.array_equal(owners, np.arange(1_000_000))
+def test_more_conjunctions_than_are_compared_are_still_owned_once() -> None:
+    many: list[Conjunction] = [({0: (0, 1)}, {}), ({}, {0: 1})] * MOST_COMPARED
+    shared = share(arrays_of(many), np.zeros(len(many), np.int32))
+    assert [owners_of(shared, c) for c in range(shared.conjunctions.count)] == [[0], [0]]
+
+
+def test_a_million_equal_conjunctions_are_one_and_a_list() -> None:
+    tests = np.tile(np.array([5, 9], np.int32), 1_000_000)
+    nothing = np.empty(0, np.int32)
+    rows = np.repeat(np.arange(1_000_000, dtype=np.int32), 2)
+    last, null = np.zeros(1, np.int32), np.zeros(10, np.int32)
+    same = Conjunctions(1_000_000, last, nothing, nothing, nothing, nothing, rows, tests, np.ones_like(tests), null)
+    shared = share(same, np.arange(1_000_000, dtype=np.int32))
+    assert shared.conjunctions.count == 1
+    assert shared.conjunctions.test.tolist() == [5, 9]
+    assert owners_of(shared, 0) == list(range(1_000_000))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tocsin.errors import StorageError
+from tocsin.storage.container import VERSION
 from tocsin.storage.folder import Folder
 
 
@@ -80,7 +81,9 @@ def test_another_version_is_refused_by_number(folder: Folder, monkeypatch: pytes
     with monkeypatch.context() as older:
         older.setattr("tocsin.storage.folder.VERSION", 0)
         folder.commit(1, {}, [])
-    with pytest.raises(StorageError, match=r"snapshot-000001\.json has format version 0, this Tocsin reads version 1"):
+    with pytest.raises(
+        StorageError, match=rf"snapshot-000001\.json has format version 0, this Tocsin reads version {VERSION}"
+    ):
         folder.read(1)
 
 

@@ -37,6 +37,9 @@ class LookingBack:
         demands = view.segment.history_demands
         live = demands if not view.dropped.size else demands[~view.dropped[demands[:, 1]]]
         self.needed = np.unique(live[:, 0])
+        by_conjunction = np.unique(live[:, [2, 0]], axis=0)
+        self._conjunction, self._demanded = by_conjunction[:, 0], by_conjunction[:, 1]
+        """Which conjunction demands which test, sorted by conjunction."""
         self.kept = family.kept(self.needed)
         store.keep([*store.columns, *self.kept])
         self._table = JoinTable([(number, family.tests[number]) for number in self.needed.tolist()], store)
@@ -48,10 +51,11 @@ class LookingBack:
         self._candidates = self._constants_alone() if self.order.constants_first else None
 
     def _prefilter(self, subscriptions: list[int], family: HistoryFamily, options: Options) -> Prefilter:
-        """Register every conjunction of the subscriptions that look back, and the tests that each demands."""
+        """Register every conjunction of the subscriptions that look back, once a text, and the tests it demands."""
         number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
         segment = self._view.segment
-        texts, ids = [segment.texts[n] for n in subscriptions], [segment.ids[n] for n in subscriptions]
+        texts = list(dict.fromkeys(segment.texts[n] for n in subscriptions))
+        ids = [""] * len(texts)  # they were understood when the segment was built
         conjunctions = options.normalise(texts, ids).conjunctions()
         for conjunction in conjunctions:
             tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
@@ -75,12 +79,10 @@ class LookingBack:
         unjudged = {self.place: Probed(nothing, null=nothing)}
         events = encode(segment.columns, segment.families, batch, unjudged, Evidence())
         pairs, _ = self._candidates.match(events)
-        order = np.argsort(pairs[:, 1], kind="stable")
-        demands = segment.history_demands[np.argsort(segment.history_demands[:, 2], kind="stable")]
-        first = np.searchsorted(demands[:, 2], pairs[order, 1], "left")
-        count = np.searchsorted(demands[:, 2], pairs[order, 1], "right") - first
+        first = np.searchsorted(self._conjunction, pairs[:, 1], "left")
+        count = np.searchsorted(self._conjunction, pairs[:, 1], "right") - first
         rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
-        found = np.unique(np.stack([np.repeat(pairs[order, 0], count), demands[rows, 0]], axis=1), axis=0)
+        found = np.unique(np.stack([np.repeat(pairs[:, 0], count), self._demanded[rows]], axis=1), axis=0)
         ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
         return [BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
 

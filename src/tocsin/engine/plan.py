@@ -56,7 +56,7 @@ def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) ->
 
 
 def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
-    size = f"{len(segment):,} subscriptions, {segment.owner.size:,} conjunctions"
+    size = f"{len(segment):,} subscriptions, {segment.conjunction_count:,} conjunctions"
     if not isinstance(segment.matcher, PairMatcher):
         yield Step(name, f"{size}, in two phases, {segment.matcher.matcher} for conjunctions", "asked for")
         for choice in segment.matcher.choices:
@@ -64,7 +64,7 @@ def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
             yield Step(f"{name}, {column.attribute} ({column.kind.value})", f"index {choice.index}", choice.reason)
         return
     tables, postings = segment.matcher.tables, segment.matcher.postings
-    per_conjunction = len(postings.rows) / max(segment.owner.size, 1)
+    per_conjunction = int(postings.starts[-1]) / max(segment.conjunction_count, 1)
     yield Step(
         name,
         f"{size}, by access pairs: {tables.mask.size} tables, {per_conjunction:.1f} postings a conjunction",

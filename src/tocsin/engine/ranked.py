@@ -39,7 +39,7 @@ SAMPLE = 1_024
 
 
 class _Layer(NamedTuple):
-    """A segment of some subscriptions; by conjunction, their numbers in the whole segment and their places by id."""
+    """A segment of some subscriptions; their numbers in the whole segment and their places by id."""
 
     segment: Segment
     owner: Int32
@@ -65,6 +65,11 @@ class Ranked:
         rank[self.segment.id_order] = np.arange(len(self.segment), dtype=np.int32)
         return rank
 
+    @cached_property
+    def numbers(self) -> Int32:
+        """All subscriptions."""
+        return np.arange(len(self.segment), dtype=np.int32)
+
     def weights(self, options: Options) -> Weights:
         """The predicates with their weights; the first call costs about as much as building the segment."""
         if self._weights is None:
@@ -88,7 +93,7 @@ class Ranked:
         if sizes and self._verified > REPAID * sum(sizes):
             best_first = np.lexsort((self.rank, -scores)).astype(np.int32)
             parts = np.split(best_first, np.cumsum(sizes))[:-1]
-            whole = _Layer(self.segment, self.segment.owner, self.rank[self.segment.owner])
+            whole = _Layer(self.segment, self.numbers, self.rank)
             self.layers = (*(self._build(part, options) for part in parts), whole)
             self._k, self._verified = k, 0
 
@@ -97,8 +102,7 @@ class Ranked:
         ids, texts = ([strings[number] for number in numbers] for strings in (self.segment.ids, self.segment.texts))
         segment, errors = Segment.build(ids, texts, np.ones(len(numbers)), [""] * len(numbers), options)
         assert not errors, "every subscription of a segment was understood when it was built"
-        owner = members[segment.owner]
-        return _Layer(segment, owner, self.rank[owner])
+        return _Layer(segment, members, self.rank[members])
 
 
 class BestMatches:
@@ -123,10 +127,10 @@ class BestMatches:
             evidence = Evidence(events=len(batch))
             starts, ranks = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._by_rank, k)
         else:
-            pairs, evidence = self._segment.match_conjunctions(batch, judged)
+            pairs, evidence = self._segment.match_subscriptions(batch, judged)
             matches = np.bincount(pairs[:, 0], minlength=len(batch))
             best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
-            offer_matches(best, pairs, self._segment.owner, left_out, self._scores, self._ranked.rank)
+            offer_matches(best, pairs, self._ranked.numbers, left_out, self._scores, self._ranked.rank)
             starts, ranks, _ = sort_best(best)
             self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
         evidence.matches = ranks.size
@@ -135,7 +139,7 @@ class BestMatches:
     def _plan(self, batch: EventBatch, left_out: Bools, evidence: Evidence) -> list[Layer]:
         def match(layer: _Layer, rows: Int64) -> Int32:
             some = batch if rows.size == len(batch) else _take(batch, rows)
-            pairs, work = layer.segment.match_conjunctions(some)
+            pairs, work = layer.segment.match_subscriptions(some)
             evidence.add(work)
             return pairs[~left_out[layer.owner[pairs[:, 1]]]] if left_out.size else pairs
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from tocsin._kernels.codes import NULL
-from tocsin._kernels.grouping import group_by_event
+from tocsin._kernels.grouping import Owners, group_by_event, pairs_with_owners
 from tocsin._kernels.pairs import Events
 from tocsin.engine.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.engine.families import FAMILIES, Family, Probed, Slices
@@ -20,6 +20,7 @@ from tocsin.engine.options import Options
 from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
 from tocsin.matching.conjunctions import Conjunctions
+from tocsin.matching.duplicates import share
 from tocsin.matching.pairs import PairMatcher
 from tocsin.matching.two_phase import TwoPhaseMatcher
 from tocsin.model.events import EventBatch
@@ -56,8 +57,8 @@ class Segment:
     columns: list[Column]
     families: list[tuple[str, str, Family]]
     matcher: PairMatcher | TwoPhaseMatcher
-    owner: Int32
-    """The subscription of each conjunction."""
+    owners: Owners
+    """The subscriptions of each conjunction: equal conjunctions are stored and evaluated once."""
     several: npt.NDArray[np.bool_]
     """Whether a subscription has several conjunctions; empty if none has."""
     history_demands: Int32
@@ -85,14 +86,15 @@ class Segment:
         columns = code_columns(form)
         tests = number_tests(form, options)
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
+        owner = new_number[form.owner].astype(np.int32)
+        shared = share(conjunctions, owner)
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
         matcher: PairMatcher | TwoPhaseMatcher
         if options.is_auto:
-            matcher = PairMatcher.build(conjunctions, shares, filed_under)
+            matcher = PairMatcher.build(shared.conjunctions, shares, filed_under[shared.representatives])
         else:
-            matcher = TwoPhaseMatcher(conjunctions, options.index, options.matcher)
-        owner = new_number[form.owner].astype(np.int32)
-        counts = np.bincount(owner, minlength=int(kept.sum()))
+            matcher = TwoPhaseMatcher(shared.conjunctions, options.index, options.matcher)
+        counts = np.bincount(owner[shared.number >= 0], minlength=int(kept.sum()))
         lost = (np.bincount(conjunctions.conjunction, minlength=conjunctions.count) == 0) & (filed_under < 0)
         rows = np.flatnonzero(kept).tolist()
         packed_ids = Strings.of([ids[row] for row in rows])
@@ -105,9 +107,9 @@ class Segment:
             columns=[Column(column.attribute, column.kind, column.domain) for column in columns],
             families=tests.families,
             matcher=matcher,
-            owner=owner,
+            owners=shared.owners,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
-            history_demands=_history_demands(conjunctions, tests, owner),
+            history_demands=_history_demands(conjunctions, tests, owner, shared.number),
             tags=TagIndex.build([extras[row] for row in rows]),
             never=new_number[np.array(form.never, np.int64)].astype(np.int32),
             unindexed=np.unique(owner[lost]),
@@ -122,6 +124,11 @@ class Segment:
         """The attributes that some subscription names."""
         families = (family.attributes for _, _, family in self.families)
         return {column.attribute for column in self.columns}.union(*families)
+
+    @property
+    def conjunction_count(self) -> int:
+        """The distinct conjunctions."""
+        return self.owners.owner.size
 
     @property
     def index_bytes(self) -> int:
@@ -158,10 +165,17 @@ class Segment:
         """
         pairs, evidence = self.match_conjunctions(batch, judged)
         start = time.perf_counter()
-        starts, values = group_by_event(pairs, self.owner, dropped, self.several, len(batch))
+        starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
         return Slices(starts, values), evidence
+
+    def match_subscriptions(
+        self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
+    ) -> tuple[Int32, Evidence]:
+        """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
+        pairs, evidence = self.match_conjunctions(batch, judged)
+        return pairs_with_owners(pairs, self.owners), evidence
 
     def match_conjunctions(
         self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
@@ -181,8 +195,9 @@ class Segment:
         """The segment as named arrays, for a file."""
         algorithms = [self.matcher.index, self.matcher.matcher] if isinstance(self.matcher, TwoPhaseMatcher) else None
         sort = "two_phase" if algorithms else "pairs"
-        names = ("id_order", "scores", "owner", "several", "never", "unindexed", "history_demands")
+        names = ("id_order", "scores", "several", "never", "unindexed", "history_demands")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
+        arrays |= {f"owners.{name}": array for name, array in self.owners._asdict().items()}
         for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
             arrays |= {f"{name}.offsets": strings.offsets, f"{name}.bytes": strings.data}
         for place, column in enumerate(self.columns):
@@ -224,7 +239,7 @@ class Segment:
             columns=columns,
             families=families,
             matcher=matcher,
-            owner=arrays["owner"],
+            owners=Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),
             several=arrays["several"],
             history_demands=arrays["history_demands"],
             tags=TagIndex.from_arrays(_under("tags.", arrays)),
@@ -235,7 +250,11 @@ class Segment:
     def check(self) -> None:
         """Assert what matching relies on."""
         self.matcher.check()
-        assert self.owner.max(initial=-1) < len(self), "each owner is a subscription"
+        owner, starts, members = self.owners
+        assert max(owner.max(initial=-1), members.max(initial=-1)) < len(self), "each owner is a subscription"
+        assert (~owner[owner < 0]).tolist() == list(range(starts.size - 1)), "each list of owners has a conjunction"
+        assert (np.diff(starts) > 1).all(), "a list has several owners: one alone stands with its conjunction"
+        assert starts[-1] == members.size, "the last list ends with the members"
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 
 
@@ -276,13 +295,15 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, codes: Int32) -> d
     return {name: int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
-def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32) -> Int32:
-    """Rows (test, subscription, conjunction) of the tests on the history."""
+def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32, number: Int32) -> Int32:
+    """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
     places = [place for place, (name, _, _) in enumerate(tests.families) if name == "history"]
-    demanded = np.isin(tests.family[conjunctions.test], places)
+    demanded = np.isin(tests.family[conjunctions.test], places) & (number[conjunctions.test_conjunction] >= 0)
     first = np.searchsorted(tests.family, places)[:1].sum()
     conjunction = conjunctions.test_conjunction[demanded]
-    return np.stack([conjunctions.test[demanded] - first, owner[conjunction], conjunction], axis=1).astype(np.int32)
+    return np.stack([conjunctions.test[demanded] - first, owner[conjunction], number[conjunction]], axis=1).astype(
+        np.int32
+    )
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

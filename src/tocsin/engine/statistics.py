@@ -54,7 +54,7 @@ def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
     unindexed = list(_live(views, "unindexed"))
     return Statistics(
         subscriptions=sum(len(view.segment) for view in views) - sum(dropped),
-        conjunctions=sum(view.segment.owner.size for view in views),
+        conjunctions=sum(view.segment.conjunction_count for view in views),
         segments=tuple(len(view.segment) for view in views),
         buffered=buffered,
         dropped=sum(dropped),
@@ -72,7 +72,7 @@ def _part(name: str, families: list[str]) -> str:
     head, _, rest = name.partition(".")
     if head == "family":
         return families[int(rest.partition(".")[0])]
-    return {"domain": "domains", "owner": "pairs", "several": "pairs", "id_order": "ids"}.get(head, head)
+    return {"domain": "domains", "owners": "pairs", "several": "pairs", "id_order": "ids"}.get(head, head)
 
 
 def _live(views: tuple[View, ...], sort: str) -> Iterator[str]:

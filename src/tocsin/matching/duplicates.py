@@ -1,22 +1,26 @@
 """Store equal conjunctions once, and do without those that another of the same subscription makes superfluous."""
 
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.conjunctions import order_terms
-from tocsin._kernels.conjunctions_duplicates import group_slices, keep_uncovered
+from tocsin._kernels.conjunctions_duplicates import Demands, first_equals, group_slices, keep_uncovered, sort_tests
+from tocsin._kernels.grouping import Owners
+from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.protocol import Int32s, Int64s
 
-_MOST_COMPARED = 4096
+MOST_COMPARED = 64
+"""Conjunctions of one subscription are compared in pairs; those of more than this many are all kept."""
 
 
 class Groups(NamedTuple):
-    """Conjunctions grouped by equality: a million equal ones cost one evaluation and the list of their numbers.
+    """Slices of terms grouped by equality.
 
     Group g has the members ``members[member_offsets[g]:member_offsets[g + 1]]``, ascending; `representatives` has the
-    first of each group, and `group` the group of each conjunction.
+    first of each group, and `group` the group of each slice.
     """
 
     group: Int32s
@@ -24,41 +28,93 @@ class Groups(NamedTuple):
     member_offsets: Int64s
     members: Int32s
 
-    def owners(self, offsets: Int64s, groups: Int32s) -> tuple[Int64s, Int32s]:
-        """Return the members of the groups found for each event: from a CSR of groups to a CSR of conjunctions."""
-        starts, lengths = self.member_offsets[groups], np.diff(self.member_offsets)[groups]
-        before = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
-        return before[offsets], self.members[places]
-
 
 def distinct(offsets: Int64s, terms: Int32s) -> Groups:
-    """Group the conjunctions of a CSR that have the same terms, in whatever order; linear in the number of terms.
+    """Group the slices of a CSR that have the same terms, in whatever order; linear in the number of terms.
 
     >>> groups = distinct(np.array([0, 2, 4, 5]), np.array([0, 1, 1, 0, 7], np.int32))
     >>> groups.representatives.tolist(), groups.members.tolist(), groups.member_offsets.tolist()
     ([0, 2], [0, 1, 2], [0, 2, 3])
     """
-    group, groups = group_slices(*_sorted(offsets, terms))
+    highest = int(np.where(terms < 0, ~terms, terms).max(initial=-1))
+    identity = np.arange(highest + 1, dtype=np.int32)
+    group, groups = group_slices(*order_terms(offsets, terms, identity, identity))
     members = np.argsort(group, kind="stable").astype(np.int32)
     member_offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=groups))]).astype(np.int64)
     return Groups(group, members[member_offsets[:-1]], member_offsets, members)
 
 
-def uncovered(subscription_offsets: Int64s, offsets: Int64s, terms: Int32s) -> npt.NDArray[np.bool_]:
-    """Tell which conjunctions a subscription needs: ``a OR (a AND b)`` is ``a``, and of equal ones the first stays.
+@dataclass(frozen=True)
+class Shared:
+    """The distinct conjunctions of many subscriptions."""
 
-    Subscription s is the OR of the conjunctions ``subscription_offsets[s]`` up to ``[s + 1]``. Conjunctions of one
-    subscription are compared in pairs, so those of more than 4,096 are only worth their storage and are all kept.
+    conjunctions: Conjunctions
+    owners: Owners
+    representatives: Int32s
+    """The first of the equal conjunctions that were given, by distinct conjunction."""
+    number: Int32s
+    """The distinct conjunction of each that was given; -1 if its subscription has one that covers it."""
 
-    >>> uncovered(np.array([0, 2]), np.array([0, 1, 3]), np.array([0, 1, 0], np.int32)).tolist()
-    [True, False]
+
+def share(conjunctions: Conjunctions, owner: Int32s) -> Shared:
+    """Find equal and covered conjunctions; `owner` is the subscription of each, ascending. Linear in their predicates.
+
+    ``a OR (a AND b)`` is ``a``. Of a million equal conjunctions one is evaluated, and the list of their subscriptions
+    is all that is kept of the others.
     """
-    return keep_uncovered(subscription_offsets, *_sorted(offsets, terms), _MOST_COMPARED)
+    demands = _demands(conjunctions)
+    first = first_equals(demands, keep_uncovered(demands, owner, MOST_COMPARED))
+    is_first = first == np.arange(conjunctions.count)
+    representatives = np.flatnonzero(is_first).astype(np.int32)
+    number = (np.cumsum(is_first) - 1).astype(np.int32)
+    number = np.where(first >= 0, number[first], -1).astype(np.int32) if conjunctions.count else number
+    kept = np.flatnonzero(number >= 0)
+    if representatives.size < conjunctions.count:
+        conjunctions = _select(conjunctions, representatives, number, demands)
+    return Shared(conjunctions, _owners(number[kept], owner[kept], representatives.size), representatives, number)
 
 
-def _sorted(offsets: Int64s, terms: Int32s) -> tuple[Int64s, Int32s]:
-    """Return the terms of each conjunction in ascending order, as `order_terms` sees it, without repeats."""
-    highest = int(np.where(terms < 0, ~terms, terms).max(initial=-1))
-    identity = np.arange(highest + 1, dtype=np.int32)
-    return order_terms(offsets, terms, identity, identity)
+def _demands(conjunctions: Conjunctions) -> Demands:
+    numbers = np.arange(conjunctions.count + 1)
+    starts = np.searchsorted(conjunctions.test_conjunction, numbers)
+    test, accepts = conjunctions.test.astype(np.int32), conjunctions.test_accepts.astype(np.int32)
+    sort_tests(starts, test, accepts)
+    ranges = conjunctions.column, conjunctions.low, conjunctions.high
+    return Demands(np.searchsorted(conjunctions.conjunction, numbers), *ranges, starts, test, accepts)
+
+
+def _select(conjunctions: Conjunctions, chosen: Int32s, number: Int32s, demands: Demands) -> Conjunctions:
+    """Keep the chosen conjunctions, under their new numbers."""
+    mask = np.zeros(conjunctions.count, bool)
+    mask[chosen] = True
+    rows, tests = mask[conjunctions.conjunction], mask[conjunctions.test_conjunction]
+    return replace(
+        conjunctions,
+        count=chosen.size,
+        conjunction=number[conjunctions.conjunction[rows]],
+        column=conjunctions.column[rows],
+        low=conjunctions.low[rows],
+        high=conjunctions.high[rows],
+        test_conjunction=number[conjunctions.test_conjunction[tests]],
+        test=demands.test[tests],
+        test_accepts=demands.accepts[tests],
+    )
+
+
+def _owners(number: Int32s, owner: Int32s, count: int) -> Owners:
+    """The subscriptions of each distinct conjunction, given pairs sorted by subscription."""
+    if number.size == count:
+        return Owners(owner.astype(np.int32), np.zeros(1, np.int64), np.empty(0, np.int32))
+    order = np.argsort(number, kind="stable")
+    number, owner = number[order], owner[order]
+    # Subscriptions with very many conjunctions are not looked through for covered ones, and may have equal ones.
+    again = (number[1:] == number[:-1]) & (owner[1:] == owner[:-1])
+    once: npt.NDArray[np.bool_] = np.append(True, ~again)
+    number, owner = number[once], owner[once]
+    sizes = np.bincount(number, minlength=count)
+    is_shared = sizes > 1
+    single = np.empty(count, np.int32)
+    single[number] = owner
+    single[is_shared] = ~np.arange(int(is_shared.sum()), dtype=np.int32)
+    starts = np.concatenate([[0], np.cumsum(sizes[is_shared])]).astype(np.int64)
+    return Owners(single, starts, owner[is_shared[number]].astype(np.int32))
