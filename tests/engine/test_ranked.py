@@ -57,11 +57,20 @@ def test_layers_give_the_same_answer_with_less_work(as_batch: Callable[[list[Eve
     def candidates(table: pa.Table) -> int:
         return int(json.loads(table.schema.metadata[b"tocsin"])["candidates"])
 
+    def planned() -> str:
+        [step] = [step for step in matcher.plan().steps if step.what.endswith("top-k")]
+        return step.choice
+
     assert layers() == 0
+    assert planned() == "exact: all matches, then the best; relaxed: not asked yet"
     without, first = asked(3)
     assert layers() > 1
     within, second = asked(3)
     assert without == within == expected(3)
+    assert planned().startswith("exact: in layers of ")
+    assert "and 400 subscriptions for k up to 3" in planned()
+    matcher.top_k(rows[0], 1, "relaxed")
+    assert planned().endswith("relaxed: every predicate of every event")
     assert candidates(second) < candidates(first)
     assert asked(2)[0] == expected(2)
     assert asked(5, {"tenant": "acme"})[0] == expected(5, {"tenant": "acme"})

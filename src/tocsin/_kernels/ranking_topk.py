@@ -52,13 +52,23 @@ def _sink(best: Best, event: int, size: int, identity: int, score: float) -> Non
 def offer(best: Best, event: int, identity: int, score: float) -> None:
     """Take in a match if it is among the best and not there yet. Most of a long list is turned away at once."""
     ids = best.ids[event]
-    scores = best.scores[event]
     size = best.sizes[event]
-    if size == ids.size and (size == 0 or not _worse(scores[0], ids[0], score, identity)):
+    if size == ids.size and (size == 0 or not _worse(best.scores[event, 0], ids[0], score, identity)):
         return
     for place in range(size):
         if ids[place] == identity:
             return
+    offer_once(best, event, identity, score)
+
+
+@kernel
+def offer_once(best: Best, event: int, identity: int, score: float) -> None:
+    """Take in a match if it is among the best; it must not be there yet."""
+    ids = best.ids[event]
+    scores = best.scores[event]
+    size = best.sizes[event]
+    if size == ids.size and (size == 0 or not _worse(scores[0], ids[0], score, identity)):
+        return
     if size == ids.size:
         _sink(best, event, size, identity, score)
         return

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tocsin._kernels import kernel
 from tocsin._kernels.pairs import Events
-from tocsin._kernels.ranking_topk import MAX, SUM, Best, offer
+from tocsin._kernels.ranking_topk import MAX, SUM, Best, offer, offer_once
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -58,22 +58,28 @@ class Asked(NamedTuple):
 
 @kernel
 def offer_matches(
-    best: Best, pairs: Int32s, owner: Int32s, left_out: Bools, scores: Float64s, identity: Int32s
+    best: Best, pairs: Int32s, left_out: Bools, several: Bools, scores: Float64s, identity: Int32s
 ) -> None:
-    """Offer pairs (event, conjunction) in any order. `left_out`, `scores` and `identity` go by subscription.
+    """Offer pairs (event, subscription) in any order. The other arrays go by subscription.
 
-    Most of many matches are turned away by their score alone.
+    Most of many matches are turned away by their score alone. Only subscriptions with `several` conjunctions come more
+    than once; that array and `left_out` are empty if they would be false throughout.
     """
     k = best.ids.shape[1]
     some_left_out = left_out.size > 0
+    some_come_again = several.size > 0
     for place in range(len(pairs)):
         event = pairs[place, 0]
-        subscription = owner[pairs[place, 1]]
+        subscription = pairs[place, 1]
         score = scores[subscription]
         if best.sizes[event] == k and (k == 0 or score < best.scores[event, 0]):
             continue
-        if not (some_left_out and left_out[subscription]):
+        if some_left_out and left_out[subscription]:
+            continue
+        if some_come_again and several[subscription]:
             offer(best, event, identity[subscription], score)
+        else:
+            offer_once(best, event, identity[subscription], score)
 
 
 @kernel

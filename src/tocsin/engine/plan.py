@@ -52,6 +52,7 @@ def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) ->
         steps += _families(name, view.segment)
         steps += _expensive(name, view)
         steps += _history(name, judged)
+        steps.append(Step(f"{name}, top-k", *view.ranked.plan()))
     return Plan(tuple(steps))
 
 

@@ -22,7 +22,7 @@ from tocsin.engine.weights import Weights
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.ranking import Layer, layer_sizes, top_k_in_layers
-from tocsin.ranking.select import nothing_yet
+from tocsin.ranking.select import PAYS, nothing_yet
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -65,11 +65,6 @@ class Ranked:
         rank[self.segment.id_order] = np.arange(len(self.segment), dtype=np.int32)
         return rank
 
-    @cached_property
-    def numbers(self) -> Int32:
-        """All subscriptions."""
-        return np.arange(len(self.segment), dtype=np.int32)
-
     def weights(self, options: Options) -> Weights:
         """The predicates with their weights; the first call costs about as much as building the segment."""
         if self._weights is None:
@@ -93,9 +88,22 @@ class Ranked:
         if sizes and self._verified > REPAID * sum(sizes):
             best_first = np.lexsort((self.rank, -scores)).astype(np.int32)
             parts = np.split(best_first, np.cumsum(sizes))[:-1]
-            whole = _Layer(self.segment, self.numbers, self.rank)
+            whole = _Layer(self.segment, np.arange(len(self.segment), dtype=np.int32), self.rank)
             self.layers = (*(self._build(part, options) for part in parts), whole)
             self._k, self._verified = k, 0
+
+    def plan(self) -> tuple[str, str]:
+        """How the best k are found as things stand, and why."""
+        exact = "all matches, then the best"
+        why = "layers are built when they would have paid"
+        if self._matches.size:
+            why = f"a typical event has {np.median(self._matches):,.0f} matches: layers pay beyond {PAYS:.0f} k of them"
+        if self.segment.history_demands.size:
+            why = "tests on the history are judged for the segment as a whole"
+        if self.layers:
+            sizes = " and ".join(f"{len(layer.segment):,}" for layer in self.layers)
+            exact = f"in layers of {sizes} subscriptions for k up to {self._k:,}"
+        return f"exact: {exact}; relaxed: {'not asked yet' if self._weights is None else self._weights.plan()}", why
 
     def _build(self, members: Int32, options: Options) -> _Layer:
         numbers = members.tolist()
@@ -130,7 +138,7 @@ class BestMatches:
             pairs, evidence = self._segment.match_subscriptions(batch, judged)
             matches = np.bincount(pairs[:, 0], minlength=len(batch))
             best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
-            offer_matches(best, pairs, self._ranked.numbers, left_out, self._scores, self._ranked.rank)
+            offer_matches(best, pairs, left_out, self._segment.several, self._scores, self._ranked.rank)
             starts, ranks, _ = sort_best(best)
             self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
         evidence.matches = ranks.size

@@ -130,6 +130,12 @@ class Weights:
                     del evidence.mismatches[column.attribute]
         return (last, first) if how == "overlap" else (first, last)
 
+    def plan(self) -> str:
+        """How relaxed questions are answered as things stand."""
+        if self._range_rows is None:
+            return "every predicate of every event"
+        return f"the Threshold Algorithm over {len(self.columns)} columns, where it pays; else every predicate"
+
     def _has_indexes(self) -> bool:
         return len(self.columns) <= FEW_COLUMNS and self.weighed.column.size >= LARGE and self._events > MANY
 
