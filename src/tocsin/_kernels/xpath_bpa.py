@@ -130,4 +130,4 @@ def run_chains(
             unload_path(positions, present, found)
         offsets[document + 1] = used
     evidence[2] += tested
-    return offsets, out[:used].copy()
+    return offsets, out[:used]

@@ -194,4 +194,4 @@ def match_clusters(
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
     evidence[2] += looked
-    return offsets, out[:used].copy()
+    return offsets, out[:used]

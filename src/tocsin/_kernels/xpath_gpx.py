@@ -170,4 +170,4 @@ def match_counting(
             unload_path(positions, present, found)
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
-    return offsets, out[:used].copy()
+    return offsets, out[:used]

@@ -257,4 +257,4 @@ def recall(
             length -= 1
         result[document + 1] = used
     evidence[3] += hits
-    return result, out[:used].copy()
+    return result, out[:used]

@@ -10,21 +10,26 @@ from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
 
 class Automaton(NamedTuple):
-    """States and transitions. Transitions on a tag are rows (state, tag, target) of an open-addressing table.
+    """States and transitions.
 
-    `star[state]` is the transition on any tag and `below[state]` the one that reads nothing, to a state that stays
-    active for all descendants; -1 is none. `accepts` lists the structures of an accepting state.
+    A state is a row of `states`: the transition on any tag, the one that reads nothing, to a state that stays active
+    for all descendants (-1 is none), whether it is such a state itself, and where its transitions on tags and the
+    structures that it accepts begin; those of the next state begin where they end. Transitions on tags lie in the order
+    of state and tag: `tags` and `targets`. Bit `tag % 64` of `signature` is set if the state may have one on the tag.
     """
 
-    edges: Ints
-    star: Ints
-    below: Ints
-    loops: npt.NDArray[np.bool_]
-    accept_offsets: Ints
+    states: Ints
+    signature: Words
+    tags: Ints
+    targets: Ints
     accepts: Ints
+
+
+STAR, BELOW, LOOPS, FIRST_EDGE, FIRST_ACCEPT = range(5)
 
 
 @kernel
@@ -81,19 +86,37 @@ def build_automaton(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Ints
 
 
 @kernel
+def _target(automaton: Automaton, state: int, tag: int) -> int:
+    """Where the transition of a state on a tag leads; -1 if there is none."""
+    begin, end = automaton.states[state, FIRST_EDGE], automaton.states[state + 1, FIRST_EDGE]
+    while begin < end:
+        middle = (begin + end) // 2
+        if automaton.tags[middle] < tag:
+            begin = middle + 1
+        else:
+            end = middle
+    if begin < automaton.states[state + 1, FIRST_EDGE] and automaton.tags[begin] == tag:
+        return int(automaton.targets[begin])
+    return -1
+
+
+@kernel
 def run_automaton(
     documents: Documents, automaton: Automaton, structure_count: int, evidence: Longs
 ) -> tuple[Longs, Ints]:
-    """The structures that match each document. evidence[2] counts the states made active."""
+    """The structures that match each document. evidence[2] counts the states reached."""
     count = len(documents.bounds) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     used = 0
-    states = len(automaton.star)
-    seen = np.full(states, -1, dtype=np.int32)
-    accepted = np.full(states, -1, dtype=np.int32)
+    states, signature = automaton.states, automaton.signature
+    size = len(states) - 1
+    seen = np.full(size, -1, dtype=np.int32)
+    accepted = np.full(size, -1, dtype=np.int32)
     active = np.empty(4096, dtype=np.int32)
     level_start = np.zeros(67, dtype=np.int64)
+    one = np.uint64(1)
+    reached = 0
     for document in range(count):
         if used + structure_count > len(out):
             larger = np.empty(2 * len(out) + structure_count, dtype=np.int32)
@@ -102,15 +125,16 @@ def run_automaton(
         active[0] = 0
         level_start[0] = 0
         level_start[1] = 1
-        if automaton.below[0] >= 0:
-            active[1] = automaton.below[0]
+        if states[0, BELOW] >= 0:
+            active[1] = states[0, BELOW]
             level_start[1] = 2
         for row in range(documents.bounds[document] + 1, documents.bounds[document + 1]):
             level = documents.level[row]
             tag = documents.tag[row]
+            bit = np.uint64(tag & 63)
             top = level_start[level]
-            if top + 2 * states + 2 > len(active):
-                grown = np.empty(2 * len(active) + 2 * states, dtype=np.int32)
+            if top + 2 * size + 2 > len(active):
+                grown = np.empty(2 * len(active) + 2 * size, dtype=np.int32)
                 grown[:top] = active[:top]
                 active = grown
             for i in range(level_start[level - 1], level_start[level]):
@@ -118,26 +142,32 @@ def run_automaton(
                 for way in range(3):
                     target = -1
                     if way == 0:
-                        target = automaton.edges[_edge_slot(automaton.edges, state, tag), 2]
+                        if signature[state] >> bit & one:
+                            target = _target(automaton, state, tag)
                     elif way == 1:
-                        target = automaton.star[state]
-                    elif automaton.loops[state]:
+                        target = states[state, STAR]
+                    elif states[state, LOOPS]:
                         target = state
-                    if target >= 0 and seen[target] != row:
-                        seen[target] = row
+                    if target < 0 or seen[target] == row:
+                        continue
+                    seen[target] = row
+                    reached += 1
+                    waiting = states[target, BELOW]
+                    # A state without a way out has accepted all it will, so it need not stay active.
+                    if signature[target] != 0 or states[target, STAR] >= 0 or states[target, LOOPS]:
                         active[top] = target
                         top += 1
-                        if accepted[target] != document:
-                            accepted[target] = document
-                            for k in range(automaton.accept_offsets[target], automaton.accept_offsets[target + 1]):
-                                out[used] = automaton.accepts[k]
-                                used += 1
-                        waiting = automaton.below[target]
-                        if waiting >= 0 and seen[waiting] != row:
-                            seen[waiting] = row
-                            active[top] = waiting
-                            top += 1
-            evidence[2] += top - level_start[level]
+                    if accepted[target] != document:
+                        accepted[target] = document
+                        for k in range(states[target, FIRST_ACCEPT], states[target + 1, FIRST_ACCEPT]):
+                            out[used] = automaton.accepts[k]
+                            used += 1
+                    if waiting >= 0 and seen[waiting] != row:
+                        seen[waiting] = row
+                        reached += 1
+                        active[top] = waiting
+                        top += 1
             level_start[level + 1] = top
         offsets[document + 1] = used
-    return offsets, out[:used].copy()
+    evidence[2] += reached
+    return offsets, out[:used]

@@ -66,8 +66,9 @@ def follow(positions: np.uint64, gap: int) -> np.uint64:
     distance = gap >> 1
     if gap & 1:
         return np.uint64(0) if distance >= 64 else positions << np.uint64(distance)
-    first = lowest(positions) + distance
-    return np.uint64(0) if first >= 64 else ~up_to(first)
+    if positions == 0 or distance >= 64:
+        return np.uint64(0)
+    return ~((positions & (~positions + np.uint64(1))) - np.uint64(1)) << np.uint64(distance)
 
 
 @kernel

@@ -250,7 +250,8 @@ class StructureIndex(ABC):
         groups = groups._replace(alive=self._alive)
         seen = np.zeros(len(groups.plain) // 64 + 1, dtype=np.uint64)
         count = len(offsets) - 1
-        out = np.empty(4096, dtype=np.int32)
+        # Room for one expression a structure; where many are equal it grows.
+        out = np.empty(4096 + len(structures), dtype=np.int32)
         out_offsets = np.zeros(count + 1, dtype=np.int64)
         scratch = self._scratch(documents, len(groups.filtered))
         tables = self._tables()

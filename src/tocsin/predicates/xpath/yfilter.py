@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from tocsin._kernels.xpath_nfa import Automaton, build_automaton, run_automaton
+from tocsin._kernels.xpath_nfa import (
+    BELOW,
+    FIRST_ACCEPT,
+    FIRST_EDGE,
+    LOOPS,
+    STAR,
+    Automaton,
+    build_automaton,
+    run_automaton,
+)
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, offsets_of
 
@@ -19,11 +28,18 @@ class YFilterIndex(StructureIndex):
 
     def _build_structures(self, chosen: Ints) -> None:
         table = self.catalog.structures
-        edges, star, below, final, states = build_automaton(table.data, table.offsets, chosen)
-        loops = np.zeros(states, dtype=np.bool_)
-        loops[below[below >= 0]] = True
+        slots, star, below, final, count = build_automaton(table.data, table.offsets, chosen)
+        edges = slots[slots[:, 0] >= 0]
+        edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+        states = np.zeros((count + 1, 5), dtype=np.int32)
+        states[:count, STAR], states[:count, BELOW] = star, below
+        states[below[below >= 0], LOOPS] = 1
+        states[:, FIRST_EDGE] = offsets_of(edges[:, 0], count)
+        states[:, FIRST_ACCEPT] = offsets_of(final, count)
+        signature = np.zeros(count, dtype=np.uint64)
+        np.bitwise_or.at(signature, edges[:, 0], np.uint64(1) << (edges[:, 1] & 63).astype(np.uint64))
         accepts = chosen[np.argsort(final, kind="stable")]
-        self._automaton = Automaton(edges, star, below, loops, offsets_of(final, states), accepts)
+        self._automaton = Automaton(states, signature, edges[:, 1].copy(), edges[:, 2].copy(), accepts)
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
         return run_automaton(documents, self._automaton, len(self._automaton.accepts), self._evidence)
@@ -32,8 +48,11 @@ class YFilterIndex(StructureIndex):
         return sum(array.nbytes for array in self._automaton)
 
     def _check(self) -> None:
-        edges = self._automaton.edges[self._automaton.edges[:, 0] >= 0]
-        targets = np.concatenate([edges[:, 2], self._automaton.star, self._automaton.below])
+        automaton = self._automaton
+        states = automaton.states[:-1]
+        targets = np.concatenate([automaton.targets, states[:, STAR], states[:, BELOW]])
         targets = targets[targets >= 0]
         assert len(targets) == len(np.unique(targets)), "a state has one way in, so prefixes are shared as a tree"
-        assert len(targets) == len(self._automaton.star) - 1, "every state but the first can be reached"
+        assert len(targets) == len(states) - 1, "every state but the first can be reached"
+        owner = np.repeat(np.arange(len(states)), np.diff(automaton.states[:, FIRST_EDGE]))
+        assert (np.diff(owner * 2**32 + automaton.tags) > 0).all(), "transitions lie in the order of state and tag"
