@@ -6,7 +6,15 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.conjunctions_key import expected_candidates, file_under_keys, match_keys, match_keys_once
+from tocsin._kernels.conjunctions_key import (
+    Lists,
+    Places,
+    expected_candidates,
+    file_under_keys,
+    match_keys,
+    match_keys_once,
+    shapes,
+)
 from tocsin.errors import OptionError
 from tocsin.matching.protocol import ConjunctionMatcher, Found, Int32s, Int64s
 
@@ -18,7 +26,7 @@ class Key(ConjunctionMatcher):
 
     The key is the rarest required term, a random one, or the first or last as the conjunction was written. A batch is
     matched in blocks of 63 events: each predicate has a bit per event, and a conjunction holds for the events that the
-    AND of its terms leaves, so that a posting is read once per block. A probe costs one step per posting of the keys
+    AND of its terms leaves, so that an entry is read once per block. A probe costs one step per entry of the keys
     that hold, and a conjunction without a required term is looked at always.
 
     >>> matcher = Key.build([0, 2, 4], [0, 1, 0, 2], predicate_count=3, frequency=[0.9, 0.1, 0.1])
@@ -26,7 +34,7 @@ class Key(ConjunctionMatcher):
     Found(offsets=array([0, 1]), conjunctions=array([0], dtype=int32), candidates=1)
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("keys", "starts", "records")
+    derived: ClassVar[tuple[str, ...]] = ("keys", *Lists._fields)
     policy: Policy = "rarest"
 
     @classmethod
@@ -68,9 +76,19 @@ class Key(ConjunctionMatcher):
 
     def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
         keys = self._choose_keys(offsets, terms)
-        order = np.lexsort((np.diff(offsets), keys))
-        starts, records = file_under_keys(self.ids, offsets, terms, keys, order, self.predicate_count)
-        return {"keys": keys, "starts": starts, "records": records}
+        width, forbidden = shapes(offsets, terms, keys, self.predicate_count)
+        order = np.lexsort((forbidden, width, keys))
+        starts = np.zeros(self.predicate_count + 2, np.int32)
+        size = int((width + forbidden).sum())
+        places: Places = np.empty(size, np.uint32)
+        if self.predicate_count < 1 << 16:
+            places = np.empty(size, np.uint16)
+        groups = file_under_keys(offsets, terms, keys, (width, forbidden), order, starts, places)
+        return {"keys": keys, **Lists(starts, groups, self.ids[order], places)._asdict()}
+
+    @property
+    def _lists(self) -> Lists:
+        return Lists(*(self._index[name] for name in Lists._fields))
 
     def _choose_keys(self, offsets: Int64s, terms: Int32s) -> Int32s:
         """Return the key of each conjunction; those without a required term get the list of no predicate."""
@@ -91,38 +109,37 @@ class Key(ConjunctionMatcher):
         return keys
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
-        starts, records = self._index["starts"], self._index["records"]
+        lists = self._lists
         if len(held_offsets) == 2:
-            occurs = self._take_scratch(len(starts) - 2, np.int8)
-            found, candidates = match_keys_once(held, starts, records, occurs)
+            occurs = self._take_scratch(len(lists.starts) - 1, np.uint8)
+            found, candidates = match_keys_once(held, lists, occurs)
             self._give_scratch(occurs)
             return Found(np.array([0, len(found)], np.int64), found, int(candidates))
-        masks = self._take_scratch(len(starts) - 1, np.int64)
-        offsets, found, candidates = match_keys(held_offsets, held, starts, records, masks)
+        masks = self._take_scratch(len(lists.starts) - 1, np.int64)
+        offsets, found, candidates = match_keys(held_offsets, held, lists, masks)
         self._give_scratch(masks)
         return Found(offsets, found, candidates)
 
     def _check(self) -> None:
-        starts, records, keys = (self._index[name] for name in ("starts", "records", "keys"))
+        keys, lists = self._index["keys"], self._lists
+        always = len(lists.starts) - 2
+        assert lists.groups[-1].tolist() == [0, 0, len(lists.numbers), len(lists.places)], (
+            "the last group ends the lists"
+        )
         filed = {}
-        for key in range(len(starts) - 1):
-            position = int(starts[key])
-            while position < starts[key + 1]:
-                length, count = records[position : position + 2].tolist()
-                position += 2
-                for _ in range(count):
-                    number, *rest = records[position : position + 1 + length].tolist()
-                    filed[number] = (key, rest)
-                    position += 1 + length
-            assert position == starts[key + 1], "the records of a key fill its list exactly"
-        assert sorted(filed) == self.ids.tolist(), "each conjunction has one record"
+        for key in range(always + 1):
+            for group in range(lists.starts[key], lists.starts[key + 1]):
+                width, forbidden, first, place = lists.groups[group].tolist()
+                for number in lists.numbers[first : lists.groups[group + 1, 2]].tolist():
+                    required = lists.places[place : place + width].tolist()
+                    place += width + forbidden
+                    terms = {p for p in required if p < always} | {
+                        ~p for p in lists.places[place - forbidden : place].tolist()
+                    }
+                    filed[number] = (key, terms | ({key} if key < always else set()))
+                assert place == lists.groups[group + 1, 3], "the places of a group follow each other"
+        assert sorted(filed) == self.ids.tolist(), "each conjunction has one entry"
         for c, number in enumerate(self.ids.tolist()):
-            key, rest = filed[number]
             given = self.terms[self.offsets[c] : self.offsets[c + 1]].tolist()
-            assert key == keys[c], "the record lies under the key"
-            assert sorted([key, *rest]) == sorted(set(given)) or sorted(rest) == sorted(set(given)), (
-                "a record has all terms of its conjunction"
-            )
-            assert key < len(starts) - 2 or all(t < 0 for t in given), (
-                "only conjunctions without required terms lack a key"
-            )
+            assert filed[number] == (keys[c], set(given)), "an entry lies under its key and has all terms"
+            assert keys[c] < always or all(t < 0 for t in given), "only conjunctions without required terms lack a key"
