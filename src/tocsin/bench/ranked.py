@@ -1,35 +1,26 @@
 """The workload `ranked`: Machanavajjhala and others, Scalable Ranked Publish/Subscribe, VLDB 2008, and our own goals.
 
-Table 2 and Figures 6 to 9 on their Zipfian regions; then top-k of conjunctions, in layers against all matches at once.
+Table 2 and Figures 6 to 9 on their Zipfian regions; `ranked_top_k.py` has the top-k of conjunctions.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from tocsin._kernels.pairs import Events
+from tocsin.bench.ranked_top_k import K, measure_conjunctions
 from tocsin.bench.runner import Figure, Report, Result
-from tocsin.engine.matcher import Matcher
-from tocsin.matching.conjunctions import Conjunctions
-from tocsin.matching.pairs import PairMatcher
 from tocsin.ranking import RANKED, EndpointIntervalTree, RankedIndex
 from tocsin.ranking.counting import top_k_by_counting, top_k_relaxed
 from tocsin.ranking.protocol import Float64s, Int32s
 from tocsin.ranking.rows import Probe, as_probe, as_rows
-from tocsin.ranking.select import Layer, layer_sizes, select_from_pairs, select_k, top_k_in_layers
 from tocsin.ranking.threshold import RelaxedTopK
 
 SCALE = 1 << 28
 """Codes to the unit of a dimension."""
-K = 20
-WARM_UP = 5
-"""Batches that a matcher gets to learn from, as layers are built when they would have paid."""
 ID_BYTES = 4
 BYTES = {"interval": 12.0, "r": 16.0, "sopt": 16.0, "ir": 20.0}
 COMPARED = ("interval", "segment", "r", "ir", "sopt")
@@ -109,10 +100,7 @@ def run(*, intervals: int = 1_000_000, queries: int = 200, seed: int = 0, quick:
     _dimensions(report, boxes, max(queries // 20, 5), seed)
     _overlap(report, boxes, max(queries // 20, 5), seed)
     _many_attributes(report, boxes, 5, seed)
-    for matches in (2000, 200, 25):
-        _conjunctions(report, intervals, matches, 10 * queries, seed)
-    for matches in (2000, 25):
-        _matcher(report, intervals, matches, 10 * queries, seed)
+    measure_conjunctions(report, intervals, 10 * queries, seed)
     return report
 
 
@@ -285,106 +273,3 @@ def _many_attributes(report: Report, count: int, queries: int, seed: int) -> Non
     )
     ratio = series["threshold"][-1][1] / series["counting"][-1][1]
     report.claim("counting at 128 attributes against threshold", "> 1 times as fast", f"{ratio:.1f} times", ratio > 1)
-
-
-def _conjunctions(report: Report, count: int, matches: int, events: int, seed: int) -> None:
-    """Exact top-k of conjunctions of 3 of 10 attributes: the planner's layers against all matches, then the best k."""
-    random = np.random.default_rng(seed)
-    attributes, codes = 10, 2000
-    width = min(int((matches / count) ** (1 / 3) * codes), codes - 2)
-    column = np.sort(np.argsort(random.random((count, attributes)), axis=1)[:, :3], axis=1).astype(np.int32)
-    low = random.integers(0, codes - width, (count, 3)).astype(np.int32)
-    scores = random.random(count)
-    batch = random.integers(0, codes, (attributes, events)).astype(np.int32)
-
-    def layer(members: Int32s) -> Layer:
-        matcher = _pairs(column[members], low[members], width, codes, attributes)
-        return Layer.of(lambda rows: matcher.match(_events(batch[:, rows]))[0], members, scores)
-
-    everything = layer(np.arange(count, dtype=np.int32))
-    sample = everything.match(np.arange(min(events, 64)))
-    typical = float(np.median(np.bincount(sample[:, 0], minlength=min(events, 64))))
-    sizes = layer_sizes(count, K, typical)
-    ranked = np.argsort(-scores, kind="stable").astype(np.int32)
-    cuts = np.cumsum([0, *sizes])
-    plan = [everything] if len(sizes) == 1 else [layer(ranked[a:b]) for a, b in pairwise(cuts.tolist())]
-
-    def all_then_select() -> tuple[npt.NDArray[np.int64], Int32s]:
-        return select_from_pairs(everything.match(np.arange(events)), everything.owner, events, scores, K)
-
-    expected = all_then_select()
-    answer = top_k_in_layers(plan, events, scores, K)
-    if not (np.array_equal(expected[0], answer[0]) and np.array_equal(expected[1], answer[1])):
-        report.disagreements.append(f"layers and selection differ at {matches} matches an event")
-    base = _seconds(all_then_select)
-    seconds = _seconds(lambda: top_k_in_layers(plan, events, scores, K))
-    ratio = base / seconds
-    for name, taken in (("all, then select", base), (f"layers {sizes}", seconds)):
-        report.results.append(
-            Result(name, events_per_s=events / taken, matches=answer[1].size, extra={"matches_per_event": typical})
-        )
-    goal = 5.0 if typical > 1000 else 1 / 1.2
-    report.claim(
-        f"top-20 where an event matches {typical:,.0f}", f">= {goal:.2f} times", f"{ratio:.2f} times", ratio >= goal
-    )
-
-
-def _matcher(report: Report, count: int, matches: int, events: int, seed: int) -> None:
-    """The same through `match_batch`: `top_k` against all matches, of which the best k are selected."""
-    random = np.random.default_rng(seed)
-    width = min((matches / count) ** (1 / 3), 0.9)
-    column = np.sort(np.argsort(random.random((count, 10)), axis=1)[:, :3], axis=1).tolist()
-    low = (random.random((count, 3)) * (1 - width)).tolist()
-    texts = [
-        " AND ".join(f"a{name} BETWEEN {begin:.6f} AND {begin + width:.6f}" for name, begin in zip(*row, strict=True))
-        for row in zip(column, low, strict=True)
-    ]
-    ids = [f"s{number:07}" for number in range(count)]
-    matcher = Matcher.from_table(pa.table({"id": ids, "where": texts, "score": random.random(count)}))
-    batch = pa.table({f"a{name}": random.random(events) for name in range(10)})
-
-    def all_then_select() -> Int32s:
-        table = matcher.match_batch(batch)
-        numbers = table["subscription"].combine_chunks().indices.to_numpy()
-        scores = np.zeros(count)
-        scores[numbers] = table["score"].to_numpy()
-        offsets = np.searchsorted(table["event"].to_numpy(), np.arange(events + 1))
-        return select_k(offsets, numbers, scores, K)[1]
-
-    def top_k() -> pa.Table:
-        return matcher.match_batch(batch, top_k=K)
-
-    for _ in range(WARM_UP):
-        found = top_k()["subscription"].combine_chunks().indices.to_numpy()
-    if not np.array_equal(found, all_then_select()):
-        report.disagreements.append(f"top_k and selection differ at {matches} matches an event")
-    base, seconds = _seconds(all_then_select), _seconds(top_k)
-    for name, taken in (("match_batch, then select", base), ("match_batch(top_k=20)", seconds)):
-        report.results.append(Result(name, events_per_s=events / taken, matches=found.size))
-    goal, ratio = 5.0 if matches > 1000 else 1 / 1.2, base / seconds
-    report.claim(
-        f"Matcher, top-20 at {matches:,} matches an event", f">= {goal:.2f} times", f"{ratio:.2f} times", ratio >= goal
-    )
-
-
-def _pairs(column: Int32s, low: Int32s, width: int, codes: int, attributes: int) -> PairMatcher:
-    nothing = np.empty(0, np.int32)
-    conjunctions = Conjunctions(
-        count=len(column),
-        last_code=np.full(attributes, codes - 1, np.int32),
-        conjunction=np.repeat(np.arange(len(column), dtype=np.int32), 3),
-        column=column.ravel(),
-        low=low.ravel(),
-        high=(low + width).ravel(),
-        test_conjunction=nothing,
-        test=nothing,
-        test_accepts=nothing,
-        test_null_column=nothing,
-    )
-    return PairMatcher.build(conjunctions, [np.linspace(0.0, 1.0, codes + 1)] * attributes)
-
-
-def _events(batch: Int32s) -> Events:
-    starts, nothing = np.zeros(batch.shape[1] + 1, np.int64), np.empty(0, np.int32)
-    codes = np.vstack((batch, np.zeros((1, batch.shape[1]), np.int32)))
-    return Events(np.ascontiguousarray(codes), starts, nothing, starts, nothing)
