@@ -9,6 +9,7 @@ from tocsin import spark as tocsin_spark
 from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError
 from tocsin.spark.shards import shard
+from tocsin.spark.views import pin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,15 +30,15 @@ def index(tmp_path: Path) -> Path:
 
 def test_shards_divide_the_segments_evenly(index: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
-        paths = shard(index, 2)
+        paths = shard(pin(index), 2)
     assert sorted(len(Matcher.open(path)) for path in paths) == [50, 51]
     assert "plan: 2 shards" in caplog.text
     assert {id for path in paths for id in Matcher.open(path)} == set(Matcher.open(index))
     with caplog.at_level("INFO"):
-        assert len(shard(index, 99)) == 5
+        assert len(shard(pin(index), 99)) == 5
     assert "99 were asked for, the index has 5 segments" in caplog.text
     with pytest.raises(OptionError, match="at least 1"):
-        shard(index, 0)
+        shard(pin(index), 0)
 
 
 def test_sharded_matches_are_the_same(spark: "SparkSession", index: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tocsin.engine.matcher import Matcher
 from tocsin.errors import StorageError
-from tocsin.spark.worker import match_batches, open_index
+from tocsin.spark.worker import match_batches, open_index, united
 
 WHERES = {"cheap": "price < 10", "dear": "price >= 10", "nested": "maker.name = 'Ada'", "all": "price IS NOT NULL"}
 
@@ -44,7 +44,11 @@ def test_matches_of_all_batches_come_out_with_the_promised_types(index: str) -> 
     assert pairs(iter(found)) == {(0, "cheap"), (0, "nested"), (0, "all"), (1, "dear"), (1, "all"), (0, "dear")}
     for batch in found:
         assert batch.schema == pa.schema(
-            [("event", pa.int64()), ("subscription", pa.string()), ("score", pa.float64())]
+            [
+                ("event", pa.int64()),
+                pa.field("subscription", pa.string(), nullable=False),
+                pa.field("score", pa.float64(), nullable=False),
+            ]
         )
 
 
@@ -74,6 +78,13 @@ def test_output_batches_are_bounded_and_the_answer_does_not_depend_on_it(index: 
     assert len(whole) == 2050
     assert max(part.num_rows for part in small) == 7
     assert pairs(iter(small)) == whole
+
+
+def test_small_batches_are_united_and_the_first_goes_at_once() -> None:
+    batches = [events([float(n)] * size) for n, size in enumerate((3, 2, 2, 2, 1, 0, 9, 1))]
+    assert [batch.num_rows for batch in united(batches, events=8)] == [3, 6, 10, 1]
+    assert [batch.num_rows for batch in united(batches, nbytes=1)] == [3, 2, 2, 2, 1, 9, 1]
+    assert pa.Table.from_batches(united(batches, events=8)).equals(pa.Table.from_batches(batches))
 
 
 def test_slices_shrink_to_what_fits(index: str, monkeypatch: pytest.MonkeyPatch) -> None:

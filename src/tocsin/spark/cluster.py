@@ -22,14 +22,14 @@ import pyspark
 
 from tocsin.errors import TocsinError
 from tocsin.spark.java import java_environment
-from tocsin.spark.session import LOCAL_SETTINGS
+from tocsin.spark.session import ARROW_OPTIONS, LOCAL_SETTINGS
 
 SECONDS_TO_START = 120
 
 SETTINGS = {
     **LOCAL_SETTINGS,
     # Each worker is a machine of its own: executors of one core, which start fast.
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ARROW_OPTIONS}",
     "spark.executor.memory": "512m",
 }
 """What a session on such a cluster needs."""

@@ -18,7 +18,7 @@ from tocsin.errors import OptionError
 from tocsin.spark.batch import column, index_path
 from tocsin.spark.index import Index, Place, place
 from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
-from tocsin.spark.views import newest
+from tocsin.spark.views import pin
 from tocsin.spark.worker import open_index
 
 INBOX, DIGEST = "inbox", "matches"
@@ -61,8 +61,8 @@ class Inboxes:
             number = max((record.batch for record in self.table.records()), default=-1) + 1
         if number in self.table:
             return None
-        path = index_path(index)
-        return self._deliver(matches, path, number, newest(path), None)
+        view = pin(index_path(index), required=False)
+        return self._deliver(matches, view.path, number, view.snapshot, None)
 
     def read(self, session: SparkSession, inbox: str | None = None) -> DataFrame:
         """All that was delivered, in order; of one inbox, if it is named."""
@@ -92,7 +92,8 @@ class Inboxes:
 
     def _addressed(self, matches: DataFrame, index: Path) -> DataFrame:
         """The matches with their inbox, which workers look up in the index."""
-        schema = StructType([*matches.schema.fields, StructField(INBOX, StringType())])
+        fields = [StructField(field.name, field.dataType) for field in matches.schema.fields]
+        schema = StructType([*fields, StructField(INBOX, StringType())])
         task = partial(_address, place=place(index, matches.sparkSession, self._ship), tag=self.tag)
         return matches.mapInArrow(task, schema).filter(F.col(INBOX).isNotNull())
 
@@ -130,6 +131,8 @@ def _address(batches: Iterable[pa.RecordBatch], place: Place, tag: str) -> Itera
     matcher = open_index(place.folder(), place.fingerprint)
     for batch in batches:
         subscriptions = batch.column("subscription").dictionary_encode()
-        names = [matcher[id].tags.get(tag) for id in subscriptions.dictionary.to_pylist()]
+        ids = subscriptions.dictionary.to_pylist()
+        # Who has unsubscribed since the match has no inbox.
+        names = [matcher[id].tags.get(tag) if id in matcher else None for id in ids]
         inboxes = pa.array(names, pa.string()).take(subscriptions.indices)
         yield pa.RecordBatch.from_arrays([*batch.columns, inboxes], names=[*batch.schema.names, INBOX])

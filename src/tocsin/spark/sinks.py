@@ -23,6 +23,8 @@ from tocsin.spark.index import is_connect
 from tocsin.spark.views import View
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
+EVENTS, MATCHES = "tocsin.events", "tocsin.matches"
+"""The names under which Spark's own listeners see the counts of a batch, each as `rows`."""
 RECORD = "_batch.json"
 HISTORY = "_history"
 
@@ -91,7 +93,7 @@ class BatchTable:
                 "a table of batches is committed by the driver, and under Spark Connect that is the server",
                 "Write it from a classic session, or write the matches with matches.write",
             )
-        written = Observation()
+        written = Observation(MATCHES)
         folder = self.path / f"_writing-{number:06}"
         observed = rows.observe(written, count_rows())
         observed.write.format(FORMATS[self.format]).mode("overwrite").save(str(folder))

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.errors import OptionError
-from tocsin.spark.batch import match
+from tocsin.spark.batch import match_view
 from tocsin.spark.history import match_after, scan_history
 from tocsin.spark.index import is_connect
 from tocsin.spark.prefix import Tests
-from tocsin.spark.sinks import Batch, BatchRecord, BatchTable, Sink, console, count_rows
-from tocsin.spark.views import View, pin
+from tocsin.spark.sinks import EVENTS, Batch, BatchRecord, BatchTable, Sink, console, count_rows
+from tocsin.spark.views import View, drop_older, pin
 
 Listener = Callable[[BatchRecord, float], object]
 """Is told what each batch was, and the seconds that it took."""
@@ -57,8 +57,8 @@ def stream(
     path = Path(index).absolute()
     # The JVM may have been started in another folder.
     notes = str(checkpoint) if "://" in str(checkpoint) else str(Path(checkpoint).absolute())
-    # Views belong to the checkpoint: a stream that starts again drops those it has left.
-    owner = hashlib.sha256(notes.encode()).hexdigest()[:12]
+    # A process may run several streams over an index; each drops its own views.
+    purpose = hashlib.sha256(notes.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
 
     if order is not None and not isinstance(write, BatchTable):
@@ -68,14 +68,15 @@ def stream(
         if isinstance(write, BatchTable) and number in write:
             return
         start = time.perf_counter()
-        view = pin(path, owner)
-        batch = Batch(number, view, Observation())
+        view = pin(path, purpose)
+        drop_older(view)
+        batch = Batch(number, view, Observation(EVENTS))
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
             record = _write_in_order(frame, write, batch, id=id, order=order, **options)
         else:
-            record = write(match(frame.observe(batch.events, count_rows()), view.path, id=id, **options), batch)
+            record = write(match_view(frame.observe(batch.events, count_rows()), view, id=id, **options), batch)
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 

@@ -2,10 +2,10 @@
 
 The writer of an index removes the files that its newest snapshot does not name. A view is a folder of hard links to the
 files of one snapshot, so that every task of a job, and every retry, opens the same one; all views of a segment share
-its bytes and its pages. Views are in the folder `views` of the index, where workers that see the index see them too.
+its bytes and its pages. Views are in the folder `views` of the index, where workers that see the index see them too,
+and go with the process that made them.
 """
 
-import contextlib
 import errno
 import logging
 import os
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.errors import StorageError
+from tocsin.spark.owner import owner_in
 from tocsin.storage.folder import Folder
 
 _TRIES = 100
@@ -32,32 +33,55 @@ class View:
     snapshot: int
 
 
-def pin(index: Path, owner: str) -> View:
-    """View the newest snapshot and drop the owner's views of older ones. Costs nothing if it is viewed already."""
+def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
+    """View the newest snapshot until this process ends. Costs nothing if it is viewed already for this purpose.
+
+    If the folder of the index cannot be written, that is an error; unless it is not `required`, then what comes is the
+    index itself, which may change.
+    """
+    views = index / "views"
     for _ in range(_TRIES):
         number = newest(index)
-        view = View(_views(index) / f"{owner}-{number:06}", number)
-        with contextlib.suppress(FileNotFoundError):  # a newer snapshot has been committed meanwhile
+        try:
+            views.mkdir(exist_ok=True)
+            view = View(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
             if not view.path.exists():
                 content = read(index, number)
                 _link(index, view, content, content["parts"])
                 _log.info("viewing snapshot %d of %s as %s", number, index, view.path.name)
-            for other in _views(index).glob(f"{owner}-*"):
-                if other != view.path:
-                    shutil.rmtree(other, ignore_errors=True)
             return view
+        except FileNotFoundError:
+            continue  # a newer snapshot has been committed meanwhile
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            if required:
+                raise StorageError(
+                    f"cannot write to {views}: {error.strerror}", "A view of the index is made there"
+                ) from error
+            _log.warning("cannot write to %s: a commit during the job would be seen by some tasks only", views)
+            return View(index, number)
     raise StorageError(f"{index} changes faster than it can be read", "Commit less often")
 
 
-def share(index: Path, number: int, shares: Sequence[Sequence[dict[str, Any]]], owner: str) -> list[View]:
-    """View snapshot `number` as several: each with its share of the parts."""
-    content = read(index, number)
+def drop_older(view: View) -> None:
+    """Remove the views of older snapshots that this process made for the same purpose, with their shares."""
+    owner_and_purpose = view.path.name.rpartition("-")[0]
+    for other in view.path.parent.glob(f"{owner_and_purpose}-*"):
+        if not other.name.startswith(view.path.name):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def share(view: View, shares: Sequence[Sequence[dict[str, Any]]]) -> list[View]:
+    """View the snapshot as several: each with its share of the parts."""
+    content = read(view.path, view.snapshot)
     views = []
     for place, parts in enumerate(shares):
-        view = View(_views(index) / f"{owner}-{number:06}-{place}", number)
-        if not view.path.exists():
-            _link(index, view, content, parts)
-        views.append(view)
+        name = f"{view.path.name}-{place}of{len(shares)}"
+        shared = View(view.path.parent / name, view.snapshot)
+        if not shared.path.exists():
+            _link(view.path, shared, content, parts)
+        views.append(shared)
     return views
 
 
@@ -74,10 +98,6 @@ def read(index: Path, number: int) -> dict[str, Any]:
     return Folder(index).read(number)
 
 
-def _views(index: Path) -> Path:
-    return index / "views"
-
-
 def _link_file(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
@@ -90,13 +110,7 @@ def _link_file(source: Path, target: Path) -> None:
 
 def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
     """Make a view under a temporary name; it is there whole or not at all."""
-    try:
-        view.path.parent.mkdir(exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=".", dir=view.path.parent))
-    except PermissionError as error:
-        raise StorageError(
-            f"cannot write to {view.path.parent}: {error.strerror}", "A view of the index is made there"
-        ) from error
+    building = Path(tempfile.mkdtemp(prefix=f".{view.path.name}-", dir=view.path.parent))
     building.chmod(0o755)
     try:
         files = [name for part in parts for name in (part["segment"], part["changes"]) if name is not None]
@@ -105,7 +119,7 @@ def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict
         Folder(building).commit(view.snapshot, {**content, "parts": list(parts)}, files)
         building.rename(view.path)
     except OSError as error:
-        # Somebody else may have made the same view meanwhile.
+        # Another thread may have made the same view meanwhile.
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             raise
     finally:

@@ -25,7 +25,13 @@ FIRST_SLICE = 8
 GROWTH = 8
 """A slice has at most this many times the events of the one before."""
 
-COLUMNS = ("event", "subscription", "score")
+EVENTS = 1 << 16
+"""The events that are matched at once, if they come: enough that each cell of an index meets several of them."""
+BYTES = 1 << 26
+"""The bytes of events that are waited for."""
+
+MATCH_FIELDS = (pa.field("subscription", pa.string(), nullable=False), pa.field("score", pa.float64(), nullable=False))
+COLUMNS = ("event", *(field.name for field in MATCH_FIELDS))
 
 
 def match_batches(
@@ -44,8 +50,31 @@ def match_batches(
     first `keep` go with each match. The other options are those of `Matcher.match_batch`. The index is opened once a
     process for each `fingerprint`.
     """
-    named = (batch.rename_columns(names) for batch in batches)
+    named = (batch.rename_columns(names) for batch in united(batches))
     return match_slices(open_index(path, fingerprint), named, keep, rows, pairs, **options)
+
+
+def united(batches: Iterable[pa.RecordBatch], events: int = EVENTS, nbytes: int = BYTES) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer, larger batches, whatever size the session sends; the first stays, for an early result."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    first = True
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if first or 2 * rows > events or 2 * size > nbytes:
+            yield _one(waiting)
+            waiting, rows, size, first = [], 0, 0, False
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return table.to_batches()[0] if table.num_rows else batches[0]
 
 
 def match_slices(
@@ -72,11 +101,13 @@ def match_slices(
 
 def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int) -> pa.RecordBatch:
     """Matches by row numbers as matches with the columns of their events."""
-    event, *kept = (column.take(chunk.column("event")) for column in events.columns[:keep])
+    columns = [column.take(chunk.column("event")) for column in events.columns[:keep]]
     subscription = chunk.column("subscription").cast(pa.string())
     score = chunk.column("score").cast(pa.float64())
+    names = ["event", *events.schema.names[1:keep]]
+    event, *kept = (pa.field(name, column.type) for name, column in zip(names, columns, strict=True))
     return pa.RecordBatch.from_arrays(
-        [event, subscription, score, *kept], names=[*COLUMNS, *events.schema.names[1:keep]]
+        [columns[0], subscription, score, *columns[1:]], schema=pa.schema([event, *MATCH_FIELDS, *kept])
     )
 
 
