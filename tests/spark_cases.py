@@ -1,7 +1,7 @@
 """The same cases for every way to run: in process, on Spark, by shards, on a cluster; also as a program, to be killed.
 
 python spark_cases.py suite MASTER FOLDER     all answers, as one line of JSON
-python spark_cases.py batch MASTER FOLDER     a slow batch job, during which executors may be killed
+python spark_cases.py batch MASTER FOLDER     a slow batch job for each line of input; executors may be killed meanwhile
 python spark_cases.py stream FOLDER           a stream over the files in FOLDER, to its end; it may be killed
 """
 
@@ -97,14 +97,16 @@ def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def slow_batch(spark: "SparkSession", folder: Path) -> Answer:
-    """A job of 30 tasks that take a while."""
+def slow_batches(spark: "SparkSession", folder: Path) -> None:
+    """For each line of the input, a job of 30 tasks that take a while."""
     from tocsin import spark as tocsin_spark
 
     events = spark.createDataFrame(rows(), SCHEMA).repartition(30).mapInArrow(slow, SCHEMA)
-    found = tocsin_spark.match(events, folder / "index", id="key")
-    print("RUNNING", flush=True)
-    return sorted([row["event"], row["subscription"]] for row in found.collect())
+    for _ in sys.stdin:
+        found = tocsin_spark.match(events, folder / "index", id="key")
+        print("RUNNING", flush=True)
+        answer = sorted([row["event"], row["subscription"]] for row in found.collect())
+        print("ANSWER" + json.dumps(answer), flush=True)
 
 
 def stream_files(spark: "SparkSession", folder: Path) -> None:
@@ -141,12 +143,13 @@ def main(mode: str, *arguments: str) -> None:
     folder = Path(arguments[-1])
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.driver.memory": "512m"}
     with local_session(master, {**SETTINGS, **quick, "spark.sql.shuffle.partitions": "2"}) as spark:
-        if mode == "stream":
-            stream_files(spark, folder)
-            answer: object = "done"
+        if mode == "suite":
+            print("ANSWER" + json.dumps(on_spark(spark, folder)), flush=True)
+        elif mode == "batch":
+            slow_batches(spark, folder)
         else:
-            answer = on_spark(spark, folder) if mode == "suite" else slow_batch(spark, folder)
-    print("ANSWER" + json.dumps(answer), flush=True)
+            stream_files(spark, folder)
+            print('ANSWER"done"', flush=True)
 
 
 if __name__ == "__main__":

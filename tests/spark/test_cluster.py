@@ -3,6 +3,7 @@
 `FAULT_RUNS=20 make test-cluster` is the long run that docs/spark.md records.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from tocsin.spark.sinks import BatchTable
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark")]
 
 RUNS = int(os.environ.get("FAULT_RUNS", "2"))
+PER_FILE = 3
 PROGRAM = [sys.executable, spark_cases.__file__]
 
 
@@ -40,6 +42,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     with (folder / "stderr").open("a") as errors:
         return subprocess.Popen(
             [*PROGRAM, *arguments, str(folder)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -47,19 +50,19 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         )
 
 
-def answer_of(process: subprocess.Popen[str], folder: Path) -> Any:
-    out, _ = process.communicate(timeout=300)
-    lines = [line for line in out.splitlines() if line.startswith("ANSWER")]
-    assert lines, (folder / "stderr").read_text()[-3000:]
-    return json.loads(lines[0].removeprefix("ANSWER"))
-
-
-def wait_until_it_runs(process: subprocess.Popen[str], folder: Path) -> None:
+def said(process: subprocess.Popen[str], word: str, folder: Path) -> str:
+    """Wait for a line that starts with the word; return the rest of it."""
     assert process.stdout is not None
     for line in process.stdout:
-        if line.startswith("RUNNING"):
-            return
+        if line.startswith(word):
+            return line.removeprefix(word)
     raise AssertionError((folder / "stderr").read_text()[-3000:])
+
+
+def answer_of(process: subprocess.Popen[str], folder: Path) -> Any:
+    answer = json.loads(said(process, "ANSWER", folder))
+    process.communicate(timeout=60)
+    return answer
 
 
 def save(path: Path, wheres: dict[str, str]) -> None:
@@ -71,11 +74,23 @@ def save(path: Path, wheres: dict[str, str]) -> None:
 
 def executors() -> list[psutil.Process]:
     """The executors of the cluster that this process has started."""
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
-    ]
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def add_file(folder: Path, number: int) -> None:
+    """Add a file of events, the next in the order of their keys."""
+    lines = (
+        json.dumps(dict(zip(("key", "a", "b", "s"), row, strict=True)))
+        for row in spark_cases.rows(PER_FILE * (number + 1))[PER_FILE * number :]
+    )
+    file = folder / f"{number}.json"
+    file.write_text("\n".join(lines))
+    os.utime(file, (number, number))
 
 
 def test_the_cluster_answers_as_the_matcher_in_process(master: str, tmp_path: Path) -> None:
@@ -86,41 +101,41 @@ def test_an_executor_is_killed_in_the_middle_of_a_batch(master: str, tmp_path: P
     save(tmp_path / "index", spark_cases.WHERES)
     expected = spark_cases.in_process(spark_cases.WHERES)
     draw = random.Random(time.time_ns())
-    killed = 0
+    driver = start(tmp_path, "batch", master)
+    assert driver.stdin is not None
     for _ in range(RUNS):
-        driver = start(tmp_path, "batch", master)
-        wait_until_it_runs(driver, tmp_path)
+        driver.stdin.write("go\n")
+        driver.stdin.flush()
+        said(driver, "RUNNING", tmp_path)
         time.sleep(draw.uniform(0, 3))
-        running = executors()
-        if running and driver.poll() is None:
-            draw.choice(running).kill()
-            killed += 1
-        assert answer_of(driver, tmp_path) == expected
-    assert killed
+        while not (running := executors()):
+            time.sleep(0.05)
+        draw.choice(running).kill()
+        assert json.loads(said(driver, "ANSWER", tmp_path)) == expected
+    driver.communicate(timeout=60)
 
 
 def test_the_driver_is_killed_in_the_middle_of_a_stream(tmp_path: Path) -> None:
     """Every event is in one batch, once; and each batch has what the snapshot that it records says."""
     save(tmp_path / "index", {"all": "a IS NULL OR a >= 0"})
     (tmp_path / "events").mkdir()
-    files = 6 + 4 * RUNS
-    parts = [spark_cases.rows()[number::files] for number in range(files)]
-    for number, part in enumerate(parts):
-        lines = (json.dumps(dict(zip(("key", "a", "b", "s"), row, strict=True))) for row in part)
-        file = tmp_path / "events" / f"{number}.json"
-        file.write_text("\n".join(lines))
-        os.utime(file, (number, number))
     draw = random.Random(time.time_ns())
     table = BatchTable(tmp_path / "matches")
+    files = 0
     for _ in range(RUNS):
-        before = len(table.records())
+        before = table.records()
+        # A run always has files enough to be killed in the middle of them.
+        while PER_FILE * files < sum(record.events or 0 for record in before) + PER_FILE * 10:
+            add_file(tmp_path / "events", files)
+            files += 1
         driver = start(tmp_path, "stream")
-        wait_until_it_runs(driver, tmp_path)
-        enough = before + draw.randrange(3)
+        said(driver, "RUNNING", tmp_path)
+        enough = len(before) + draw.randrange(3)
         while len(table.records()) < enough:
             assert driver.poll() is None, (tmp_path / "stderr").read_text()[-3000:]
             time.sleep(0.05)
         time.sleep(draw.uniform(0, 2))
+        assert driver.poll() is None, "it had files enough"
         os.killpg(driver.pid, signal.SIGKILL)
         driver.communicate()
     assert answer_of(start(tmp_path, "stream"), tmp_path) == "done"
@@ -130,7 +145,7 @@ def test_the_driver_is_killed_in_the_middle_of_a_stream(tmp_path: Path) -> None:
     snapshots = [record.snapshot for record in records]
     assert snapshots == sorted(snapshots)
     assert snapshots[-1] > snapshots[0]
-    is_null = {row[0]: row[1] is None for row in spark_cases.rows()}
+    is_null = {row[0]: row[1] is None for row in spark_cases.rows(PER_FILE * files)}
     matched = []
     for record in records:
         found = pq.read_table(tmp_path / "matches" / f"batch={record.batch:06}").select(["event", "subscription"])
