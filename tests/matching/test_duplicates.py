@@ -61,16 +61,20 @@ def test_groups_are_the_equal_slices(conjunctions: list[list[int]]) -> None:
 def test_equal_and_covered_conjunctions_are_stored_once(subscriptions: list[list[Conjunction]]) -> None:
     given_ones = [c for conjunctions in subscriptions for c in conjunctions]
     owner = np.repeat(np.arange(len(subscriptions)), [len(s) for s in subscriptions]).astype(np.int32)
-    shared = share(arrays_of(given_ones), owner)
+    behind = np.array([not ranges for ranges, _ in given_ones], bool)
+    shared = share(arrays_of(given_ones), owner, behind)
     expected: dict[tuple[frozenset[Any], ...], list[int]] = {}
-    numbers = []
+    keys: list[tuple[frozenset[Any], ...] | None] = []
     for place, own in enumerate(given_ones):
         others = [o for o in range(len(given_ones)) if o != place and owner[o] == owner[place]]
         superfluous = any(covers(given_ones[o], own) and (o < place or not covers(own, given_ones[o])) for o in others)
         key = (frozenset(own[0].items()), frozenset(own[1].items()))
+        keys.append(None if superfluous else key)
         if not superfluous:
             expected.setdefault(key, []).append(int(owner[place]))
-        numbers.append(-1 if superfluous else list(expected).index(key))
+    # Those without ranges come last.
+    expected = dict(sorted(expected.items(), key=lambda item: not item[0][0]))
+    numbers = [-1 if key is None else list(expected).index(key) for key in keys]
     assert shared.number.tolist() == numbers
     assert [owners_of(shared, c) for c in range(shared.conjunctions.count)] == list(expected.values())
     assert [given_ones[c] for c in shared.representatives] == [
@@ -87,7 +91,7 @@ def test_equal_and_covered_conjunctions_are_stored_once(subscriptions: list[list
 
 def test_more_conjunctions_than_are_compared_are_still_owned_once() -> None:
     many: list[Conjunction] = [({0: (0, 1)}, {}), ({}, {0: 1})] * MOST_COMPARED
-    shared = share(arrays_of(many), np.zeros(len(many), np.int32))
+    shared = share(arrays_of(many), np.zeros(len(many), np.int32), np.zeros(len(many), bool))
     assert [owners_of(shared, c) for c in range(shared.conjunctions.count)] == [[0], [0]]
 
 
@@ -97,7 +101,7 @@ def test_a_million_equal_conjunctions_are_one_and_a_list() -> None:
     rows = np.repeat(np.arange(1_000_000, dtype=np.int32), 2)
     last, null = np.zeros(1, np.int32), np.zeros(10, np.int32)
     same = Conjunctions(1_000_000, last, nothing, nothing, nothing, nothing, rows, tests, np.ones_like(tests), null)
-    shared = share(same, np.arange(1_000_000, dtype=np.int32))
+    shared = share(same, np.arange(1_000_000, dtype=np.int32), np.ones(1_000_000, bool))
     assert shared.conjunctions.count == 1
     assert shared.conjunctions.test.tolist() == [5, 9]
     assert owners_of(shared, 0) == list(range(1_000_000))

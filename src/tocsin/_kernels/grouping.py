@@ -44,45 +44,42 @@ def _append_kept(target: Int32, place: int, source: Int32, dropped: Bools) -> in
 
 
 @kernel
-def _sizes(owners: Owners, pairs: Int32, dropped: Bools) -> Int64:
-    """How many subscriptions of each group are not dropped; only groups that were found are counted."""
+def count_by_event(pairs: Int32, owners: Owners, dropped: Bools, events: int) -> tuple[Int64, Int64]:
+    """Where the subscriptions of each event will start, with one more entry; and the sizes of the lists of owners.
+
+    Subscriptions that are `dropped` do not count; the array is empty if none is. Of the lists, only those that are met
+    are gone through for them.
+    """
+    owner, members = owners.owner, owners.members
     sizes = np.diff(owners.starts)
-    if dropped.size == 0:
-        return sizes
-    counted = np.zeros(sizes.size, np.bool_)
+    starts = np.zeros(events + 1, np.int64)
+    some_dropped = dropped.size > 0
+    thinned = np.zeros(sizes.size if some_dropped else 0, np.bool_)
     for place in range(len(pairs)):
-        group = ~owners.owner[pairs[place, 1]]
-        if group >= 0 and not counted[group]:
-            counted[group] = True
+        event, subscription = pairs[place, 0], owner[pairs[place, 1]]
+        if subscription >= 0:
+            starts[event + 1] += not (some_dropped and dropped[subscription])
+            continue
+        group = ~subscription
+        if some_dropped and not thinned[group]:
+            thinned[group] = True
             for member in range(owners.starts[group], owners.starts[group + 1]):
-                sizes[group] -= dropped[owners.members[member]]
-    return sizes
+                sizes[group] -= dropped[members[member]]
+        starts[event + 1] += sizes[group]
+    for event in range(events):
+        starts[event + 1] += starts[event]
+    return starts, sizes
 
 
 @kernel
-def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools, events: int) -> tuple[Int64, Int32]:
-    """The subscriptions of each event, each once: those of event i are `values[starts[i]:starts[i + 1]]`.
-
-    Subscriptions that are `dropped` are left out; the array is empty if none is. Only subscriptions with `several`
-    conjunctions can be found twice; the array is empty if none has. The list of a conjunction with many subscriptions
-    is copied, not gone through.
-    """
+def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, starts: Int64, values: Int32) -> None:
+    """Write the subscriptions of each event to `values`; the list of a conjunction is copied, not gone through."""
     owner = owners.owner
-    starts = np.zeros(events + 2, np.int64)
     some_dropped = dropped.size > 0
-    sizes = _sizes(owners, pairs, dropped)
+    ends = starts.copy()
     for place in range(len(pairs)):
-        subscription = owner[pairs[place, 1]]
-        if subscription < 0:
-            starts[pairs[place, 0] + 2] += sizes[~subscription]
-        elif not (some_dropped and dropped[subscription]):
-            starts[pairs[place, 0] + 2] += 1
-    for event in range(events):
-        starts[event + 2] += starts[event + 1]
-    values = np.empty(starts[events + 1], np.int32)
-    for place in range(len(pairs)):
-        subscription = owner[pairs[place, 1]]
-        end = starts[pairs[place, 0] + 1]
+        event, subscription = pairs[place, 0], owner[pairs[place, 1]]
+        end = ends[event]
         if subscription < 0:
             group = ~subscription
             members = owners.members[owners.starts[group] : owners.starts[group + 1]]
@@ -93,11 +90,23 @@ def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools,
         elif not (some_dropped and dropped[subscription]):
             values[end] = subscription
             end += 1
-        starts[pairs[place, 0] + 1] = end
-    if several.size > 0:
+        ends[event] = end
+
+
+def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools, events: int) -> tuple[Int64, Int32]:
+    """The subscriptions of each event, each once: those of event i are `values[starts[i]:starts[i + 1]]`.
+
+    Subscriptions that are `dropped` are left out; the array is empty if none is. Only subscriptions with `several`
+    conjunctions can be found twice; the array is empty if none has. NumPy allocates the values: millions of them are
+    worth its large pages.
+    """
+    starts, sizes = count_by_event(pairs, owners, dropped, events)
+    values = np.empty(int(starts[-1]), np.int32)
+    fill_by_event(pairs, owners, sizes, dropped, starts, values)
+    if several.size:
         _drop_repeated(starts, values, several, events)
-        values = values[: starts[events]]
-    return starts[: events + 1], values
+        values = values[: starts[-1]]
+    return starts, values
 
 
 @kernel

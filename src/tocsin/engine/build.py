@@ -87,6 +87,12 @@ class NumberedTests:
     family: Int32
     """By test number."""
 
+    @property
+    def on_history(self) -> npt.NDArray[np.bool_]:
+        """By test number: whether it is judged against the history."""
+        names = np.array([name == "history" for name, _, _ in self.families], bool)
+        return names[self.family] if self.families else np.zeros(0, bool)
+
 
 def number_tests(form: NormalForm, options: Options) -> NumberedTests:
     """Number the distinct tests family by family and build the families."""

@@ -13,6 +13,7 @@ from tocsin.engine.families.protocol import Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.parts import View
 from tocsin.engine.segment import encode
+from tocsin.matching.auto import AutoMatcher
 from tocsin.matching.pairs import PairMatcher
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Test, Tested
@@ -65,7 +66,7 @@ class LookingBack:
     def _constants_alone(self) -> PairMatcher | None:
         """The segment's matcher as if every test on the history held."""
         matcher = self._view.segment.matcher
-        if not isinstance(matcher, PairMatcher):
+        if not isinstance(matcher, AutoMatcher):
             return None
         first = sum(family.count for _, _, family in self._view.segment.families[: self.place])
         return matcher.assuming(first, first + self._view.segment.families[self.place][2].count)

@@ -8,7 +8,7 @@ import numpy as np
 from tocsin._kernels.pairs import HELD
 from tocsin.engine.parts import Snapshot, View
 from tocsin.engine.segment import Segment
-from tocsin.matching.pairs import PairMatcher
+from tocsin.matching.auto import AutoMatcher
 from tocsin.predicates.history.order import Order
 from tocsin.predicates.history.prefilter import Savings
 
@@ -57,18 +57,34 @@ def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) ->
 
 
 def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
-    size = f"{len(segment):,} subscriptions, {segment.conjunction_count:,} conjunctions"
-    if not isinstance(segment.matcher, PairMatcher):
+    size = f"{len(segment):,} subscriptions, {segment.conjunction_count:,} distinct conjunctions"
+    if not isinstance(segment.matcher, AutoMatcher):
         yield Step(name, f"{size}, in two phases, {segment.matcher.matcher} for conjunctions", "asked for")
         for choice in segment.matcher.choices:
             column = segment.columns[choice.column]
             yield Step(f"{name}, {column.attribute} ({column.kind.value})", f"index {choice.index}", choice.reason)
+    else:
+        yield Step(name, size, "ranges by access pairs, tests alone under the rarest of them")
+        yield from _access_pairs(name, segment, segment.matcher)
+        yield from _keys(name, segment.matcher)
+    shared = segment.owners.starts.size - 1
+    if shared:
+        yield Step(
+            f"{name}, {shared:,} conjunctions of {segment.owners.members.size:,} subscriptions",
+            "evaluated once each",
+            "subscriptions ask for the same; the list of them is copied to the matches",
+        )
+
+
+def _access_pairs(name: str, segment: Segment, matcher: AutoMatcher) -> Iterator[Step]:
+    """The conjunctions with ranges, and their largest tables."""
+    if not matcher.split:
         return
-    tables, postings = segment.matcher.tables, segment.matcher.postings
-    per_conjunction = int(postings.starts[-1]) / max(segment.conjunction_count, 1)
+    tables, postings = matcher.pairs.tables, matcher.pairs.postings
+    per_conjunction = int(postings.starts[-1]) / matcher.split
     yield Step(
-        name,
-        f"{size}, by access pairs: {tables.mask.size} tables, {per_conjunction:.1f} postings a conjunction",
+        f"{name}, {matcher.split:,} conjunctions",
+        f"by access pairs: {tables.mask.size} tables, {per_conjunction:.1f} postings a conjunction",
         "each conjunction is filed under its two most selective predicates",
     )
     filed = np.diff(postings.starts[np.append(tables.first_bucket, postings.starts.size - 1)])
@@ -77,6 +93,17 @@ def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
         reason = "no predicate of theirs is worth a table" if a == b else "the fewest candidates for the looks it costs"
         buckets = int(tables.mask[table]) + 1
         yield Step(f"{name}, table on {a} and {b}", f"{filed[table]:,} postings in {buckets:,} buckets", reason)
+
+
+def _keys(name: str, matcher: AutoMatcher) -> Iterator[Step]:
+    """The conjunctions of tests alone."""
+    count = len(matcher.key)
+    if count:
+        yield Step(
+            f"{name}, {count:,} conjunctions of tests alone",
+            "Key, under the rarest test of each",
+            "only conjunctions whose key holds are looked at",
+        )
 
 
 def _column(segment: Segment, number: int) -> str:

@@ -19,9 +19,9 @@ from tocsin.engine.families import FAMILIES, Family, Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
+from tocsin.matching.auto import AutoMatcher, of_tests_alone
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.duplicates import share
-from tocsin.matching.pairs import PairMatcher
 from tocsin.matching.two_phase import TwoPhaseMatcher
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
@@ -56,7 +56,7 @@ class Segment:
     """JSON of what few subscriptions have: weights and tags; empty text for most."""
     columns: list[Column]
     families: list[tuple[str, str, Family]]
-    matcher: PairMatcher | TwoPhaseMatcher
+    matcher: AutoMatcher | TwoPhaseMatcher
     owners: Owners
     """The subscriptions of each conjunction: equal conjunctions are stored and evaluated once."""
     several: npt.NDArray[np.bool_]
@@ -87,15 +87,22 @@ class Segment:
         tests = number_tests(form, options)
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
         owner = new_number[form.owner].astype(np.int32)
-        shared = share(conjunctions, owner)
+        alone = of_tests_alone(conjunctions, filed_under, tests.on_history) & options.is_auto
+        shared = share(conjunctions, owner, alone)
+        filed_under = filed_under[shared.representatives]
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
-        matcher: PairMatcher | TwoPhaseMatcher
+        matcher: AutoMatcher | TwoPhaseMatcher
         if options.is_auto:
-            matcher = PairMatcher.build(shared.conjunctions, shares, filed_under[shared.representatives])
+            split = int(np.count_nonzero(~alone[shared.representatives]))
+            named = np.bincount(conjunctions.test, minlength=tests.selective.size)
+            frequency = np.where(tests.selective, named, conjunctions.test.size + 1.0)
+            matcher = AutoMatcher.build(shared.conjunctions, split, shares, filed_under, frequency)
         else:
             matcher = TwoPhaseMatcher(shared.conjunctions, options.index, options.matcher)
         counts = np.bincount(owner[shared.number >= 0], minlength=int(kept.sum()))
-        lost = (np.bincount(conjunctions.conjunction, minlength=conjunctions.count) == 0) & (filed_under < 0)
+        kept_ones = shared.conjunctions
+        lost = (np.bincount(kept_ones.conjunction, minlength=kept_ones.count) == 0) & (filed_under < 0)
+        lost = np.append(lost, False)[shared.number]
         rows = np.flatnonzero(kept).tolist()
         packed_ids = Strings.of([ids[row] for row in rows])
         segment = cls(
@@ -194,7 +201,6 @@ class Segment:
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
         algorithms = [self.matcher.index, self.matcher.matcher] if isinstance(self.matcher, TwoPhaseMatcher) else None
-        sort = "two_phase" if algorithms else "pairs"
         names = ("id_order", "scores", "several", "never", "unindexed", "history_demands")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
         arrays |= {f"owners.{name}": array for name, array in self.owners._asdict().items()}
@@ -204,7 +210,8 @@ class Segment:
             arrays |= column.domain.arrays(f"domain.{place}")
         for place, (_, _, family) in enumerate(self.families):
             arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
-        arrays |= {f"{sort}.{name}": array for name, array in self.matcher.arrays().items()}
+        prefix = "two_phase." if algorithms else ""
+        arrays |= {f"{prefix}{name}": array for name, array in self.matcher.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value] for column in self.columns],
@@ -224,9 +231,9 @@ class Segment:
         for place, (name, attribute) in enumerate(meta["families"]):
             family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
             families.append((name, attribute, family))
-        matcher: PairMatcher | TwoPhaseMatcher
+        matcher: AutoMatcher | TwoPhaseMatcher
         if meta["two_phase"] is None:
-            matcher = PairMatcher.from_arrays(_under("pairs.", arrays))
+            matcher = AutoMatcher.from_arrays(arrays)
         else:
             matcher = TwoPhaseMatcher.from_arrays(_under("two_phase.", arrays), *meta["two_phase"])
         strings = {
@@ -297,13 +304,10 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, codes: Int32) -> d
 
 def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32, number: Int32) -> Int32:
     """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
-    places = [place for place, (name, _, _) in enumerate(tests.families) if name == "history"]
-    demanded = np.isin(tests.family[conjunctions.test], places) & (number[conjunctions.test_conjunction] >= 0)
-    first = np.searchsorted(tests.family, places)[:1].sum()
-    conjunction = conjunctions.test_conjunction[demanded]
-    return np.stack([conjunctions.test[demanded] - first, owner[conjunction], number[conjunction]], axis=1).astype(
-        np.int32
-    )
+    demanded = tests.on_history[conjunctions.test] & (number[conjunctions.test_conjunction] >= 0)
+    first = np.flatnonzero(tests.on_history)[:1].sum()
+    test, conjunction = conjunctions.test[demanded] - first, conjunctions.test_conjunction[demanded]
+    return np.stack([test, owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

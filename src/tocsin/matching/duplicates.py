@@ -56,22 +56,24 @@ class Shared:
     """The distinct conjunction of each that was given; -1 if its subscription has one that covers it."""
 
 
-def share(conjunctions: Conjunctions, owner: Int32s) -> Shared:
+def share(conjunctions: Conjunctions, owner: Int32s, behind: npt.NDArray[np.bool_]) -> Shared:
     """Find equal and covered conjunctions; `owner` is the subscription of each, ascending. Linear in their predicates.
 
     ``a OR (a AND b)`` is ``a``. Of a million equal conjunctions one is evaluated, and the list of their subscriptions
-    is all that is kept of the others.
+    is all that is kept of the others. Distinct conjunctions are numbered as they come, but those `behind` come last.
     """
     demands = _demands(conjunctions)
     first = first_equals(demands, keep_uncovered(demands, owner, MOST_COMPARED))
     is_first = first == np.arange(conjunctions.count)
-    representatives = np.flatnonzero(is_first).astype(np.int32)
-    number = (np.cumsum(is_first) - 1).astype(np.int32)
-    number = np.where(first >= 0, number[first], -1).astype(np.int32) if conjunctions.count else number
+    representatives = np.concatenate([np.flatnonzero(is_first & ~behind), np.flatnonzero(is_first & behind)])
+    number = np.full(conjunctions.count + 1, -1, np.int32)
+    number[representatives] = np.arange(representatives.size)
+    number = number[first]
     kept = np.flatnonzero(number >= 0)
-    if representatives.size < conjunctions.count:
+    if representatives.size < conjunctions.count or (np.diff(representatives) < 0).any():
         conjunctions = _select(conjunctions, representatives, number, demands)
-    return Shared(conjunctions, _owners(number[kept], owner[kept], representatives.size), representatives, number)
+    owners = _owners(number[kept], owner[kept], representatives.size)
+    return Shared(conjunctions, owners, representatives.astype(np.int32), number)
 
 
 def _demands(conjunctions: Conjunctions) -> Demands:
@@ -87,7 +89,9 @@ def _select(conjunctions: Conjunctions, chosen: Int32s, number: Int32s, demands:
     """Keep the chosen conjunctions, under their new numbers."""
     mask = np.zeros(conjunctions.count, bool)
     mask[chosen] = True
-    rows, tests = mask[conjunctions.conjunction], mask[conjunctions.test_conjunction]
+    rows, tests = np.flatnonzero(mask[conjunctions.conjunction]), np.flatnonzero(mask[conjunctions.test_conjunction])
+    rows = rows[np.argsort(number[conjunctions.conjunction[rows]], kind="stable")]
+    tests = tests[np.argsort(number[conjunctions.test_conjunction[tests]], kind="stable")]
     return replace(
         conjunctions,
         count=chosen.size,
@@ -103,13 +107,11 @@ def _select(conjunctions: Conjunctions, chosen: Int32s, number: Int32s, demands:
 
 def _owners(number: Int32s, owner: Int32s, count: int) -> Owners:
     """The subscriptions of each distinct conjunction, given pairs sorted by subscription."""
-    if number.size == count:
-        return Owners(owner.astype(np.int32), np.zeros(1, np.int64), np.empty(0, np.int32))
     order = np.argsort(number, kind="stable")
     number, owner = number[order], owner[order]
     # Subscriptions with very many conjunctions are not looked through for covered ones, and may have equal ones.
-    again = (number[1:] == number[:-1]) & (owner[1:] == owner[:-1])
-    once: npt.NDArray[np.bool_] = np.append(True, ~again)
+    once = np.ones(number.size, bool)
+    once[1:] = (number[1:] != number[:-1]) | (owner[1:] != owner[:-1])
     number, owner = number[once], owner[once]
     sizes = np.bincount(number, minlength=count)
     is_shared = sizes > 1

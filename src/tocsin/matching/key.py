@@ -45,11 +45,13 @@ class Key(ConjunctionMatcher):
         predicate_count: int,
         frequency: npt.ArrayLike | None = None,
         policy: Policy = "rarest",
+        *,
+        ids: Int32s | None = None,
     ) -> Self:
         """Build from a CSR of terms; about linear in their number. `policy` says which required term is the key."""
         if policy not in get_args(Policy):
             raise OptionError(f"there is no policy {policy!r}", f"Choose one of {', '.join(get_args(Policy))}")
-        matcher = super().build(offsets, terms, predicate_count, frequency)
+        matcher = super().build(offsets, terms, predicate_count, frequency, ids=ids)
         if policy != "rarest":
             matcher.policy = policy
             matcher._rebuild()

@@ -91,10 +91,13 @@ class ConjunctionMatcher(ABC):
         terms: npt.ArrayLike,
         predicate_count: int,
         frequency: npt.ArrayLike | None = None,
+        *,
+        ids: Int32s | None = None,
     ) -> Self:
         """Build from a CSR of terms; about linear in the number of terms.
 
-        `frequency` says how often each predicate holds, on any scale; unknown, it is how many terms name it.
+        `frequency` says how often each predicate holds, on any scale; unknown, it is how many terms name it. `ids` are
+        the numbers of the conjunctions, ascending; from 0 on, unless they are given.
         """
         terms = np.ascontiguousarray(terms, np.int32)
         offsets = np.ascontiguousarray(offsets, np.int64)
@@ -105,7 +108,9 @@ class ConjunctionMatcher(ABC):
             )
         if frequency is None:
             frequency = np.bincount(named, minlength=predicate_count)
-        matcher = cls(np.arange(len(offsets) - 1, dtype=np.int32), offsets, terms, np.asarray(frequency, np.float64))
+        if ids is None:
+            ids = np.arange(len(offsets) - 1, dtype=np.int32)
+        matcher = cls(ids, offsets, terms, np.asarray(frequency, np.float64))
         matcher._rebuild()
         return matcher
 
