@@ -38,7 +38,9 @@ def built(conjunctions: list[Conjunction], excluded: int | None = None) -> tuple
     ordered = [conjunctions[place] for place in order]
     popularity = [np.array([0.1, 0.4, 0.7, 1.0])]
     split = int(np.count_nonzero(~alone))
-    return AutoMatcher.build(arrays_of(ordered), split, popularity, filed[order], np.arange(TESTS) + 1.0), ordered
+    return AutoMatcher.build(
+        arrays_of(ordered), split, popularity, filed[order], np.arange(TESTS, dtype=np.float64)
+    ), ordered
 
 
 def arrays_of(conjunctions: list[Conjunction]) -> Conjunctions:
@@ -54,10 +56,10 @@ def arrays_of(conjunctions: list[Conjunction]) -> Conjunctions:
 
 def batch(events: list[tuple[int, list[int]]]) -> Events:
     codes = np.array([[code for code, _ in events], [0] * len(events)], np.int32).reshape(2, -1)
-    return Events(codes, *tests_of(events, TRUE), *tests_of(events, NULL))
+    return Events(codes, *lists_of(events, TRUE), *lists_of(events, NULL))
 
 
-def tests_of(events: list[tuple[int, list[int]]], truth: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def lists_of(events: list[tuple[int, list[int]]], truth: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """The tests of each event that have this truth value."""
     table = np.array([truths for _, truths in events], np.int32).reshape(-1, TESTS) == truth
     return np.append(0, np.cumsum(table.sum(axis=1))), np.nonzero(table)[1].astype(np.int32)
