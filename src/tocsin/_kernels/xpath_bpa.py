@@ -76,12 +76,16 @@ def run_chains(
     tags: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
-    """The structures that match each document. evidence[2] counts the predicates tested."""
+    """The structures that match each document.
+
+    evidence[2] counts the predicates tested, evidence[1] the tags of paths as well.
+    """
     count = len(path_offsets) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     used = 0
     tested = 0
+    loaded = 0
     accepted = np.full(len(chains.tag), -1, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
@@ -95,6 +99,7 @@ def run_chains(
         for path in range(path_offsets[document], path_offsets[document + 1]):
             whole = up_to(documents.level[rows[path]])
             found = load_path(documents, rows[path], positions, present)
+            loaded += found
             for access in range(-1, found):
                 tag = -1 if access < 0 else present[access]
                 if tag + 2 >= len(chains.first_of_tag):
@@ -129,5 +134,6 @@ def run_chains(
                             depth += 1
             unload_path(positions, present, found)
         offsets[document + 1] = used
+    evidence[1] += tested + loaded
     evidence[2] += tested
     return offsets, out[:used]

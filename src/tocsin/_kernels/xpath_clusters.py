@@ -119,7 +119,7 @@ def match_clusters(
 
     With `last`, access predicates are those of the last tag: conjunctions that end within the beginning which a path
     shares with the one before it have been decided there, but for those that ask for the end of the path. evidence[2]
-    counts the conjunctions looked at.
+    counts the conjunctions looked at, evidence[1] all steps taken.
     """
     count = len(publications.documents) - 1
     size = len(clusters.words)
@@ -136,6 +136,7 @@ def match_clusters(
     one = np.uint64(1)
     used = 0
     looked = 0
+    steps = publications.tested
     for document in range(count):
         before[:] = -1
         # One more than can be found, since what is not found is written as well, to be overwritten by the next.
@@ -147,7 +148,7 @@ def match_clusters(
             depth = max(depth, length)
             found = load_path(documents, row, positions, present)
             decided = up_to(shared_beginning(documents, row, publications.nodes, before))
-            hold(documents, publications, path, keys, positions, held_on, held)
+            steps += hold(documents, publications, path, keys, positions, held_on, held)
             for i in range(publications.offsets[path], publications.offsets[path + 1]):
                 predicate = publications.ids[i]
                 stop = clusters.blocks[predicate + 1]
@@ -168,6 +169,7 @@ def match_clusters(
                             loose |= bit if state & 1 else np.uint64(0)
                         bit <<= one
                     always = held_on[predicate] & 1 == 1 or clusters.cut[block]
+                    steps += first_bit[block + 1] - first_bit[block]
                     looked += members[block + 1] - members[block]
                     if not always and loose == 0:
                         for candidate in range(members[block], members[block + 1]):
@@ -184,6 +186,7 @@ def match_clusters(
                         if word & loose != 0 or (always and word != 0):
                             structure = conjunctions.structure[candidate]
                             start, end = structure_offsets[structure], structure_offsets[structure + 1]
+                            steps += (end - start) // 2
                             if structure_ends(structures, start, end, positions, length) == 0:
                                 continue
                             outcome = followed[candidate]
@@ -193,5 +196,6 @@ def match_clusters(
             unload_path(positions, present, found)
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
+    evidence[1] += steps + looked
     evidence[2] += looked
     return offsets, out[:used]

@@ -38,7 +38,8 @@ class Tables(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of the evaluation, reused from document to document.
 
-    `mark` and `clock` make marks that need no clearing: a mark is set if it equals the current clock. `by_tag` lists
+    `mark` and `clock` make marks that need no clearing: a mark is set if it equals the current clock. Besides, clock[3]
+    counts the rows looked at and marked. `by_tag` lists
     the current document's rows by tag, from `tag_start[tag]`; `truth[slot]` says on which of its rows the path held in
     that slot starts, and `slot_of_path` where a path is held, if `slot_clock` is the document's. `numbers` are the
     values of the document's attributes. `wanted` has room for all paths with filters.
@@ -190,6 +191,7 @@ def evaluate_paths(
                 begin = base + 1 if tag < 0 else scratch.tag_start[tag]
                 end = bound if tag < 0 else scratch.tag_start[tag + 1]
                 found = 0
+                scratch.clock[3] += end - begin
                 for place in range(begin, end):
                     row = place if tag < 0 else scratch.by_tag[place]
                     holds = step == bottom or scratch.mark[row - base] == needed
@@ -229,6 +231,7 @@ def evaluate_paths(
                         scratch.mark[row - base] = needed
                     else:
                         while row >= 0 and scratch.mark[row - base] != needed:
+                            scratch.clock[3] += 1
                             scratch.mark[row - base] = needed
                             row = documents.parent[row]
                 step -= 1

@@ -21,7 +21,7 @@ class Publications(NamedTuple):
     Paths of document d are numbered from documents[d] to documents[d + 1]; path i ends in the element rows[i] and
     satisfies the predicates ids[offsets[i]:offsets[i + 1]] on its tags. `nodes` are those of `distinct_paths`. Each row
     of a path adds the predicates attributes[attribute_offsets[row]:attribute_offsets[row + 1]] on its attributes, if
-    there are any; they are numbered behind those on tags.
+    there are any; they are numbered behind those on tags. `tested` predicates were, to find all these.
     """
 
     documents: Longs
@@ -31,6 +31,7 @@ class Publications(NamedTuple):
     ids: Ints
     attribute_offsets: Longs
     attributes: Ints
+    tested: int
 
 
 class Conjunctions(NamedTuple):
@@ -121,7 +122,7 @@ def match_counting(
 ) -> tuple[Longs, Ints]:
     """What is found in each document: a conjunction holds on a path if as many predicates count for it as it has.
 
-    evidence[2] counts the counting.
+    evidence[2] counts the counting, evidence[1] all steps taken.
     """
     count = len(publications.documents) - 1
     sizes = postings.sizes
@@ -136,6 +137,8 @@ def match_counting(
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
     used = 0
+    counted = 0
+    steps = publications.tested
     for document in range(count):
         out = roomy(out, used, size + len(conjunctions.lengths))
         depth = 0
@@ -148,7 +151,8 @@ def match_counting(
                 repeated = repeated or repeats(positions[present[i]])
             for i in range(hold(documents, publications, path, keys, positions, held_on, held)):
                 begin, end = postings.offsets[held[i]], postings.offsets[held[i] + 1]
-                evidence[2] += end - begin
+                counted += end - begin
+                steps += 1
                 for k in range(begin, end):
                     candidate = postings.members[k]
                     if hit_on[candidate] != path:
@@ -161,6 +165,7 @@ def match_counting(
                     if repeated and sizes[candidate] > 1:
                         structure = conjunctions.structure[candidate]
                         start, stop = structure_offsets[structure], structure_offsets[structure + 1]
+                        steps += (stop - start) // 2
                         if structure_ends(structures, start, stop, positions, length) == 0:
                             continue
                         outcome = conjunctions.followed[candidate]
@@ -170,4 +175,6 @@ def match_counting(
             unload_path(positions, present, found)
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
+    evidence[1] += steps + counted
+    evidence[2] += counted
     return offsets, out[:used]

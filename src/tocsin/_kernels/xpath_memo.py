@@ -29,7 +29,8 @@ NO_TAG = (1 << 20) - 1
 class Access(NamedTuple):
     """Structures under their access keys. `keys` ascends; a key's links lie from `links[i]` to `links[i + 1]`.
 
-    A link is a gap between the last two tags; its structures lie from `members[link]` to `members[link + 1]`.
+    A link is a gap between the last two tags; its structures lie from `members[link]` to `members[link + 1]`, in the
+    order of `least`: twice the least length of a path that they match, and 1 more if they match no longer one.
     """
 
     keys: Longs
@@ -38,6 +39,7 @@ class Access(NamedTuple):
     gap: Ints
     members: Ints
     structures: Ints
+    least: npt.NDArray[np.uint8]
     trailing: Ints
 
 
@@ -58,23 +60,28 @@ class Memory(NamedTuple):
 
 
 @kernel
-def access_parts(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Longs, Ints]:
-    """The access key of each chosen structure and the gap between its last two tags."""
+def access_parts(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Longs, Ints, npt.NDArray[np.uint8]]:
+    """The access key of each chosen structure, the gap between its last two tags, and the `least` of `Access`."""
     keys = np.empty(len(chosen), dtype=np.int64)
     gaps = np.empty(len(chosen), dtype=np.int32)
+    least = np.empty(len(chosen), dtype=np.uint8)
     for i in range(len(chosen)):
         before, last = NO_TAG, NO_TAG
         exact, distance, gap = 1, 0, 0
+        whole, length = 1, 0
         for at in range(offsets[chosen[i]], offsets[chosen[i] + 1], 2):
             distance += structures[at + 1] >> 1
             exact &= structures[at + 1] & 1
+            length += structures[at + 1] >> 1
+            whole &= structures[at + 1] & 1
             if structures[at] >= 0:
                 before, last = last, structures[at]
                 gap = 2 * min(distance, 127) + exact
                 exact, distance = 1, 0
         keys[i] = (int(min(distance, 127)) << 40) | (int(last) << 20) | int(before)
         gaps[i] = gap
-    return keys, gaps
+        least[i] = 2 * min(length, 127) + whole
+    return keys, gaps, least
 
 
 @kernel
@@ -132,7 +139,12 @@ def _list_structures(
                 elif place - above < distance:
                     continue
                 for k in range(access.members[link], access.members[link + 1]):
+                    if access.least[k] >> 1 > length:
+                        break
+                    if access.least[k] & 1 and access.least[k] >> 1 < length:
+                        continue
                     structure = access.structures[k]
+                    evidence[1] += (offsets[structure + 1] - offsets[structure]) // 2
                     evidence[2] += 1
                     ends = structure_ends(structures, offsets[structure], offsets[structure + 1], positions, length)
                     if lowest(ends) == length - 1:
@@ -256,5 +268,6 @@ def recall(
             positions[path[length]] &= ~(np.uint64(1) << np.uint64(length - 1))
             length -= 1
         result[document + 1] = used
+    evidence[1] += len(documents.tag) - count
     evidence[3] += hits
     return result, out[:used]

@@ -104,7 +104,7 @@ def _target(automaton: Automaton, state: int, tag: int) -> int:
 def run_automaton(
     documents: Documents, automaton: Automaton, structure_count: int, evidence: Longs
 ) -> tuple[Longs, Ints]:
-    """The structures that match each document. evidence[2] counts the states reached."""
+    """The structures that match each document. evidence[2] counts the states reached, evidence[1] the states tried."""
     count = len(documents.bounds) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
@@ -117,6 +117,7 @@ def run_automaton(
     level_start = np.zeros(67, dtype=np.int64)
     one = np.uint64(1)
     reached = 0
+    tried = 0
     for document in range(count):
         if used + structure_count > len(out):
             larger = np.empty(2 * len(out) + structure_count, dtype=np.int32)
@@ -137,6 +138,7 @@ def run_automaton(
                 grown = np.empty(2 * len(active) + 2 * size, dtype=np.int32)
                 grown[:top] = active[:top]
                 active = grown
+            tried += level_start[level] - level_start[level - 1]
             for i in range(level_start[level - 1], level_start[level]):
                 state = active[i]
                 for way in range(3):
@@ -169,5 +171,6 @@ def run_automaton(
                         top += 1
             level_start[level + 1] = top
         offsets[document + 1] = used
+    evidence[1] += tried
     evidence[2] += reached
     return offsets, out[:used]

@@ -119,12 +119,16 @@ def _occurrences(positions: np.uint64, number: int) -> np.uint64:
 @kernel
 def _test(
     predicates: Predicates, kind: int, a: int, b: int, first: np.uint64, second: np.uint64, out: Ints, used: int
-) -> int:
-    """Write the predicates of one table that hold; `first` and `second` are where its tags stand."""
+) -> tuple[int, int]:
+    """Write the predicates of one table that hold; `first` and `second` are where its tags stand.
+
+    Returns the place behind the last one written, and how many were tested.
+    """
     table = (kind << (KIND_SHIFT - SECOND_SHIFT)) | (int(a) << (FIRST_SHIFT - SECOND_SHIFT)) | int(b)
     row = predicates.slots[_table_slot(predicates, table)]
     if row < 0:
-        return used
+        return used, 1
+    start = row
     occurrences = -1
     low, high = first, second
     while row < len(predicates.keys):
@@ -150,12 +154,14 @@ def _test(
             out[used] = row
             used += 1
         row += 1
-    return used
+    return used, int(row - start)
 
 
 @kernel
-def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int) -> tuple[Longs, Ints]:
+def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int) -> tuple[Longs, Ints, int]:
     """The predicates that hold on each path that ends in `rows`: for the paper, its publications taken together.
+
+    Last comes how many were tested.
 
     An occurrence number k stands for any k-th or later occurrence, so a path is one publication, whatever it repeats.
     Predicates on the length are left out: a document's depth answers them.
@@ -165,6 +171,7 @@ def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int)
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
     used = 0
+    tested = 0
     for i in range(len(rows)):
         found = load_path(documents, rows[i], positions, present)
         length = documents.level[rows[i]]
@@ -174,15 +181,20 @@ def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int)
                 larger = np.empty(2 * len(out) + len(predicates.keys), dtype=np.int32)
                 larger[:used] = out[:used]
                 out = larger
-            used = _test(predicates, POSITION_EXACT, a, 0, positions[a], positions[a], out, used)
-            used = _test(predicates, POSITION_FROM, a, 0, positions[a], positions[a], out, used)
+            used, more = _test(predicates, POSITION_EXACT, a, 0, positions[a], positions[a], out, used)
+            tested += more
+            used, more = _test(predicates, POSITION_FROM, a, 0, positions[a], positions[a], out, used)
+            tested += more
             end = np.uint64(1) << np.uint64(length - 1)
-            used = _test(predicates, END_FROM, a, 0, positions[a], end, out, used)
+            used, more = _test(predicates, END_FROM, a, 0, positions[a], end, out, used)
+            tested += more
             for y in range(found):
                 b = present[y]
                 if lowest(positions[a]) < highest(positions[b]):
-                    used = _test(predicates, DISTANCE_EXACT, a, b, positions[a], positions[b], out, used)
-                    used = _test(predicates, DISTANCE_FROM, a, b, positions[a], positions[b], out, used)
+                    used, more = _test(predicates, DISTANCE_EXACT, a, b, positions[a], positions[b], out, used)
+                    tested += more
+                    used, more = _test(predicates, DISTANCE_FROM, a, b, positions[a], positions[b], out, used)
+                    tested += more
         unload_path(positions, present, found)
         offsets[i + 1] = used
-    return offsets, out[:used].copy()
+    return offsets, out[:used], tested

@@ -114,15 +114,6 @@ def test_attributes_that_nobody_asks_for_are_left_out() -> None:
     assert batch.arrays.tag.tolist() == [-2, catalog.names["a"], 0]
 
 
-@pytest.mark.parametrize("name", XPATH_INDEXES)
-def test_nested_equal_tags_are_no_explosion(name: str) -> None:
-    """Forty equal tags have 2 ** 39 publications by the book; here, each expression meets each element at most once."""
-    index = XPATH_INDEXES[name]()
-    index.build([parse_xpath("//a" * length) for length in range(1, 46)])
-    assert index.match(nested(40)).tolist() == list(range(40))
-    assert index.statistics.candidates <= 40 * 45
-
-
 def test_full_memory_starts_anew_and_stays_right() -> None:
     index = AutoIndex(memory_bytes=1)
     index.build([parse_xpath(text) for text in ("a//b", "/a/*/c", "//c/b")])

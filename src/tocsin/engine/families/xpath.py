@@ -1,8 +1,8 @@
 """xpath_exists on one attribute."""
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,46 +14,43 @@ from tocsin.engine.options import Options
 from tocsin.model.condition import XPathExists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
-from tocsin.predicates.domain import Strings
 from tocsin.predicates.xpath import AutoIndex, parse_xpath
 
 
 class XPathFamily:
-    """xpath_exists on one attribute. The index is built from the expressions when the first event comes."""
+    """xpath_exists on one attribute. Expressions that came as text become an index when it is first needed."""
 
-    def __init__(self, attribute: str, paths: Strings, namespaces: Mapping[str, str]) -> None:
+    def __init__(self, attribute: str, count: int, index: Callable[[], AutoIndex]) -> None:
         self.attributes = {attribute}
-        self.count = len(paths)
+        self.count = count
         self._attribute = attribute
-        self._paths = paths
-        self._namespaces = namespaces
-        self._index: AutoIndex | None = None
+        self._index = cache(index)
 
     @classmethod
     def build(cls, attribute: str, tests: Sequence[Test], options: Options) -> "XPathFamily":
         """Keep the expressions of the tests."""
-        paths = Strings.of([str(test.path) for test in tests if isinstance(test, XPathExists)])
-        return cls(attribute, paths, options.namespaces)
+        paths = [str(test.path) for test in tests if isinstance(test, XPathExists)]
+
+        def index() -> AutoIndex:
+            built = AutoIndex()
+            built.build([parse_xpath(path, options.namespaces) for path in paths])
+            return built
+
+        return cls(attribute, len(paths), index)
 
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathFamily":
         """The family that `arrays` came from, without copying."""
-        paths = Strings(arrays["offsets"], arrays["bytes"])
-        return cls(attribute, paths, json.loads(arrays["namespaces"].tobytes()))
+        return cls(attribute, len(arrays["path_of"]), lambda: AutoIndex.from_arrays(arrays))
 
     def arrays(self) -> Arrays:
-        """The expressions as text."""
-        namespaces = np.frombuffer(json.dumps(dict(self._namespaces)).encode(), np.uint8)
-        return {"offsets": self._paths.offsets, "bytes": self._paths.data, "namespaces": namespaces}
+        """The state of the index."""
+        return self._index().arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
         """Match the documents; one that is malformed is NULL, and reported."""
-        if self._index is None:
-            index = AutoIndex()
-            index.build([parse_xpath(self._paths[place], self._namespaces) for place in range(self.count)])
-            self._index = index
         documents = _documents(batch, self._attribute)
-        found = self._index.match_batch(documents)
+        found = self._index().match_batch(documents)
         present = np.array([-1 if document is None else 0 for document in documents], np.int32)
         present[list(found.errors)] = -1
         return Probed(

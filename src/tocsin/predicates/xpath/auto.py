@@ -1,11 +1,15 @@
 """The default: structures are found once for each distinct path and remembered from document to document."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from tocsin._kernels.xpath_memo import Access, Memory, access_parts, enter_keys, recall
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.document import MAX_BYTES
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex
+from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, frozen
 
 
 class AutoIndex(StructureIndex):
@@ -29,8 +33,8 @@ class AutoIndex(StructureIndex):
 
     def _build_structures(self, chosen: Ints) -> None:
         table = self.catalog.structures
-        keys, gaps = access_parts(table.data, table.offsets, chosen)
-        order = np.lexsort((chosen, gaps, keys))
+        keys, gaps, least = access_parts(table.data, table.offsets, chosen)
+        order = np.lexsort((least, gaps, keys))
         keys, gaps = keys[order], gaps[order]
         new_key = np.append(True, np.diff(keys) != 0)[: len(keys)]
         new_link = new_key | np.append(True, np.diff(gaps) != 0)[: len(keys)]
@@ -38,18 +42,24 @@ class AutoIndex(StructureIndex):
         distinct = keys[new_key]
         link_starts = np.searchsorted(links, np.append(np.flatnonzero(new_key), len(keys)))
         slots = np.full(1 << (len(distinct) * 3 // 2).bit_length(), -1, dtype=np.int32)
-        self._access = Access(
+        access = Access(
             distinct,
             slots,
             link_starts.astype(np.int32),
             gaps[links],
             np.append(links, len(keys)).astype(np.int32),
             chosen[order],
+            least[order],
             np.unique(distinct >> 40).astype(np.int32),
         )
-        enter_keys(self._access)
+        enter_keys(access)
+        self._access = _frozen(access._asdict())
+        self._forget()
+
+    def _forget(self) -> None:
+        """Make an empty memory."""
         # A path lists each structure at most once, so twice their number is room for one whole path and the next.
-        entries = max(self.memory_bytes // 8, 2 * len(chosen) + 1)
+        entries = max(self.memory_bytes // 8, 2 * len(self._access.structures) + 1)
         nodes = max(self.memory_bytes // 128, 256)
         self._memory = Memory(
             np.zeros(1 << (2 * nodes).bit_length(), dtype=np.int32),
@@ -61,13 +71,39 @@ class AutoIndex(StructureIndex):
             np.array([1, 0, 0]),
         )
 
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The state as named arrays, but for the memory.
+
+        >>> from tocsin.predicates.xpath import parse_xpath
+        >>> index = AutoIndex()
+        >>> index.build([parse_xpath("/a/b"), parse_xpath("a//c/*")])
+        >>> AutoIndex.from_arrays(index.arrays()).match("<a><b/></a>").tolist()
+        [0]
+        """
+        arrays = super().arrays()
+        return arrays | {f"access.{name}": array for name, array in self._access._asdict().items()}
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        memory_bytes: int = 32_000_000,
+        max_bytes: int = MAX_BYTES,
+    ) -> "AutoIndex":
+        """The index that `arrays` came from, without copying them. Cost: linear in the names that expressions use."""
+        index = cls(memory_bytes, max_bytes)
+        index._open(arrays)
+        index._access = _frozen({name: arrays[f"access.{name}"] for name in Access._fields})
+        index._forget()
+        return index
+
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
-        table = self.catalog.structures
+        tables = self._tables()
         return recall(
             documents,
             self._access,
-            table.data,
-            table.offsets,
+            tables.structures,
+            tables.structure_offsets,
             self._memory,
             self._tag_count,
             self._evidence,
@@ -89,3 +125,7 @@ class AutoIndex(StructureIndex):
         assert (memory.slots > 0).sum() == nodes - 1, "every node but the first is in the table"
         assert (np.diff(access.keys) > 0).all(), "access keys are distinct and in order"
         assert access.members[-1] == len(access.structures), "every structure lies under one link"
+
+
+def _frozen(arrays: Mapping[str, npt.NDArray[Any]]) -> Access:
+    return Access(*(frozen(arrays[name]) for name in Access._fields))

@@ -11,9 +11,9 @@ Four tables, each of distinct sequences with dense ids:
   paths inside filters stand in the same table, always before the paths that use them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,32 @@ class Catalog:
                 self.most_nested = max(self.most_nested, _count_nested(expression.steps))
             ids[place] = path
         return ids
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The tables as named arrays."""
+        self.shrink()
+        data, offsets = self.name_arrays()
+        arrays: dict[str, npt.NDArray[Any]] = {"names.data": data, "names.offsets": offsets}
+        arrays["nested"] = np.array([self.most_nested])
+        for name, table in (("structures", self.structures), ("filters", self.filters), ("paths", self.paths)):
+            arrays |= {f"{name}.data": table.data, f"{name}.offsets": table.offsets}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "Catalog":
+        """The catalog that `arrays` came from, its tables without copying. Cost: linear in the names."""
+        catalog = cls()
+        data, offsets = arrays["names.data"], arrays["names.offsets"]
+        text, bounds = data.tobytes(), offsets.tolist()
+        for place in range(1, len(bounds) - 1):
+            catalog.names[text[bounds[place] : bounds[place + 1]].decode()] = place
+        catalog._name_table = data, offsets
+        catalog.most_nested = int(arrays["nested"][0])
+        catalog.structures, catalog.filters, catalog.paths = (
+            SequenceTable.from_arrays(arrays[f"{name}.data"], arrays[f"{name}.offsets"])
+            for name in ("structures", "filters", "paths")
+        )
+        return catalog
 
     def shrink(self) -> None:
         """Give back the room kept for growth."""

@@ -107,7 +107,8 @@ def publish_documents(
     """
     offsets, held = attributes or (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
     paths, rows, nodes = distinct_paths(documents, np.diff(offsets) > 0)
-    return Publications(paths, rows, nodes, *publish(documents, rows, encoding.predicates, tags), offsets, held)
+    starts, ids, tested = publish(documents, rows, encoding.predicates, tags)
+    return Publications(paths, rows, nodes, starts, ids, offsets, held, tested)
 
 
 def _describe(key: int, names: Sequence[str]) -> str:

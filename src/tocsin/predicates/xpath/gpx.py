@@ -7,7 +7,7 @@ from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.attributes import encode_attributes
 from tocsin.predicates.xpath.conjunctions import Access, ConjunctionMatcher
 from tocsin.predicates.xpath.document import MAX_BYTES
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, side_by_side
+from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, frozen, side_by_side
 
 
 class GPXIndex(StructureIndex):
@@ -67,4 +67,4 @@ def _paths_apart(groups: Groups) -> Groups:
     evaluated = np.zeros(len(plain), dtype=np.int32)
     evaluated[-count - 1 :] = np.arange(count + 1)
     assert (first == plain[len(groups.plain) - 1 : len(groups.plain) - 1 + count]).all(), "members lie path by path"
-    return groups._replace(plain=plain, filtered_first=evaluated)
+    return groups._replace(plain=frozen(plain), filtered_first=frozen(evaluated))

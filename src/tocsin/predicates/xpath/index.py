@@ -7,7 +7,8 @@ are evaluated one by one; when they grow to a sixteenth of the others, all are b
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,11 @@ from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_doc
 from tocsin.predicates.xpath.expression import XPath
 from tocsin.predicates.xpath.protocol import XPathMatches, XPathStatistics
 
+Scalar = TypeVar("Scalar", bound=np.generic)
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
+_GROUPED = ("plain", "filtered_first", "filtered", "members")
 _CHUNK_BYTES = 64_000_000
 _SLOT_BYTES = 16_000_000
 
@@ -135,10 +138,36 @@ class StructureIndex(ABC):
             filtered[:, 1] = first[-1] + np.arange(len(filtered))
             filtered[:, 2] = filtered[:, 1] + 1
         ordered = len(filtered) == 0 and bool((np.diff(members) > 0).all())
-        one_each = groups._replace(plain=first, filtered=filtered, members=members, ordered=ordered)
+        one_each = groups._replace(
+            plain=frozen(first), filtered=frozen(filtered), members=frozen(members), ordered=ordered
+        )
         with self._lock:
             result = self._collect(batch.arrays, *self._structures(batch.arrays), one_each)
         return XPathMatches(*result, batch.errors)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The state as named arrays, which `from_arrays` of the same class opens without building anything."""
+        if self._late:
+            self._freeze()
+        groups = self._groups
+        return {
+            **{f"catalog.{name}": array for name, array in self.catalog.arrays().items()},
+            **{f"groups.{name}": getattr(groups, name) for name in _GROUPED},
+            "ordered": np.array([groups.ordered]),
+            "alive": self._alive,
+            "path_of": self._path_of,
+        }
+
+    def _open(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take the place of the index that `arrays` came from, but for the algorithm's own part."""
+        self.catalog = Catalog.from_arrays(
+            {name.removeprefix("catalog."): array for name, array in arrays.items() if name.startswith("catalog.")}
+        )
+        self._path_of = arrays["path_of"]
+        self._alive = arrays["alive"].copy()
+        grouped = {name: frozen(arrays[f"groups.{name}"]) for name in _GROUPED}
+        self._groups = Groups(**grouped, alive=self._alive, ordered=bool(arrays["ordered"][0]))
+        self._structure_count = len(self.catalog.structures)
 
     @property
     def nbytes(self) -> int:
@@ -154,9 +183,9 @@ class StructureIndex(ABC):
     def statistics(self) -> XPathStatistics:
         """The work done since the index was built."""
         alive = int(np.unpackbits(self._alive.view(np.uint8), bitorder="little")[: len(self)].sum())
-        filtered, _, candidates, hits, misses, resets = self._evidence.tolist()
+        filtered, steps, candidates, hits, misses, resets = self._evidence.tolist()
         distinct = len(np.union1d(self._path_of, self._late))
-        return XPathStatistics(self._documents, alive, distinct, candidates, filtered, hits, misses, resets)
+        return XPathStatistics(self._documents, alive, distinct, steps, candidates, filtered, hits, misses, resets)
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -236,7 +265,7 @@ class StructureIndex(ABC):
         plain = offsets_of(structure_of[place[~filtered[place]]], count)
         filtered_first = offsets_of(structure_of[late], count) if len(late) else np.empty(0, dtype=np.int32)
         ordered = len(late) == 0 and bool((np.diff(members) > 0).all())
-        return Groups(plain, filtered_first, rows, members, self._alive, ordered)
+        return Groups(frozen(plain), frozen(filtered_first), frozen(rows), frozen(members), self._alive, ordered)
 
     def _tail_groups(self) -> Groups | None:
         if self._late and self._tail is None:
@@ -273,14 +302,14 @@ class StructureIndex(ABC):
         if len(self._numbers) != len(filters):
             self._numbers = catalog.filter_numbers()
         return Tables(
-            structures.data,
-            structures.offsets,
-            filters.data,
-            filters.offsets,
-            filters.data.view(np.uint8),
-            self._numbers,
-            paths.data,
-            paths.offsets,
+            frozen(structures.data),
+            frozen(structures.offsets),
+            frozen(filters.data),
+            frozen(filters.offsets),
+            frozen(filters.data.view(np.uint8)),
+            frozen(self._numbers),
+            frozen(paths.data),
+            frozen(paths.offsets),
         )
 
     def _scratch(self, documents: Documents, filtered: int) -> Scratch:
@@ -295,7 +324,7 @@ class StructureIndex(ABC):
             self._space_for = needed
             self._space = Scratch(
                 np.zeros(rows, dtype=np.int64),
-                np.zeros(3, dtype=np.int64),
+                np.zeros(4, dtype=np.int64),
                 np.empty(rows, dtype=np.int32),
                 np.empty(rows, dtype=np.int32),
                 np.zeros(self._tag_count + 2, dtype=np.int32),
@@ -308,6 +337,13 @@ class StructureIndex(ABC):
                 np.empty(filtered, dtype=np.int32),
             )
         return self._space
+
+
+def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The array, not to be written: as it comes from a file, so that kernels are compiled for one kind only."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def offsets_of(keys: Ints, count: int) -> Ints:

@@ -33,6 +33,8 @@ class XPathMatches:
 class XPathStatistics:
     """The work done since the index was built.
 
+    `steps` are what time goes to, one by one: elements and states visited, predicates tested, conjunctions looked at,
+    steps of structures followed along a path.
     `candidates` are conjunctions, states or predicates looked at, whatever the algorithm counts; `filtered` are
     expressions that match in structure and whose filters were evaluated; `memo_hits` and `memo_misses` are elements
     whose path was known and new, `memo_resets` is how often the memory was full.
@@ -41,6 +43,7 @@ class XPathStatistics:
     documents: int = 0
     expressions: int = 0
     distinct: int = 0
+    steps: int = 0
     candidates: int = 0
     filtered: int = 0
     memo_hits: int = 0

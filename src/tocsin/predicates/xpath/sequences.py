@@ -39,6 +39,8 @@ class SequenceTable:
 
     def intern(self, sequence: Sequence[int]) -> int:
         """Return the id of a sequence, new or known, in time linear in its length."""
+        if len(self.slots) == 0:
+            self._rehash(1 << (self.count * 3 // 2 + 1).bit_length())
         values = np.array(sequence, dtype=np.int32)
         slot = sequence_slot(self.data, self.offsets, self.slots, values)
         if self.slots[slot] >= 0:
@@ -55,6 +57,14 @@ class SequenceTable:
             self._rehash(2 * len(self.slots))
         return self.count - 1
 
+    @classmethod
+    def from_arrays(cls, data: Ints, offsets: Ints) -> "SequenceTable":
+        """The table of these sequences, all distinct, without copying; the hash table waits for the next one."""
+        table = cls()
+        table.count, table.data, table.offsets = len(offsets) - 1, data, offsets
+        table.slots = np.empty(0, dtype=np.int32)
+        return table
+
     def shrink(self) -> None:
         """Give back the room kept for growth."""
         self.data = self.data[: self.offsets[self.count]].copy()
@@ -63,6 +73,8 @@ class SequenceTable:
     def check(self) -> None:
         """Assert the invariants."""
         assert (np.diff(self.offsets[: self.count + 1]) >= 0).all(), "offsets ascend"
+        if len(self.slots) == 0:
+            return
         for i in range(self.count):
             assert self.slots[sequence_slot(self.data, self.offsets, self.slots, self[i])] == i, "each is found"
         assert (self.slots >= 0).sum() == self.count, "no slot holds a stranger"
