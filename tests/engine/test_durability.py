@@ -11,6 +11,7 @@ import pytest
 import children
 from tocsin import Matcher, StorageError
 from tocsin.engine.store import verify
+from tocsin.storage.container import VERSION
 from tocsin.storage.folder import Folder
 
 processes = multiprocessing.get_context("forkserver")
@@ -92,6 +93,7 @@ def test_there_is_one_writer_and_a_dead_one_does_not_keep_the_lock(index: Path) 
     ready, told = processes.Pipe(duplex=False)
     child = processes.Process(target=children.hold_the_lock, args=(index, told))
     child.start()
+    told.close()
     pid = ready.recv()
     matcher = Matcher.open(index)
     with pytest.raises(StorageError, match=f"is being written by process {pid}"):
@@ -111,6 +113,7 @@ def test_a_full_disk_leaves_the_last_commit_whole(index: Path) -> None:
     answer, told = processes.Pipe(duplex=False)
     child = processes.Process(target=children.write_beyond_the_limit, args=(index, 50_000, told))
     child.start()
+    told.close()
     error = answer.recv()
     child.join()
     assert error.startswith("StorageError: cannot write")
@@ -125,9 +128,10 @@ def test_an_older_version_is_refused_by_name(index: Path) -> None:
     matcher.commit()
     segment = next(index.glob("segment-*.tocsin"))
     raw = bytearray(segment.read_bytes())
-    struct.pack_into("<I", raw, 8, 0)
+    struct.pack_into("<I", raw, 8, VERSION - 1)
     segment.write_bytes(raw)
-    with pytest.raises(StorageError, match=f"{segment.name} has format version 0, this Tocsin reads version 1"):
+    said = f"{segment.name} has format version {VERSION - 1}, this Tocsin reads version {VERSION}"
+    with pytest.raises(StorageError, match=said):
         Matcher.open(index)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin import Matcher, StorageError
+from tocsin import Matcher, OptionError, StorageError
 
 RECORD = "price > ALL (SELECT price FROM history)"
 
@@ -70,3 +70,42 @@ def test_explain_shows_the_old_event() -> None:
     matcher.subscribe("record", RECORD)
     matcher.publish({"price": 10})
     assert "see the old event {'price': 10}" in str(matcher.explain({"price": 9}, "record"))
+
+
+def test_a_history_that_moved_to_a_folder_is_the_one_that_is_asked(tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.subscribe("record", RECORD)
+    matcher.publish({"price": 10})
+    matcher.merge()
+    matcher.publish({"price": 20})
+    matcher.save(tmp_path)
+    assert [matcher.publish({"price": price}).ids for price in (15, 30, 25)] == [[], ["record"], []]
+
+
+def test_a_copy_in_another_folder_has_the_history(tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.subscribe("record", RECORD)
+    matcher.publish({"price": 10})
+    matcher.save(tmp_path / "first")
+    matcher.close()
+    Matcher.open(tmp_path / "first").save(tmp_path / "second")
+    assert Matcher.open(tmp_path / "second").match({"price": 9}).ids == []
+
+
+def test_a_detached_matcher_leaves_its_folder_alone(tmp_path: Path) -> None:
+    writer = Matcher()
+    writer.subscribe("record", RECORD)
+    writer.publish({"price": 10})
+    writer.save(tmp_path / "index")
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    alone = Matcher.open(tmp_path / "index", detached=True)
+    assert [alone.publish({"price": price}).ids for price in (9, 30, 20)] == [[], ["record"], []]
+    alone.subscribe("cheap", "price < 5")
+    assert alone.match({"price": 4}).ids == ["cheap"]
+    with pytest.raises(OptionError, match="these subscriptions have no folder"):
+        alone.commit()
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+    assert writer.publish({"price": 20}).ids == ["record"], "the writer goes on"
+    alone.save(tmp_path / "own")
+    again = Matcher.open(tmp_path / "own")
+    assert (list(again), again.match({"price": 25}).ids) == (["cheap", "record"], [])

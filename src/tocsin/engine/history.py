@@ -121,6 +121,11 @@ class History:
         with self._lock:
             self.store.commit()
 
+    def go_on_from(self, store: HistoryStore) -> None:
+        """Take another history for this one."""
+        with self._lock:
+            self.store, self._snapshot = store, None
+
     def move_to(self, path: Path) -> None:
         """Keep the history in a folder from now on; what it holds goes there."""
         with self._lock:
@@ -129,4 +134,4 @@ class History:
             new = HistoryStore(path, old.columns, old.retain_events, old.retain_age, old.age_attribute)
             for number in range(old.first, old.next):
                 new.append(old.old_event(number))
-            self.store = new
+            self.store, self._snapshot = new, None

@@ -59,10 +59,28 @@ class Matcher(SubscriptionSet):
         return matcher
 
     @classmethod
-    def open(cls, path: str | Path, *, background_merge: bool = True) -> "Matcher":
-        """Map a saved matcher: costs the directory of its files, whatever their size."""
+    def open(cls, path: str | Path, *, background_merge: bool = True, detached: bool = False) -> "Matcher":
+        """Map a saved matcher: costs the directory of its files, whatever their size.
+
+        The first change, or the first event that is published, makes its process the one writer of the folder. One
+        that is `detached` leaves the folder alone: it changes and remembers for itself, and `save` gives it a folder
+        of its own.
+
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> writer = Matcher()
+        >>> writer.subscribe("record", "price > ALL (SELECT price FROM history)")
+        >>> writer.save(folder.name)
+        >>> alone = Matcher.open(folder.name, detached=True)
+        >>> [alone.publish({"price": price}).ids for price in (10, 9)], writer.publish({"price": 8}).ids
+        ([['record'], []], ['record'])
+        >>> writer.close()
+        >>> folder.cleanup()
+        """
         matcher = cls(background_merge=background_merge)
         matcher._attach(Folder(Path(path)))
+        if detached:
+            matcher._detach()
         return matcher
 
     def match(self, event: Event, where_tags: Mapping[str, str] | None = None) -> Matches:
@@ -87,12 +105,12 @@ class Matcher(SubscriptionSet):
         batch = EventBatch([event])
         evidence = Evidence(events=1)
         found: list[tuple[str, float]] = []
-        snapshot = self._current(to_remember=remember)
-        judged = self._judge(snapshot, batch, remember)
-        for view, truths in zip(snapshot.views, judged, strict=True):
-            slices, part_evidence = view.segment.match(batch, view.left_out(tags), truths)
-            evidence.add(part_evidence)
-            found += [(view.segment.ids[number], float(view.scores[number])) for number in slices.values.tolist()]
+        with self._matching(remember) as snapshot:
+            judged = self._judge(snapshot, batch, remember)
+            for view, truths in zip(snapshot.views, judged, strict=True):
+                slices, part_evidence = view.segment.match(batch, view.left_out(tags), truths)
+                evidence.add(part_evidence)
+                found += [(view.segment.ids[number], float(view.scores[number])) for number in slices.values.tolist()]
         found.sort()
         return Matches([id for id, _ in found], [score for _, score in found], evidence)
 
@@ -125,22 +143,22 @@ class Matcher(SubscriptionSet):
         batch = EventBatch(events)
         names = _event_names(batch, id)
         evidence = Evidence(events=len(batch))
-        snapshot = self._current(to_remember=remember)
         tables = []
         question = Question.of_batch(top_k, mode, combine, how)
         size = BATCH if question is None else min(BATCH, question.events_at_once)
-        for start in range(0, len(batch), size):
-            part = batch.slice(start, size) if len(batch) > size else batch
-            if question is not None:
-                best = self._best(snapshot, part, tags, question, remember)
-                evidence.add(best.evidence)
-                tables.append(best.table(names, start))
-                continue
-            judged = self._judge(snapshot, part, remember)
-            for view, truths in zip(snapshot.views, judged, strict=True):
-                slices, part_evidence = view.segment.match(part, view.left_out(tags), truths)
-                evidence.add(part_evidence)
-                tables.append(_as_table(slices, start, names, view.segment, view.scores))
+        with self._matching(remember) as snapshot:
+            for start in range(0, len(batch), size):
+                part = batch.slice(start, size) if len(batch) > size else batch
+                if question is not None:
+                    best = self._best(snapshot, part, tags, question, remember)
+                    evidence.add(best.evidence)
+                    tables.append(best.table(names, start))
+                    continue
+                judged = self._judge(snapshot, part, remember)
+                for view, truths in zip(snapshot.views, judged, strict=True):
+                    slices, part_evidence = view.segment.match(part, view.left_out(tags), truths)
+                    evidence.add(part_evidence)
+                    tables.append(_as_table(slices, start, names, view.segment, view.scores))
         schema = pa.schema([("event", pa.int64() if names is None else names.type), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
@@ -180,7 +198,8 @@ class Matcher(SubscriptionSet):
         """
         question = Question(k, mode, combine, how)
         tags = tuple(sorted((where_tags or {}).items()))
-        best = self._best(self._current(), EventBatch([event]), tags, question, remember=False)
+        with self._matching() as snapshot:
+            best = self._best(snapshot, EventBatch([event]), tags, question, remember=False)
         return Matches(best.subscriptions.to_pylist(), best.scores.tolist(), best.evidence)
 
     def _best(self, snapshot: Snapshot, batch: EventBatch, tags: Tags, question: Question, remember: bool) -> Best:

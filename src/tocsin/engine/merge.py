@@ -47,7 +47,7 @@ class Merger:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = list(parts)
-        self._live = [list(part.live()) for part in parts]
+        self._live = [part.live() for part in parts]
         self._dropped = [set(part.dropped) for part in parts]
         self._scores = [dict(part.scores) for part in parts]
 
@@ -56,10 +56,11 @@ class Merger:
         ids, texts, extras, scores = [], [], [], []
         for part, live, changed in zip(self.parts, self._live, self._scores, strict=True):
             segment = part.segment
-            ids += [segment.ids[number] for number in live]
-            texts += [segment.texts[number] for number in live]
-            extras += [segment.extras[number] for number in live]
-            scores += [changed.get(number, float(segment.scores[number])) for number in live]
+            numbers = live.tolist()
+            ids += [segment.ids[number] for number in numbers]
+            texts += [segment.texts[number] for number in numbers]
+            extras += [segment.extras[number] for number in numbers]
+            scores += [changed.get(number, float(segment.scores[number])) for number in numbers]
         merged, _ = Segment.build(ids, texts, np.array(scores, np.float64), extras, options)
         return merged
 
@@ -68,11 +69,10 @@ class Merger:
         result = Part(merged)
         first = 0
         for part, live, dropped, scores in zip(self.parts, self._live, self._dropped, self._scores, strict=True):
-            place = {number: first + offset for offset, number in enumerate(live)}
-            first += len(live)
             for number in part.dropped - dropped:
-                result.drop(place[number])
+                result.drop(first + int(np.searchsorted(live, number)))
             for number, score in part.scores.items():
-                if number in place and scores.get(number) != score:
-                    result.rescore(place[number], score)
+                if number not in dropped and scores.get(number) != score:
+                    result.rescore(first + int(np.searchsorted(live, number)), score)
+            first += live.size
         return result

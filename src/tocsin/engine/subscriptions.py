@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.engine import intake, store
+from tocsin.engine.buffer import Buffer
 from tocsin.engine.history import History
 from tocsin.engine.merge import Merger, due
 from tocsin.engine.options import Options
 from tocsin.engine.parts import Part, Snapshot
 from tocsin.engine.segment import Segment
 from tocsin.engine.statistics import Statistics, statistics
+from tocsin.engine.turns import Turns
 from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
 from tocsin.language.normalise import DEFAULT_LIMIT
 from tocsin.model.subscription import Subscription
@@ -50,9 +52,12 @@ class SubscriptionSet:
         self._options = Options(limit, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
         self._lock = threading.RLock()
         self._parts: tuple[Part, ...] = ()
-        self._buffer: dict[str, Subscription] = {}
+        self._buffer = Buffer()
+        self._turns = Turns()
         self._snapshot: Snapshot | None = None
         self._folder: Folder | None = None
+        self._stored_history: Path | None = None
+        """Where the folder that these subscriptions were read from keeps its history."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
@@ -71,15 +76,16 @@ class SubscriptionSet:
         Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
         """
         subscription = intake.checked(id, where, score, weights, tags)
-        errors = self._options.normalise([where], [id]).errors
-        if errors:
-            raise errors[0]
-        with self._writing():
-            self._drop(id)
-            self._buffer[id] = subscription
-            if len(self._buffer) >= BUFFER:
-                self._seal()
-                self._merge_in_background()
+        with self._turns.changing():
+            errors = self._options.normalise([where], [id]).errors
+            if errors:
+                raise errors[0]
+            with self._writing():
+                self._drop(id)
+                self._buffer.fresh[id] = subscription
+                if len(self._buffer) >= BUFFER:
+                    self._seal()
+                    self._merge_in_background()
 
     def load(self, table: pa.Table) -> None:
         """Add the subscriptions of a table at once, much faster than one by one; bad rows go to `rejected`.
@@ -95,16 +101,16 @@ class SubscriptionSet:
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
-        with self._writing():
+        with self._turns.changing(), self._writing():
             if not self._drop(id):
                 raise _unknown(id)
 
     def rescore(self, id: str, score: float) -> None:
         """Give a subscription another score. Raises UnknownSubscriptionError."""
         score = intake.number(id, "score", score)
-        with self._writing():
-            if id in self._buffer:
-                self._buffer[id] = replace(self._buffer[id], score=score)
+        with self._turns.changing(), self._writing():
+            if id in self._buffer.fresh:
+                self._buffer.fresh[id] = replace(self._buffer.fresh[id], score=score)
             else:
                 part, number = self._find(id)
                 part.rescore(number, score)
@@ -133,9 +139,12 @@ class SubscriptionSet:
                     self._folder.unlock()
                 for part in self._parts:
                     part.file = part.changes_file = None
+                is_stored = self._stored_history is not None and self._stored_history.exists()
+                history = self.history if is_stored else self._history
                 self._folder, self._number = folder, folder.newest() or 0
-                if self._history is not None:
-                    self._history.move_to(folder.path / "history")
+                self._stored_history = folder.path / "history"
+                if history is not None:
+                    history.move_to(self._stored_history)
             self.commit()
 
     def refresh(self) -> bool:
@@ -146,7 +155,7 @@ class SubscriptionSet:
             newest = self._folder.newest()
             if newest is None or newest == self._number:
                 return False
-            if self._buffer or not all(part.is_committed for part in self._parts):
+            if len(self._buffer) or not all(part.is_committed for part in self._parts):
                 raise StorageError(
                     f"{self._folder.path} was committed by another process, and there are changes of our own",
                     "Commit or drop them before refresh",
@@ -171,14 +180,15 @@ class SubscriptionSet:
     def stats(self) -> Statistics:
         """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
         with self._lock:
-            return statistics(self._current(), self._number, len(self._buffer))
+            buffered = len(self._buffer)
+            return statistics(self._current(), self._number, buffered)
 
     @property
     def history(self) -> History:
         """The events that were published: in the folder of the index for its writer, in memory for all others."""
         with self._lock:
             if self._history is None:
-                stored = None if self._folder is None else self._folder.path / "history"
+                stored = self._stored_history
                 if stored is None or (not stored.exists() and not self._is_writer):
                     self._history = History(self._options)
                 elif self._is_writer:
@@ -193,14 +203,14 @@ class SubscriptionSet:
 
     def __getitem__(self, id: str) -> Subscription:
         with self._lock:
-            if id in self._buffer:
-                return self._buffer[id]
+            if id in self._buffer.fresh:
+                return self._buffer.fresh[id]
             part, number = self._find(id)
             return part.subscription(number)
 
     def __contains__(self, id: object) -> bool:
         with self._lock:
-            return id in self._buffer or any(part.find(str(id)) is not None for part in self._parts)
+            return id in self._buffer.fresh or any(part.find(str(id)) is not None for part in self._all_parts)
 
     def __len__(self) -> int:
         with self._lock:
@@ -213,19 +223,31 @@ class SubscriptionSet:
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions as they were given, with their scores of now."""
         with self._lock:
-            parts, buffer = self._parts, list(self._buffer.values())
-            live = [list(part.live()) for part in parts]
+            parts, fresh = self._all_parts, list(self._buffer.fresh.values())
+            live = [part.live().tolist() for part in parts]
         for part, numbers in zip(parts, live, strict=True):
             for number in numbers:
                 yield part.subscription(number)
-        yield from buffer
+        yield from fresh
+
+    @property
+    def _all_parts(self) -> tuple[Part, ...]:
+        return self._parts + self._buffer.parts
 
     def _attach(self, folder: Folder) -> None:
         self._number, self._options, self._parts = store.load(folder, self._parts)
         self._folder = folder
+        self._stored_history = folder.path / "history"
         self._snapshot = None
         if not self._is_writer:
             self._history = None
+
+    def _detach(self) -> None:
+        """Go on without the folder, with a copy of its history."""
+        self._folder = None
+        self._number = 0
+        for part in self._parts:
+            part.file = part.changes_file = None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -244,7 +266,7 @@ class SubscriptionSet:
         # As a reader we had a copy of the history.
         self._history = None
         if self._folder.newest() not in (None, self._number):
-            if self._buffer or not all(part.is_committed for part in self._parts):
+            if len(self._buffer) or not all(part.is_committed for part in self._parts):
                 raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
             self._attach(self._folder)
 
@@ -254,28 +276,30 @@ class SubscriptionSet:
             if to_remember:
                 self._begin_write()
             if self._snapshot is None:
-                views = [part.view() for part in self._parts if len(part)]
-                if self._buffer:
-                    segment, _ = self._build(list(self._buffer.values()))
-                    views.append(Part(segment).view())
-                self._snapshot = Snapshot(tuple(views))
+                with self._turns.working():
+                    self._buffer.index(self._build)
+                    self._snapshot = Snapshot(tuple(part.view() for part in self._all_parts if len(part)))
             return self._snapshot
 
-    def _build(self, subscriptions: Sequence[Subscription]) -> tuple[Segment, list[SubscriptionError]]:
-        return Segment.build(
+    @contextmanager
+    def _matching(self, to_remember: bool = False) -> Iterator[Snapshot]:
+        """A match under way, with its snapshot."""
+        with self._turns.matching():
+            yield self._current(to_remember)
+
+    def _build(self, subscriptions: Sequence[Subscription]) -> Segment:
+        segment, _ = Segment.build(
             [subscription.id for subscription in subscriptions],
             [subscription.where for subscription in subscriptions],
             np.array([subscription.score for subscription in subscriptions]),
             [intake.packed(subscription.weights, subscription.tags) for subscription in subscriptions],
             self._options,
         )
+        return segment
 
     def _seal(self) -> None:
         """Turn the buffer into a segment."""
-        if self._buffer:
-            segment, _ = self._build(list(self._buffer.values()))
-            self._parts += (Part(segment),)
-            self._buffer = {}
+        self._parts += self._buffer.empty(self._build)
 
     def _merge(self, parts: Sequence[Part]) -> None:
         merger = Merger(parts)
@@ -305,9 +329,9 @@ class SubscriptionSet:
                 self._replace(parts, merger.finish(merged))
 
     def _drop(self, id: str) -> bool:
-        if self._buffer.pop(id, None) is not None:
+        if self._buffer.fresh.pop(id, None) is not None:
             return True
-        for part in self._parts:
+        for part in self._all_parts:
             number = part.find(id)
             if number is not None:
                 part.drop(number)
@@ -317,16 +341,16 @@ class SubscriptionSet:
     def _drop_all(self, incoming: Segment) -> None:
         """Drop the standing subscriptions whose ids come in with a segment."""
         ids = incoming.ids.arrow()
-        for part in self._parts:
+        for part in self._all_parts:
             places = np.asarray(pc.index_in(part.segment.ids.arrow(), value_set=ids).is_valid())
             for number in np.flatnonzero(places).tolist():
                 part.drop(number)
-        if self._buffer:
+        if self._buffer.fresh:
             for id in ids.to_pylist():
-                self._buffer.pop(id, None)
+                self._buffer.fresh.pop(id, None)
 
     def _find(self, id: str) -> tuple[Part, int]:
-        for part in self._parts:
+        for part in self._all_parts:
             number = part.find(id)
             if number is not None:
                 return part, number

@@ -109,8 +109,6 @@ def match_stretches(
             if numbers[start] != current:
                 current = int(numbers[start])
                 prefix = Path(prefixes) / str(current)
-                matcher = Matcher.open(index, background_merge=False)
-                # Without its folder a matcher remembers for itself; with it, it would become the writer of the index.
-                matcher._folder = None
-                matcher.history.store = tests.history(prefix.read_bytes() if prefix.exists() else None)
+                matcher = Matcher.open(index, background_merge=False, detached=True)
+                matcher.history.go_on_from(tests.history(prefix.read_bytes() if prefix.exists() else None))
             yield from match_slices(matcher, [rest.slice(start, stop - start)], keep, remember=True)
