@@ -14,6 +14,7 @@ import pytest
 from tocsin import Matcher, OptionError, SubscriptionError, UnknownSubscriptionError
 from tocsin.engine.subscriptions import BUFFER
 from tocsin.errors import EventError
+from tocsin.matching.auto import AutoMatcher
 from tocsin.model.subscription import Subscription
 
 
@@ -456,3 +457,19 @@ def test_equal_subscriptions_survive_their_files(tmp_path: Path) -> None:
     again = Matcher.open(tmp_path)
     assert found(again, [{"x": 1}, {"x": 2}]) == [(0, "a"), (0, "b"), (1, "c")]
     assert again.stats().conjunctions == 2
+
+
+def test_candidates_fall_when_words_have_drifted() -> None:
+    wheres = {f"s{number}": f"has_words(body, 'word{number} breaking')" for number in range(100)}
+    matcher = matcher_of(**wheres, other="x = 1")
+    quiet = " ".join(f"word{number}" for number in range(100))
+    assert matcher.match({"body": quiet}).evidence.candidates >= 100
+    for _ in range(8):
+        matcher.match_batch([{"body": quiet}] * 64)
+    segment_matcher = matcher._current().views[0].segment.matcher
+    assert isinstance(segment_matcher, AutoMatcher)
+    segment_matcher.drift.join()
+    assert matcher.match({"body": quiet}).evidence.candidates <= 2
+    assert matcher.match({"body": "breaking word7", "x": 1}).ids == ["other", "s7"]
+    assert matcher.stats().rekeyed == 1
+    assert "chosen anew 1 times" in str(matcher.plan())

@@ -104,6 +104,14 @@ def _keys(name: str, matcher: AutoMatcher) -> Iterator[Step]:
             "Key, under the rarest test of each",
             "only conjunctions whose key holds are looked at",
         )
+        drift = matcher.drift
+        if drift.looked_at:
+            now, best = matcher.key.cost(drift.shares())
+            yield Step(
+                f"{name}, keys",
+                f"chosen anew {drift.rekeyed:,} times",
+                f"{drift.looked_at:,} events looked at: {now:,.0f} candidates an event, {best:,.0f} with the best keys",
+            )
 
 
 def _column(segment: Segment, number: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tocsin.engine.parts import Snapshot, View
+from tocsin.matching.auto import AutoMatcher
 
 MOST_NAMED = 100
 """Subscriptions of one sort that are named; all are counted."""
@@ -36,6 +37,8 @@ class Statistics:
     unindexed: dict[str, str]
     """Subscriptions that every event verifies, with the reason: at most 100 are named."""
     unindexed_count: int
+    rekeyed: int
+    """How often conjunctions of tests were filed under new keys, since other tests had become rare."""
 
 
 def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
@@ -65,6 +68,7 @@ def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
         never_count=len(never),
         unindexed=dict.fromkeys(unindexed[:MOST_NAMED], "it demands no constant, word or path"),
         unindexed_count=len(unindexed),
+        rekeyed=sum(m.drift.rekeyed for m in (view.segment.matcher for view in views) if isinstance(m, AutoMatcher)),
     )
 
 

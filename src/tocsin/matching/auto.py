@@ -6,6 +6,7 @@ at a time, where a posting of access pairs is made for ranges.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from tocsin._kernels.pairs import Events
 from tocsin.matching.conjunctions import Conjunctions
+from tocsin.matching.frequency import Drift
 from tocsin.matching.key import Key
 from tocsin.matching.pairs import PairMatcher
 
@@ -29,6 +31,11 @@ class AutoMatcher:
     split: int
     pairs: PairMatcher
     key: Key
+
+    @cached_property
+    def drift(self) -> Drift:
+        """What was learned from the events seen; it gives Key new keys when it must."""
+        return Drift(self.key)
 
     @classmethod
     def build(
@@ -58,6 +65,7 @@ class AutoMatcher:
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
         if not len(self.key):
             return self.pairs.match(events)
+        self.drift.observe(events.true_starts, events.true)
         found = self.key.match_batch(events.true_starts, events.true)
         rows = np.empty((found.conjunctions.size, 2), np.int32)
         rows[:, 0], rows[:, 1] = found.events(), found.conjunctions

@@ -71,10 +71,11 @@ class Key(ConjunctionMatcher):
 
     def cost(self, frequency: npt.ArrayLike) -> tuple[float, float]:
         """Return how many candidates an event has under these frequencies (0 to 1) now, and with the best keys."""
-        known = np.zeros(len(self._index["starts"]) - 2)
+        index = self._index
+        known = np.zeros(len(index["starts"]) - 2)
         given = np.asarray(frequency, np.float64)[: len(known)]
         known[: len(given)] = given
-        return expected_candidates(self.offsets, self.terms, self._index["keys"], known)
+        return expected_candidates(self.offsets, self.terms, index["keys"], known)
 
     def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
         keys = self._choose_keys(offsets, terms)
@@ -90,7 +91,9 @@ class Key(ConjunctionMatcher):
 
     @property
     def _lists(self) -> Lists:
-        return Lists(*(self._index[name] for name in Lists._fields))
+        # Taken once: a thread that makes new keys puts another index in its place.
+        index = self._index
+        return Lists(*(index[name] for name in Lists._fields))
 
     def _choose_keys(self, offsets: Int64s, terms: Int32s) -> Int32s:
         """Return the key of each conjunction; those without a required term get the list of no predicate."""
