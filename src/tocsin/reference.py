@@ -46,7 +46,7 @@ from tocsin.model.values import (
     compare_values,
     is_null,
     kind_of,
-    microseconds,
+    moment,
 )
 
 Event = Mapping[str, object]
@@ -266,8 +266,8 @@ def _distance(value: Any, end: Any) -> int:
     if isinstance(end, Number):
         sign = compare_to_constant(value, end.exact)
     elif kind_of(value) is Kind.TIME:
-        moment = microseconds(value)
-        sign = (moment > end) - (moment < end)
+        when = moment(value)
+        sign = (when > (end, 0)) - (when < (end, 0))
     else:
         constant: Constant = end
         sign = compare_to_constant(value, constant)

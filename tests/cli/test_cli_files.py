@@ -55,6 +55,18 @@ def test_csv(tmp_path: Path) -> None:
     assert complaints(errors) == {"c": "its condition is missing", "line 5": "more fields than columns"}
 
 
+def test_weights_and_tags_are_json_in_csv(tmp_path: Path) -> None:
+    path = tmp_path / "subscriptions.csv"
+    rows = ['a,x = 1,"{""x"": 0.5}","{""tenant"": ""acme""}"', "b,x = 1,,", "c,x = 1,5,", "d,x = 1,,tenant"]
+    path.write_text("\n".join(["id,where,weights,tags", *rows]))
+    table, errors = read_subscriptions(path)
+    assert table.to_pylist() == [
+        {"id": "a", "where": "x = 1", "weights": [("x", 0.5)], "tags": [("tenant", "acme")]},
+        {"id": "b", "where": "x = 1", "weights": None, "tags": None},
+    ]
+    assert complaints(errors) == {"c": 'its weights is "5"', "d": 'its tags is "tenant"'}
+
+
 def test_parquet_is_cast_to_the_types_of_subscriptions(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"id": [1], "where": ["x = 1"], "other": [2]}), tmp_path / "s.parquet")
     table, errors = read_subscriptions(tmp_path / "s.parquet")

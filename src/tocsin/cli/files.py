@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -19,7 +20,7 @@ TYPES = {
     "weights": pa.map_(pa.string(), pa.float64()),
     "tags": pa.map_(pa.string(), pa.string()),
 }
-"""The columns of a file of subscriptions. `id` and `where` must be there."""
+"""The columns of a file of subscriptions. `id` and `where` must be there. In CSV, weights and tags are JSON."""
 
 Row = dict[str, object]
 Place = str
@@ -93,8 +94,9 @@ def _converted(column: str, value: object, name: str) -> object:
     try:
         if column == "score":
             return float(value)  # type: ignore[arg-type]  # what is no number raises
+        given: Any = json.loads(value) if isinstance(value, str) else value
         # A map of Arrow is a list of pairs.
-        return pa.scalar(list(value.items()), TYPES[column]).as_py()  # type: ignore[attr-defined]  # as above
+        return pa.scalar(list(given.items()), TYPES[column]).as_py()
     except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         form = {"score": "a number", "weights": "an object of numbers", "tags": "an object of texts"}[column]
         raise SubscriptionError(

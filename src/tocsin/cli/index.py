@@ -225,12 +225,10 @@ def _write_json_lines(subscriptions: Sequence["Subscription"], file: BinaryIO) -
 def _write_csv(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text)
-    writer.writerow(["id", "where", "score"])
+    writer.writerow(["id", "where", "score", "weights", "tags"])
     for one in subscriptions:
-        if one.weights or one.tags:
-            text.detach()
-            raise OptionError(f"{one.id!r} has weights or tags, which CSV cannot hold", "Export to .jsonl or .parquet")
-        writer.writerow([one.id, one.where, one.score])
+        extras = [json.dumps(extra, ensure_ascii=False) if extra else "" for extra in (one.weights, one.tags)]
+        writer.writerow([one.id, one.where, one.score, *extras])
     text.detach()
 
 

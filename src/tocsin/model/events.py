@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,26 +59,67 @@ class EventBatch:
 
 
 def find_column(table: pa.Table, attribute: str) -> pa.ChunkedArray | None:
-    """The column of that name, or the field of a struct column that its dots lead to."""
+    """The column of that name, or the field of a struct column that its dots lead to; in a `plain` layout."""
     if attribute in table.column_names:
-        return table.column(attribute)
+        return _plain_chunks(table.column(attribute))
     head, dot, rest = attribute.partition(".")
     while dot:
         if head in table.column_names:
-            column = table.column(head)
-            return _field(column, rest)
+            return _field(table.column(head), rest)
         part, dot, rest = rest.partition(".")
         head = f"{head}.{part}"
     return None
 
 
 def _field(column: pa.ChunkedArray, attribute: str) -> pa.ChunkedArray | None:
+    column = _plain_chunks(column)
     while pa.types.is_struct(column.type):
         names = [field.name for field in column.type]
         if attribute in names:
-            return pc.struct_field(column, attribute)
+            return _plain_chunks(pc.struct_field(column, attribute))
         head, dot, attribute = attribute.partition(".")
         if not dot or head not in names:
             return None
-        column = pc.struct_field(column, head)
+        column = _plain_chunks(pc.struct_field(column, head))
     return None
+
+
+def _plain_chunks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if _is_plain(column.type):
+        return column
+    chunks = [plain(chunk) for chunk in column.chunks]
+    return pa.chunked_array(chunks) if chunks else pa.chunked_array([plain(pa.array([], column.type))])
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """The same values in a layout that the indexes read: no run ends, no views, and dictionaries of scalars only.
+
+    >>> plain(pc.run_end_encode(pa.array([1, 1, None]))).to_pylist()
+    [1, 1, None]
+    """
+    types, layout = pa.types, values.type
+    if _is_plain(layout):
+        return values
+    if types.is_run_end_encoded(layout):
+        # Arrow itself decodes runs of scalars only.
+        rows = np.arange(values.offset, values.offset + len(values))
+        return plain(values.values).take(pa.array(np.searchsorted(np.asarray(values.run_ends), rows, side="right")))
+    if types.is_dictionary(layout):
+        return plain(values.dictionary).take(values.indices)
+    if types.is_string_view(layout):
+        return values.cast(pa.large_string())
+    # Arrow's own cast of a list view loses the elements of a slice.
+    return pa.array(values.to_pylist(), pa.large_list(layout.value_type))
+
+
+def _is_plain(layout: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_dictionary(layout):
+        return not types.is_nested(layout.value_type) and _is_plain(layout.value_type)
+    return not (
+        types.is_run_end_encoded(layout)
+        or types.is_string_view(layout)
+        or types.is_list_view(layout)
+        or types.is_large_list_view(layout)
+        or types.is_fixed_size_list(layout)
+    )

@@ -7,7 +7,8 @@ A comparison of two kinds is NULL. Within a kind, values compare exactly:
   with a fraction is the shortest decimal that reads as it: 19.99 is the decimal 19.99, which keeps the order of floats
   and makes every comparison with a literal agree with every other;
 - strings by code point;
-- dates are their midnight, timestamps with a zone are converted to UTC, those without one are taken as UTC.
+- dates are their midnight, timestamps with a zone are converted to UTC, those without one are taken as UTC. Literals
+  are whole microseconds; an event's timestamp may be finer, and then lies between two of them.
 """
 
 import datetime as dt
@@ -123,6 +124,11 @@ def microseconds(value: dt.date) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
+def moment(value: dt.date) -> tuple[int, int]:
+    """A date or timestamp as microseconds since 1970 in UTC, and the nanoseconds beyond, which those of pandas have."""
+    return microseconds(value), getattr(value, "nanosecond", 0)
+
+
 def scalar(constant: Constant) -> Scalar:
     """A literal in the form in which it is compared."""
     if isinstance(constant, (bool, str)):
@@ -147,7 +153,7 @@ def compare_to_constant(value: object, constant: Constant) -> int | None:
             return _sign(value, number.nearest) if number.is_float else _sign(Number(value).exact, number.exact)
         return _sign(value, number.exact)
     if kind is Kind.TIME:
-        return _sign(microseconds(value), microseconds(constant))  # type: ignore[arg-type]  # the kind says so
+        return _sign(moment(value), moment(constant))  # type: ignore[arg-type]  # the kind says so
     return _sign(value, constant)
 
 
@@ -161,7 +167,7 @@ def compare_values(left: object, right: object) -> int | None:
     if kind is None or kind is not kind_of(right):
         return None
     if kind is Kind.TIME:
-        return _sign(microseconds(left), microseconds(right))  # type: ignore[arg-type]  # the kind says so
+        return _sign(moment(left), moment(right))  # type: ignore[arg-type]  # the kind says so
     if isinstance(left, float) and isinstance(right, Decimal):
         left = Number(left).exact
     elif isinstance(left, Decimal) and isinstance(right, float):

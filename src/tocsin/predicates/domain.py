@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from tocsin._kernels.codes import NULL, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 from tocsin.model.predicate import Range
-from tocsin.model.values import Kind, Number, Scalar, compare_to_constant, kind_of, microseconds
+from tocsin.model.values import Kind, Number, Scalar, compare_to_constant, kind_of, moment
 
 Codes = npt.NDArray[np.int32]
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -126,9 +126,10 @@ class Domain:
             return 2 * place + (place < len(strings) and strings[place] == value)
         if kind is Kind.NUMBER:
             return self._code_of_number(value)
-        moment = microseconds(value) if isinstance(value, dt.date) else int(value)  # type: ignore[call-overload]
-        place = int(np.searchsorted(self.constants, moment))
-        return 2 * place + bool(place < len(self.constants) and self.constants[place] == moment)
+        number, beyond = moment(value) if isinstance(value, dt.date) else (int(value), 0)  # type: ignore[call-overload]
+        place = int(np.searchsorted(self.constants, number))
+        is_constant = place < len(self.constants) and self.constants[place] == number
+        return 2 * place + (2 if is_constant and beyond else bool(is_constant))
 
     def _code_of_number(self, value: Any) -> int:
         constants: Any = self.constants

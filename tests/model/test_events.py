@@ -1,0 +1,120 @@
+"""Columns of events: the same values in every layout that Arrow has."""
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin import Matcher
+from tocsin.model.events import EventBatch, find_column, plain
+
+NUMBERS = [1, 1, 1, None, None, 2, 3, 3]
+TEXTS = ["a b", "a b", None, "c", "c", "c", "d", "a b"]
+LISTS = [[1, 2], [1, 2], None, [], [3], [3], [1], None]
+
+
+def runs_of(values: pa.Array) -> pa.Array:
+    """Run-end encoded, run by run; Arrow encodes scalars only."""
+    return pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(values) + 1), pa.int32()), values)
+
+
+def dictionary_of(values: pa.Array) -> pa.Array:
+    indices = pa.array([None if value is None else place for place, value in enumerate(values.to_pylist())], pa.int32())
+    return pa.DictionaryArray.from_arrays(indices, values)
+
+
+LAYOUTS: dict[str, Callable[[], tuple[pa.Array, pa.Array, pa.Array]]] = {
+    "plain": lambda: (pa.array(NUMBERS), pa.array(TEXTS), pa.array(LISTS)),
+    "run ends": lambda: (
+        pc.run_end_encode(pa.array(NUMBERS)),
+        pc.run_end_encode(pa.array(TEXTS)),
+        runs_of(pa.array(LISTS)),
+    ),
+    "run ends of dictionaries": lambda: (
+        runs_of(pa.array(NUMBERS).dictionary_encode()),
+        runs_of(pa.array(TEXTS).dictionary_encode()),
+        runs_of(dictionary_of(pa.array(LISTS))),
+    ),
+    "dictionaries": lambda: (
+        pa.array(NUMBERS).dictionary_encode(),
+        dictionary_of(pa.array(TEXTS, pa.string_view())),
+        dictionary_of(pa.array(LISTS)),
+    ),
+    "views": lambda: (
+        pa.array(NUMBERS),
+        pa.array(TEXTS, pa.string_view()),
+        pa.array(LISTS, pa.list_view(pa.int64())),
+    ),
+    "large": lambda: (
+        pa.array(NUMBERS, pa.int8()),
+        pa.array(TEXTS, pa.large_string()),
+        pa.array(LISTS, pa.large_list_view(pa.int64())),
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_matches_do_not_depend_on_the_layout(layout: str) -> None:
+    matcher = Matcher()
+    matcher.subscribe("number", "n >= 2 OR s.n = 1")
+    matcher.subscribe("text", "t = 'c' OR has_words(t, 'b')")
+    matcher.subscribe("list", "array_contains(l, 3)")
+    numbers, texts, lists = LAYOUTS[layout]()
+    nested = pa.StructArray.from_arrays([numbers], ["n"])
+    table = pa.table({"n": numbers, "t": texts, "l": lists, "s": nested})
+    rows = [
+        {"n": number, "t": text, "l": items, "s": {"n": number}}
+        for number, text, items in zip(NUMBERS, TEXTS, LISTS, strict=True)
+    ]
+    for start, length in ((0, 8), (2, 5), (5, 0)):
+        found = matcher.match_batch(table.slice(start, length)).select(["event", "subscription"]).to_pylist()
+        expected = [
+            {"event": row, "subscription": id} for row in range(length) for id in matcher.match(rows[start + row]).ids
+        ]
+        assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+def test_lists_of_a_fixed_size_are_lists() -> None:
+    matcher = Matcher()
+    matcher.subscribe("list", "array_contains(l, 3)")
+    lists = pa.array([[1, 2], [3, 4], None], pa.list_(pa.int64(), 2))
+    assert matcher.match_batch(pa.table({"l": lists}))["event"].to_pylist() == [1]
+
+
+@given(st.lists(st.sampled_from([None, 1, 2])), st.integers(0, 5), st.integers(0, 5))
+def test_a_slice_of_runs_is_decoded(values: list[int | None], start: int, length: int) -> None:
+    runs = pc.run_end_encode(pa.array(values, pa.int64())).slice(start, length)
+    assert plain(runs).to_pylist() == values[start : start + length]
+
+
+def test_dots_lead_into_structs_of_every_layout() -> None:
+    inner = pa.array([{"c": 1}, {"c": 2}, None])
+    table = pa.table({"a": runs_of(pa.StructArray.from_arrays([dictionary_of(inner)], ["b"]))})
+    column = EventBatch(table).column("a.b.c")
+    assert isinstance(column, pa.Array)
+    assert column.to_pylist() == [1, 2, None]
+    assert find_column(table, "a.x") is None
+    assert find_column(table, "a.b.c.d") is None
+
+
+def test_nanoseconds_lie_between_microseconds() -> None:
+    matcher = Matcher()
+    literal = "TIMESTAMP '2026-01-31 12:00:00.000001'"
+    for name, operator in (("before", "<"), ("at", "="), ("after", ">")):
+        matcher.subscribe(name, f"t {operator} {literal}")
+    nanoseconds = 1_769_860_800_000_001_000
+    column = pa.array([nanoseconds, nanoseconds + 1, nanoseconds - 1], pa.timestamp("ns"))
+    # With pandas, which Spark brings, Arrow's timestamps of this unit are those of pandas.
+    events = [{"t": moment} for moment in column.to_pylist()]
+    assert events[1]["t"].nanosecond == 1
+    assert [matcher.match(event).ids for event in events] == [["at"], ["after"], ["before"]]
+    found = matcher.match_batch(pa.table({"t": column}))
+    assert sorted(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True)) == [
+        (0, "at"),
+        (1, "after"),
+        (2, "before"),
+    ]
+    assert matcher.explain(events[1], "after").matches
