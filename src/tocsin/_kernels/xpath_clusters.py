@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_gpx import Conjunctions, Publications, hold, roomy, write_long
 from tocsin._kernels.xpath_paths import load_path, shared_beginning, structure_ends, unload_path, up_to
-from tocsin._kernels.xpath_predicates import DISTANCE_EXACT, END_FROM, FIRST_SHIFT, KIND_SHIFT, MAX_TAG, SECOND_SHIFT
+from tocsin._kernels.xpath_predicates import DISTANCE_EXACT, END_FROM, FIRST_SHIFT, MAX_TAG, SECOND_SHIFT, kind_of
 from tocsin._kernels.xpath_tokens import Documents
 
 Bools = npt.NDArray[np.bool_]
@@ -109,8 +109,6 @@ def match_clusters(
     conjunctions: Conjunctions,
     clusters: Clusters,
     keys: Longs,
-    structures: Ints,
-    structure_offsets: Ints,
     tags: int,
     last: bool,
     evidence: Longs,
@@ -131,6 +129,9 @@ def match_clusters(
     positions = np.zeros(tags, dtype=np.uint64)
     present = np.empty(64, dtype=np.int32)
     before = np.zeros(66, dtype=np.int32)
+    # What was missing when a block was last looked at in a document: where no less is, there is nothing new to find.
+    seen_in = np.full(len(clusters.cut), -1, dtype=np.int32)
+    seen = np.zeros(len(clusters.cut), dtype=np.uint64)
     words, members, bits, first_bit = clusters.words, clusters.members, clusters.bits, clusters.first_bit
     sure, followed = conjunctions.sure, conjunctions.followed
     one = np.uint64(1)
@@ -153,7 +154,7 @@ def match_clusters(
                 predicate = publications.ids[i]
                 stop = clusters.blocks[predicate + 1]
                 if last and clusters.blocks[predicate] < stop:
-                    kind = keys[predicate] >> KIND_SHIFT
+                    kind = kind_of(keys[predicate])
                     shift = SECOND_SHIFT if kind >= DISTANCE_EXACT else FIRST_SHIFT
                     ends = positions[(keys[predicate] >> shift) & MAX_TAG]
                     if kind != END_FROM and ends & ~decided == 0:
@@ -170,24 +171,28 @@ def match_clusters(
                         bit <<= one
                     always = held_on[predicate] & 1 == 1 or clusters.cut[block]
                     steps += first_bit[block + 1] - first_bit[block]
-                    looked += members[block + 1] - members[block]
                     if not always and loose == 0:
+                        if seen_in[block] == document and missing & seen[block] == seen[block]:
+                            continue
+                        seen_in[block] = document
+                        seen[block] = missing
+                        looked += members[block + 1] - members[block]
                         for candidate in range(members[block], members[block + 1]):
                             holds = words[candidate] & missing == 0 and matched[candidate] != document
                             matched[candidate] = document if holds else matched[candidate]
                             out[used] = sure[candidate]
                             used += int(holds)
                         continue
+                    looked += members[block + 1] - members[block]
                     for candidate in range(members[block], members[block + 1]):
                         word = words[candidate]
                         if word & missing != 0 or matched[candidate] == document:
                             continue
                         outcome = sure[candidate]
                         if word & loose != 0 or (always and word != 0):
-                            structure = conjunctions.structure[candidate]
-                            start, end = structure_offsets[structure], structure_offsets[structure + 1]
+                            start, end = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
                             steps += (end - start) // 2
-                            if structure_ends(structures, start, end, positions, length) == 0:
+                            if structure_ends(conjunctions.steps, start, end, positions, length) == 0:
                                 continue
                             outcome = followed[candidate]
                         matched[candidate] = document

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_paths import load_path, repeats, structure_ends, unload_path
-from tocsin._kernels.xpath_predicates import FIRST_SHIFT, KIND_SHIFT, MAX_TAG, POSITION_FROM
+from tocsin._kernels.xpath_predicates import FIRST_SHIFT, MAX_TAG, POSITION_FROM, kind_of
 from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
@@ -37,13 +37,14 @@ class Publications(NamedTuple):
 class Conjunctions(NamedTuple):
     """What follows from each conjunction that holds.
 
-    A conjunction is a structure, perhaps with filters. If all its predicates hold on a path it matches, and `sure` is
-    what was found. Only where its predicates share a tag that the path repeats they may hold on different occurrences:
-    there the structure is followed along the path, and `followed` is what was found. Conjunctions of wildcards only ask
-    for `lengths`, the shortest first, and find `long`.
+    A conjunction is a structure, steps[offsets[i]:offsets[i + 1]], perhaps with filters. If all its predicates hold on
+    a path it matches, and `sure` is what was found. Only where its predicates share a tag that the path repeats they
+    may hold on different occurrences: there the structure is followed along the path, and `followed` is what was found.
+    Conjunctions of wildcards only ask for `lengths`, the shortest first, and find `long`.
     """
 
-    structure: Ints
+    steps: Ints
+    offsets: Ints
     sure: Ints
     followed: Ints
     lengths: Ints
@@ -71,7 +72,7 @@ def hold(
         predicate = publications.ids[i]
         key = keys[predicate]
         # A predicate on a position is the first of its conjunction and shares its tag with none before.
-        loose = key >> KIND_SHIFT > POSITION_FROM and repeats(positions[(key >> FIRST_SHIFT) & MAX_TAG])
+        loose = kind_of(key) > POSITION_FROM and repeats(positions[(key >> FIRST_SHIFT) & MAX_TAG])
         held_on[predicate] = 2 * path + int(loose)
         out[used] = predicate
         used += 1
@@ -115,8 +116,6 @@ def match_counting(
     conjunctions: Conjunctions,
     postings: Postings,
     keys: Longs,
-    structures: Ints,
-    structure_offsets: Ints,
     tags: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
@@ -163,10 +162,9 @@ def match_counting(
                         continue
                     outcome = conjunctions.sure[candidate]
                     if repeated and sizes[candidate] > 1:
-                        structure = conjunctions.structure[candidate]
-                        start, stop = structure_offsets[structure], structure_offsets[structure + 1]
+                        start, stop = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
                         steps += (stop - start) // 2
-                        if structure_ends(structures, start, stop, positions, length) == 0:
+                        if structure_ends(conjunctions.steps, start, stop, positions, length) == 0:
                             continue
                         outcome = conjunctions.followed[candidate]
                     matched[candidate] = document

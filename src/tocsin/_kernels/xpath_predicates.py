@@ -1,7 +1,7 @@
 """The predicates of GPX-Matcher: structures to conjunctions, paths to the predicates that hold on them.
 
-A predicate is one integer: kind, first tag, second tag, the occurrence numbers of both, value. Sorted, the predicates
-of one kind and pair of tags are neighbours, in the order of their values: that is the predicate table of the paper.
+A predicate is one integer: first tag, second tag, kind, the occurrence numbers of both tags, value. Sorted, those on
+one pair of tags are neighbours, kind by kind in the order of their values: these are the predicate tables of the paper.
 """
 
 from typing import NamedTuple
@@ -18,12 +18,12 @@ Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 POSITION_EXACT, POSITION_FROM, END_FROM, DISTANCE_EXACT, DISTANCE_FROM, LENGTH_FROM = range(6)
-KIND_SHIFT, FIRST_SHIFT, SECOND_SHIFT, FIRST_OCCURRENCE, SECOND_OCCURRENCE = 59, 39, 19, 13, 7
-MAX_VALUE, MAX_OCCURRENCE, MAX_TAG = 127, 63, (1 << 20) - 1
+FIRST_SHIFT, SECOND_SHIFT, KIND_SHIFT, FIRST_OCCURRENCE, SECOND_OCCURRENCE = 42, 22, 19, 13, 7
+MAX_TAG, MAX_KIND, MAX_OCCURRENCE, MAX_VALUE = (1 << 20) - 1, 7, 63, 127
 
 
 class Predicates(NamedTuple):
-    """Distinct predicates in order, and a hash table from (kind, first tag, second tag) to where their rows begin."""
+    """Distinct predicates in order, and a hash table from (first tag, second tag) to where their rows begin."""
 
     keys: Longs
     slots: Ints
@@ -34,8 +34,14 @@ def pack(kind: int, first: int, occurrence: int, second: int, second_occurrence:
     """The integer of a predicate. A value or occurrence above 63 lies beyond any path, so larger ones may be cut."""
     occurrence = min(occurrence, MAX_OCCURRENCE)
     second_occurrence = min(second_occurrence, MAX_OCCURRENCE)
-    key = (kind << KIND_SHIFT) | (int(first) << FIRST_SHIFT) | (int(second) << SECOND_SHIFT)
+    key = (int(first) << FIRST_SHIFT) | (int(second) << SECOND_SHIFT) | (kind << KIND_SHIFT)
     return key | (occurrence << FIRST_OCCURRENCE) | (second_occurrence << SECOND_OCCURRENCE) | min(value, MAX_VALUE)
+
+
+@kernel
+def kind_of(key: int) -> int:
+    """The kind of a predicate."""
+    return (key >> KIND_SHIFT) & MAX_KIND
 
 
 @kernel
@@ -81,7 +87,7 @@ def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Lo
             keys[used] = pack(END_FROM, before, before_occurrence, 0, 0, distance)
             used += 1
         # That the first tag stands anywhere follows from any other predicate on it.
-        if used - first > 1 and keys[first] >> KIND_SHIFT == POSITION_FROM and keys[first] & MAX_VALUE == 1:
+        if used - first > 1 and kind_of(keys[first]) == POSITION_FROM and keys[first] & MAX_VALUE == 1:
             for k in range(first, used - 1):
                 keys[k] = keys[k + 1]
             used -= 1
@@ -118,13 +124,14 @@ def _occurrences(positions: np.uint64, number: int) -> np.uint64:
 
 @kernel
 def _test(
-    predicates: Predicates, kind: int, a: int, b: int, first: np.uint64, second: np.uint64, out: Ints, used: int
+    predicates: Predicates, a: int, b: int, first: np.uint64, second: np.uint64, length: int, out: Ints, used: int
 ) -> tuple[int, int]:
-    """Write the predicates of one table that hold; `first` and `second` are where its tags stand.
+    """Write the predicates on a pair of tags that hold; `first` and `second` are where the tags stand.
 
-    Returns the place behind the last one written, and how many were tested.
+    Without a second tag they are predicates on a path of that `length`. Returns the place behind the last one written,
+    and how many were tested.
     """
-    table = (kind << (KIND_SHIFT - SECOND_SHIFT)) | (int(a) << (FIRST_SHIFT - SECOND_SHIFT)) | int(b)
+    table = (int(a) << (FIRST_SHIFT - SECOND_SHIFT)) | int(b)
     row = predicates.slots[_table_slot(predicates, table)]
     if row < 0:
         return used, 1
@@ -136,6 +143,7 @@ def _test(
         if key >> SECOND_SHIFT != table:
             break
         value = key & MAX_VALUE
+        kind = kind_of(key)
         if key >> SECOND_OCCURRENCE != occurrences:
             occurrences = key >> SECOND_OCCURRENCE
             low = _occurrences(first, (key >> FIRST_OCCURRENCE) & MAX_OCCURRENCE)
@@ -144,8 +152,10 @@ def _test(
         if low != 0 and value <= 64:
             if kind == DISTANCE_EXACT:
                 holds = value < 64 and (low << np.uint64(value)) & high != 0
-            elif kind in (DISTANCE_FROM, END_FROM):
+            elif kind == DISTANCE_FROM:
                 holds = highest(high) - lowest(low) >= value
+            elif kind == END_FROM:
+                holds = length - 1 - lowest(low) >= value
             elif kind == POSITION_EXACT:
                 holds = low & (np.uint64(1) << np.uint64(value - 1)) != 0
             else:
@@ -161,10 +171,8 @@ def _test(
 def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int) -> tuple[Longs, Ints, int]:
     """The predicates that hold on each path that ends in `rows`: for the paper, its publications taken together.
 
-    Last comes how many were tested.
-
-    An occurrence number k stands for any k-th or later occurrence, so a path is one publication, whatever it repeats.
-    Predicates on the length are left out: a document's depth answers them.
+    Last comes how many were tested. An occurrence number k stands for any k-th or later occurrence, so a path is one
+    publication, whatever it repeats. Predicates on the length are left out: a document's depth answers them.
     """
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
@@ -181,19 +189,12 @@ def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int)
                 larger = np.empty(2 * len(out) + len(predicates.keys), dtype=np.int32)
                 larger[:used] = out[:used]
                 out = larger
-            used, more = _test(predicates, POSITION_EXACT, a, 0, positions[a], positions[a], out, used)
-            tested += more
-            used, more = _test(predicates, POSITION_FROM, a, 0, positions[a], positions[a], out, used)
-            tested += more
-            end = np.uint64(1) << np.uint64(length - 1)
-            used, more = _test(predicates, END_FROM, a, 0, positions[a], end, out, used)
+            used, more = _test(predicates, a, 0, positions[a], positions[a], length, out, used)
             tested += more
             for y in range(found):
                 b = present[y]
                 if lowest(positions[a]) < highest(positions[b]):
-                    used, more = _test(predicates, DISTANCE_EXACT, a, b, positions[a], positions[b], out, used)
-                    tested += more
-                    used, more = _test(predicates, DISTANCE_FROM, a, b, positions[a], positions[b], out, used)
+                    used, more = _test(predicates, a, b, positions[a], positions[b], length, out, used)
                     tested += more
         unload_path(positions, present, found)
         offsets[i + 1] = used

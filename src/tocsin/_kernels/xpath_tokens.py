@@ -137,11 +137,14 @@ def _resolve(
 
 
 @kernel
-def tokenize(documents: Documents, starts: Longs, names: Names, uris: Bytes, reserved: int, max_depth: int) -> Longs:
+def tokenize(
+    documents: Documents, starts: Longs, opens: Longs, names: Names, uris: Bytes, reserved: int, max_depth: int
+) -> Longs:
     """Fill the arrays of `documents`; returns per document its depth, then the rows, attributes and texts used.
 
-    Document k is data[starts[k]:starts[k + 1]]. `uris` begins with ``xml`` and its namespace, `reserved` bytes, and has
-    room for the namespaces of one document. A document deeper than `max_depth` is left with no rows but its own.
+    Document k is data[starts[k]:starts[k + 1]]; `opens` are the places of ``<`` in all of them. `uris` begins with
+    ``xml`` and its namespace, `reserved` bytes, and has room for the namespaces of one document. A document deeper than
+    `max_depth` is left with no rows but its own.
     """
     data = documents.data
     count = len(starts) - 1
@@ -152,6 +155,7 @@ def tokenize(documents: Documents, starts: Longs, names: Names, uris: Bytes, res
     row = 0
     attribute = 0
     text = 0
+    next_open = 0
     for k in range(count):
         i, stop = starts[k], starts[k + 1]
         own, own_attribute, own_text = row, attribute, text
@@ -172,8 +176,9 @@ def tokenize(documents: Documents, starts: Longs, names: Names, uris: Bytes, res
         while i < stop:
             if data[i] != 60:
                 begin = i
-                while i < stop and data[i] != 60:
-                    i += 1
+                while next_open < len(opens) and opens[next_open] < i:
+                    next_open += 1
+                i = min(stop, opens[next_open]) if next_open < len(opens) else stop
                 if level > 0:
                     documents.text_parent[text] = stack[level]
                     documents.text_start[text] = begin

@@ -10,7 +10,7 @@ from tocsin._kernels.xpath_attributes import AttributeTables, hold_attributes
 from tocsin._kernels.xpath_clusters import Clusters, build_clusters, match_clusters
 from tocsin._kernels.xpath_evaluate import Tables
 from tocsin._kernels.xpath_gpx import Conjunctions, Postings, Publications, match_counting
-from tocsin._kernels.xpath_predicates import END_FROM, KIND_SHIFT
+from tocsin._kernels.xpath_predicates import END_FROM
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.attributes import AttributePredicates
 from tocsin.predicates.xpath.catalog import Catalog
@@ -51,7 +51,7 @@ class ConjunctionMatcher:
         values = encoding.values()[encoding.ids[starts]]
         lengths = lengths[np.argsort(values[lengths], kind="stable")]
         # The last predicate on a tag: before one on the end of the path, unless that is the only one.
-        is_open = (encoding.predicates.keys[encoding.ids[ends - 1]] >> KIND_SHIFT == END_FROM) & (ends - starts > 1)
+        is_open = (encoding.kinds()[encoding.ids[ends - 1]] == END_FROM) & (ends - starts > 1)
         filed = encoding.ids[starts if access == "first" else ends - 1 - is_open]
         if access != "all":
             # Neighbours in a cluster share their other predicates as well, so that blocks hold many of them.
@@ -62,8 +62,9 @@ class ConjunctionMatcher:
         offsets, ids = _predicates(encoding, tagged, filters)
         if filters is not None:
             size += len(filters.tables.filters)
-        structure, sure_of, followed_of = _once(structures[tagged], sure[tagged], followed[tagged])
-        outcome = Conjunctions(structure, sure_of, followed_of, values[lengths], followed[lengths])
+        steps, step_offsets = _in_order(catalog, structures[tagged])
+        found = (sure[tagged], sure[tagged] if followed is sure else followed[tagged])
+        outcome = Conjunctions(steps, step_offsets, *found, values[lengths], followed[lengths])
         tables = None if filters is None else filters.tables
         if access != "all":
             clusters = Clusters(*build_clusters(offsets, ids, filed[tagged], is_open[tagged], size))
@@ -85,8 +86,6 @@ class ConjunctionMatcher:
                 self.conjunctions,
                 self.filed,
                 keys,
-                tables.structures,
-                tables.structure_offsets,
                 tags,
                 evidence,
             )
@@ -96,8 +95,6 @@ class ConjunctionMatcher:
             self.conjunctions,
             self.filed,
             keys,
-            tables.structures,
-            tables.structure_offsets,
             tags,
             self.access == "last",
             evidence,
@@ -130,7 +127,7 @@ class ConjunctionMatcher:
         blocks, open_stop, members, first_bit, _, _, words = self.filed
         assert (blocks[:-1] <= open_stop).all(), "open blocks are blocks of their predicate"
         assert (open_stop <= blocks[1:]).all(), "open blocks are blocks of their predicate"
-        assert members[-1] == len(words) == len(conjunctions.structure), "each conjunction lies in one block"
+        assert members[-1] == len(words) == len(conjunctions.sure), "each conjunction lies in one block"
         widths = np.diff(first_bit)
         assert (widths <= 64).all(), "a block has as many predicates as a word has bits"
         highest = np.repeat(widths, np.diff(members))
@@ -160,6 +157,10 @@ def _predicates(encoding: Encoding, chosen: Longs, filters: AttributePredicates 
     return offsets, ids
 
 
-def _once(*arrays: Ints) -> list[Ints]:
-    """The same arrays, equal ones as one."""
-    return [next(one for one in arrays if np.array_equal(one, array)) for array in arrays]
+def _in_order(catalog: Catalog, structures: Ints) -> tuple[Ints, Ints]:
+    """The steps of structures one behind the other, where conjunctions that are looked at together are neighbours."""
+    table = catalog.structures
+    counts = np.diff(table.offsets[: len(table) + 1])[structures]
+    offsets = np.zeros(len(structures) + 1, dtype=np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return table.data[np.repeat(table.offsets[structures] - offsets[:-1], counts) + np.arange(offsets[-1])], offsets

@@ -70,7 +70,8 @@ def encode_documents(
     has_spaces = b"xmlns" in joined
     uris = np.zeros(len(reserved) + (max(map(len, plain), default=0) if has_spaces else 0), dtype=np.uint8)
     uris[: len(reserved)] = reserved
-    used = tokenize(arrays, starts, _names(catalog), uris, len(reserved), MAX_DEPTH)
+    opens = np.flatnonzero(arrays.data == ord("<"))
+    used = tokenize(arrays, starts, opens, _names(catalog), uris, len(reserved), MAX_DEPTH)
     for place in np.flatnonzero(used[:-3] > MAX_DEPTH).tolist():
         errors[place] = _too_deep()
     return EncodedBatch(_trimmed(arrays, *used[-3:].tolist()), errors)

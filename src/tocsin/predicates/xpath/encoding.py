@@ -19,6 +19,7 @@ from tocsin._kernels.xpath_predicates import (
     FIRST_SHIFT,
     KIND_SHIFT,
     LENGTH_FROM,
+    MAX_KIND,
     MAX_OCCURRENCE,
     MAX_TAG,
     MAX_VALUE,
@@ -59,9 +60,13 @@ class Encoding:
         """Bytes of the arrays."""
         return self.predicates.keys.nbytes + self.predicates.slots.nbytes + self.offsets.nbytes + self.ids.nbytes
 
+    def kinds(self) -> Longs:
+        """The kind of each predicate."""
+        return self.predicates.keys >> KIND_SHIFT & MAX_KIND
+
     def of_length(self) -> npt.NDArray[np.bool_]:
         """Which predicates are on the length of the path."""
-        found: npt.NDArray[np.bool_] = (self.predicates.keys >> KIND_SHIFT) == LENGTH_FROM
+        found: npt.NDArray[np.bool_] = self.kinds() == LENGTH_FROM
         return found
 
     def values(self) -> Ints:
@@ -118,4 +123,4 @@ def _describe(key: int, names: Sequence[str]) -> str:
         return (names[number - 1] if number else "") + (f"^{occurrence}" if occurrence > 1 else "")
 
     first, second = tag(FIRST_SHIFT, FIRST_OCCURRENCE), tag(SECOND_SHIFT, SECOND_OCCURRENCE)
-    return _FORMS[key >> KIND_SHIFT].format(a=first, b=second, v=key & MAX_VALUE)
+    return _FORMS[key >> KIND_SHIFT & MAX_KIND].format(a=first, b=second, v=key & MAX_VALUE)
