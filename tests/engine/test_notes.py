@@ -57,14 +57,23 @@ def test_the_note_on_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
         [2, 0, 5, 0, 2, 1, 7, 80],
     ]
     bucket = np.repeat(np.arange(88), np.diff(arrays["pairs.postings.starts"]))
-    assert np.column_stack([bucket, arrays["pairs.postings.rows"]]).tolist() == [
-        *([at, 4, 0, 0, 0, 3, 5, 0, 0] for at in (4, 5, 6)),
-        [38, 1, 1, 1, 5, 5, 5, 0, 0],
-        [58, 2, 0, 0, 1, 1, 5, 0, 0],
-        [62, 2, 0, 0, 5, 5, 5, 0, 0],
-        *([at, 0, 2, 2, 1, 3, 5, 0, 0] for at in (74, 75, 76)),
-        [85, 3, 1, 1, 0, 0, ~0, -1, -1],
+    assert np.column_stack([bucket[:3], arrays["pairs.postings.rows"]]).tolist() == [
+        [at, 4, 0, 0, 0, 3, 5, 0, 0] for at in (4, 5, 6)
     ]
+    assert arrays["pairs.postings.rectangles"].tolist() == [
+        [0, 2, 2, 1, 3, 5, 0, 0],
+        [1, 1, 1, 5, 5, 5, 0, 0],
+        [2, 0, 0, 1, 1, 5, 0, 0],
+        [2, 0, 0, 5, 5, 5, 0, 0],
+        [3, 1, 1, 0, 0, 0, -1, -1],
+    ]
+    assert arrays["pairs.postings.conjunction_of"].tolist() == [0, 1, 2, 2, 3]
+    filed_at = dict(zip(bucket[3:].tolist(), arrays["pairs.postings.rectangle"].tolist(), strict=True))
+    assert filed_at == {38: 1, 58: 2, 62: 3, 74: 0, 75: 0, 76: 0, 85: ~4}
+    short = arrays["pairs.postings.short"].reshape(-1, 7)
+    assert short[3].tolist() == [3, 3, 2, 4, 0, 0, 65534], "the bucket 74, of one posting"
+    assert short[6].tolist() == [2, 2, 1, 1, 0, 0, 0], "the bucket 85, of one posting"
+    assert arrays["pairs.postings.short_shift"].tolist() == [0] * 6
     assert arrays["pairs.postings.rest_starts"].tolist() == [0, 0, 0, 0, 1, 1]
     assert arrays["pairs.postings.rest"].tolist() == [[3, 0, 1]]
     assert arrays["pairs.postings.ranges"].tolist() == [[4, 6]]

@@ -135,7 +135,7 @@ CASES = st.builds(
     events=st.integers(0, 100),
     columns=st.integers(1, 5),
     tests=st.integers(0, 5),
-    span=st.sampled_from([0, 1, 6, 40, 3000]),
+    span=st.sampled_from([0, 1, 6, 40, 3000, 200_000]),
 )
 
 

@@ -1,12 +1,14 @@
-"""Access pairs: file each conjunction in the cells of a grid over two columns, and stream cells past their events.
+"""Access pairs: where conjunctions are filed in grids over two columns, and what is left to verify of each.
 
-Codes come as `codes[column, event]`; the last column is ANYTHING, whose code is always 0. A posting is a row
+Codes come as `codes[column, event]`; the last column is ANYTHING, whose code is always 0. A conjunction is filed as
+*rectangles*, rows
 
     conjunction, low a, high a, low b, high b, column c, low c, high c
 
-that carries three ranges of its conjunction; further predicates stand in the rest list, and column c is ~c if there
-are any. A table is a grid over two columns; its buckets hold postings. A bucket may hold the postings of several cells
-(by hashing): every posting is verified in full, so that sharing a bucket costs time, never truth.
+that carry three of its ranges; further predicates stand in the rest list. A table is a grid over two columns; its
+buckets hold postings of rectangles. A bucket may hold the postings of several cells (by hashing): every posting is
+verified in full, so that sharing a bucket costs time, never truth. `pairs_held.py` and `pairs_grid.py` run a batch past
+the two sorts of tables.
 """
 
 from typing import NamedTuple
@@ -19,14 +21,13 @@ from tocsin._kernels import inlined_kernel, kernel
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-BLOCK = 64
-FEW = 6
-"""Fewer events than this in a bucket are verified one by one."""
 HELD = -1
-"""As column a of a table: the tests that hold for the event instead of one code."""
+"""As column a of a table: the tests that hold for the event instead of one code. Such tables come first."""
+BLOCK = 32
+"""Events that are compared with a posting at once."""
+RUN = 1024
+"""Postings that are marked before their marks are read."""
 
-_OUTSIDE = -2
-"""A code that lies in no range."""
 _SPREAD = 0x0102040810204080
 _DE_BRUIJN = 0x03F79D71B4CB0A89
 _POSITION = np.zeros(64, np.uint8)
@@ -50,11 +51,26 @@ class Tables(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Postings by bucket, and what remains to be verified of each conjunction."""
+    """Postings by bucket, and what remains to be verified of each conjunction.
+
+    The postings of HELD tables, which come first, are `rows`. Those of grids are short: 16 bits for each of low a, high
+    a, low b, high b, column c, low c, high c, and the number of the rectangle. The short codes of a bucket of n
+    postings stand field by field, n values each, so that one event is compared with many postings at once.
+    """
 
     starts: Int64
     """Where the postings of each bucket start; one more entry at the end."""
     rows: Int32
+    """Rectangles, a row for each posting of a HELD table; column c is ~c if there is a rest list."""
+    short: npt.NDArray[np.uint16]
+    short_shift: Int32
+    """For each column, how far codes are shifted to be short: (code + 1) >> shift. Beyond 0, ends are not certain."""
+    rectangle: Int32
+    """The rectangle of each posting of a grid; ~rectangle if its conjunction has a rest list."""
+    rectangles: Int32
+    """The rectangles of grids, in full."""
+    conjunction_of: Int32
+    """The conjunction of each rectangle of a grid; empty if rectangle i is that of conjunction i."""
     rest_starts: Int64
     """Where the rest list of each conjunction starts; one more entry at the end."""
     rest: Int32
@@ -78,16 +94,6 @@ class Found(NamedTuple):
 
     pairs: Int32
     used: int
-
-
-class Block(NamedTuple):
-    """The codes of up to BLOCK events, side by side: by column (if `filled`), and those of the table's two accesses."""
-
-    codes: Int32
-    filled: npt.NDArray[np.bool_]
-    a: Int32
-    b: Int32
-    marks: npt.NDArray[np.uint8]
 
 
 @inlined_kernel
@@ -160,170 +166,73 @@ def _in_ranges(ranges: Int32, first: int, end: int, code: int) -> bool:
 
 
 @kernel
-def rest_holds(postings: Postings, events: Events, conjunction: int, event: int) -> bool:
-    """Whether the rest list of a conjunction holds for an event."""
-    for entry in range(postings.rest_starts[conjunction], postings.rest_starts[conjunction + 1]):
-        column = postings.rest[entry, 0]
-        if column >= 0:
-            code = events.codes[column, event]
-            if not _in_ranges(postings.ranges, postings.rest[entry, 1], postings.rest[entry, 2], code):
-                return False
-            continue
-        test, null_column = postings.rest[entry, 1], postings.rest[entry, 2]
-        truth = 2
-        if _contains(events.true, events.true_starts[event], events.true_starts[event + 1], test):
-            truth = 1
-        elif null_column >= 0:
-            if events.codes[null_column, event] < 0:
-                truth = 4
-        elif _contains(events.null, events.null_starts[event], events.null_starts[event + 1], test):
-            truth = 4
-        if (-1 - column) & truth == 0:
-            return False
-    return True
+def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs: Int32, first: int, last: int) -> int:
+    """Verify the rest lists of the pairs from `first` to `last`, and put the pairs that match there; return their end.
 
-
-@inlined_kernel
-def _entries(tables: Tables, table: int, events: Events, event_of: Int32, code_of: Int32, bucket_of: Int64) -> int:
-    """Write the (event, code a, bucket) entries that look into a table; return how many there are."""
-    column_a, column_b = tables.column_a[table], tables.column_b[table]
-    shift_a, shift_b = tables.shift_a[table], tables.shift_b[table]
-    multiplier_a, multiplier_b = tables.multiplier_a[table], tables.multiplier_b[table]
-    mask, needs_value = tables.mask[table], tables.needs_value[table]
-    count = 0
-    for event in range(events.codes.shape[1]):
-        b = events.codes[column_b, event]
-        if b < 0 and needs_value:
-            continue
-        part = ((b + 1) >> shift_b) * multiplier_b
-        if column_a != HELD:
-            a = events.codes[column_a, event]
-            if a < 0 and needs_value:
-                continue
-            event_of[count] = event
-            code_of[count] = a
-            bucket_of[count] = (((a + 1) >> shift_a) * multiplier_a + part) & mask
-            count += 1
-            continue
-        for place in range(events.true_starts[event], events.true_starts[event + 1]):
-            test = events.true[place]
-            event_of[count] = event
-            code_of[count] = test
-            bucket_of[count] = (((test + 1) >> shift_a) * multiplier_a + part) & mask
-            count += 1
-    return count
+    A pair is (event, x) if there is nothing to verify, else (event, ~x), where x is a conjunction or, if
+    `conjunction_of` has any, a rectangle.
+    """
+    rest_starts, rest, ranges = postings.rest_starts, postings.rest, postings.ranges
+    codes, true_starts, true, null_starts, null = events
+    several = conjunction_of.size > 0
+    used = first
+    for place in range(first, last):
+        event, number = pairs[place, 0], pairs[place, 1]
+        plain = number >= 0
+        if not plain:
+            number = ~number
+        conjunction = conjunction_of[number] if several else number
+        holds = True
+        entry, end = rest_starts[conjunction], rest_starts[conjunction + 1]
+        while holds and not plain and entry < end:
+            column = rest[entry, 0]
+            if column >= 0:
+                holds = _in_ranges(ranges, rest[entry, 1], rest[entry, 2], codes[column, event])
+            else:
+                test, null_column = rest[entry, 1], rest[entry, 2]
+                truth = 2
+                if _contains(true, true_starts[event], true_starts[event + 1], test):
+                    truth = 1
+                elif null_column >= 0:
+                    if codes[null_column, event] < 0:
+                        truth = 4
+                elif _contains(null, null_starts[event], null_starts[event + 1], test):
+                    truth = 4
+                holds = (-1 - column) & truth != 0
+            entry += 1
+        pairs[used, 0] = event
+        pairs[used, 1] = conjunction
+        used += holds
+    return used
 
 
 @kernel
-def _grown(pairs: Int32) -> Int32:
-    larger = np.empty((2 * len(pairs), 2), np.int32)
+def grown(pairs: Int32, wanted: int) -> Int32:
+    """The same matches with room for as many as wanted, and as many again."""
+    larger = np.empty((2 * max(len(pairs), wanted), 2), np.int32)
     larger[: len(pairs)] = pairs
     return larger
 
 
 @inlined_kernel
-def _mark(
-    a: Int32,
-    b: Int32,
-    c: Int32,
-    low_a: int,
-    high_a: int,
-    low_b: int,
-    high_b: int,
-    low_c: int,
-    high_c: int,
-    marks: npt.NDArray[np.uint8],
-) -> None:
-    """Mark the events of a block whose three codes lie in the three ranges. The compiler makes vectors of this."""
-    for slot in range(BLOCK):
-        marks[slot] = (
-            (a[slot] >= low_a)
-            & (a[slot] <= high_a)
-            & (b[slot] >= low_b)
-            & (b[slot] <= high_b)
-            & (c[slot] >= low_c)
-            & (c[slot] <= high_c)
-        )
+def bits_of(marks: npt.NDArray[np.uint64]) -> np.uint64:
+    """The marks of a block, bytes of 0 or 1 in words of eight, as the bits of one word."""
+    bits = np.uint64(0)
+    for word in range(BLOCK // 8):
+        byte = (marks[word] * np.uint64(_SPREAD)) >> np.uint64(56)
+        bits |= byte << np.uint64(8 * word)
+    return bits
 
 
 @inlined_kernel
-def _scan_bucket(
-    postings: Postings, events: Events, first: int, last: int, event: int, a: int, b: int, found: Found
-) -> Found:
-    """Verify the postings `first` to `last` for one event."""
-    rows, codes = postings.rows, events.codes
-    pairs, used = found.pairs, found.used
-    for posting in range(first, last):
-        column_c = rows[posting, 5]
-        c = codes[column_c if column_c >= 0 else ~column_c, event]
-        # One branch that is seldom taken is cheaper than six that are taken now and then.
-        holds = (
-            (a >= rows[posting, 1])
-            & (a <= rows[posting, 2])
-            & (b >= rows[posting, 3])
-            & (b <= rows[posting, 4])
-            & (c >= rows[posting, 6])
-            & (c <= rows[posting, 7])
-        )
-        if holds and (column_c >= 0 or rest_holds(postings, events, rows[posting, 0], event)):
-            if used == len(pairs):
-                pairs = _grown(pairs)
-            pairs[used, 0] = event
-            pairs[used, 1] = rows[posting, 0]
-            used += 1
-    return Found(pairs, used)
-
-
-@inlined_kernel
-def _scan_bucket_by_block(
-    postings: Postings, events: Events, first: int, last: int, members: Int32, block: Block, found: Found
-) -> Found:
-    """Verify the postings `first` to `last` for a block of events whose codes a and b are in the block already."""
-    rows, codes = postings.rows, events.codes
-    pairs, used = found.pairs, found.used
-    words = block.marks.view(np.uint64)
-    for posting in range(first, last):
-        plain = rows[posting, 5] >= 0
-        column_c = rows[posting, 5] if plain else ~rows[posting, 5]
-        block_c = block.codes[column_c]
-        if not block.filled[column_c]:
-            block.filled[column_c] = True
-            for slot in range(members.size):
-                block_c[slot] = codes[column_c, members[slot]]
-        _mark(
-            block.a,
-            block.b,
-            block_c,
-            rows[posting, 1],
-            rows[posting, 2],
-            rows[posting, 3],
-            rows[posting, 4],
-            rows[posting, 6],
-            rows[posting, 7],
-            block.marks,
-        )
-        bits = np.uint64(0)
-        for word in range(8):
-            byte = (words[word] * np.uint64(_SPREAD)) >> np.uint64(56)
-            bits |= byte << np.uint64(8 * word)
-        if bits == np.uint64(0):
-            continue
-        conjunction = rows[posting, 0]
-        if used + BLOCK > len(pairs):
-            pairs = _grown(pairs)
-        while bits != np.uint64(0):
-            lowest = bits & (~bits + np.uint64(1))
-            bits ^= lowest
-            event = members[_POSITION[(lowest * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]]
-            if plain or rest_holds(postings, events, conjunction, event):
-                pairs[used, 0] = event
-                pairs[used, 1] = conjunction
-                used += 1
-    return Found(pairs, used)
+def place_of(bit: np.uint64) -> int:
+    """The place of the only bit in a word."""
+    place: int = _POSITION[(bit * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
+    return place
 
 
 @kernel
-def _sort_by_bucket(bucket_of: Int64, entries: int, ends: Int64, order: Int32) -> None:
+def sort_by_bucket(bucket_of: Int32, entries: int, ends: Int32, order: Int32) -> None:
     """Sort the entries by bucket; `ends` becomes the end of each bucket in `order`."""
     for entry in range(entries):
         ends[bucket_of[entry]] += 1
@@ -336,63 +245,3 @@ def _sort_by_bucket(bucket_of: Int64, entries: int, ends: Int64, order: Int32) -
         bucket = bucket_of[entry]
         order[ends[bucket]] = entry
         ends[bucket] += 1
-
-
-@kernel
-def match_pairs(tables: Tables, postings: Postings, events: Events) -> tuple[Int32, int]:
-    """The (event, conjunction) pairs that match, in no order, and how many candidates were verified for them."""
-    codes, starts = events.codes, postings.starts
-    most = max(codes.shape[1], events.true.size)
-    event_of, code_of, order = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
-    bucket_of = np.empty(most, np.int64)
-    members = np.empty(BLOCK, np.int32)
-    block = Block(
-        np.empty((codes.shape[0], BLOCK), np.int32),
-        np.empty(codes.shape[0], np.bool_),
-        np.empty(BLOCK, np.int32),
-        np.empty(BLOCK, np.int32),
-        np.empty(BLOCK, np.uint8),
-    )
-    found = Found(np.empty((4096, 2), np.int32), 0)
-    candidates = 0
-    for table in range(tables.mask.size):
-        entries = _entries(tables, table, events, event_of, code_of, bucket_of)
-        buckets = tables.mask[table] + 1
-        first_bucket, column_b = tables.first_bucket[table], tables.column_b[table]
-        if entries * FEW < buckets:
-            for entry in range(entries):
-                bucket = first_bucket + bucket_of[entry]
-                first, last = starts[bucket], starts[bucket + 1]
-                candidates += last - first
-                event = event_of[entry]
-                found = _scan_bucket(
-                    postings, events, first, last, event, code_of[entry], codes[column_b, event], found
-                )
-            continue
-        ends = np.zeros(buckets, np.int64)
-        _sort_by_bucket(bucket_of, entries, ends, order)
-        end = 0
-        for bucket in range(buckets):
-            begin, end = end, ends[bucket]
-            first, last = starts[first_bucket + bucket], starts[first_bucket + bucket + 1]
-            if first == last:
-                continue
-            candidates += (end - begin) * (last - first)
-            for base in range(begin, end, BLOCK):
-                width = min(BLOCK, end - base)
-                if width < FEW:
-                    for slot in range(base, end):
-                        event = event_of[order[slot]]
-                        found = _scan_bucket(
-                            postings, events, first, last, event, code_of[order[slot]], codes[column_b, event], found
-                        )
-                    continue
-                block.filled[:] = False
-                for slot in range(width):
-                    event = event_of[order[base + slot]]
-                    members[slot] = event
-                    block.a[slot] = code_of[order[base + slot]]
-                    block.b[slot] = codes[column_b, event]
-                block.a[width:] = _OUTSIDE
-                found = _scan_bucket_by_block(postings, events, first, last, members[:width], block, found)
-    return found.pairs[: found.used], candidates

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.pairs import HELD, Events, Postings, Tables, file_rectangles, match_pairs
+from tocsin._kernels.pairs import HELD, Events, Found, Postings, Tables, file_rectangles
+from tocsin._kernels.pairs_grid import FIELDS, OUTSIDE, match_grids
+from tocsin._kernels.pairs_held import match_held
 from tocsin.matching.access import Access, Side, choose, shifts
 from tocsin.matching.conjunctions import Conjunctions, Predicates, range_predicates
 
@@ -45,17 +47,33 @@ class PairMatcher:
         starts = np.zeros(buckets + 1, np.int64)
         posted = file_rectangles(tables, of_table, rectangles[:, 1:], starts)
         third = _third(predicates, access)
-        rows = np.empty((posted.size, 8), np.int32)
-        rows[:, :5] = rectangles[posted]
-        rows[:, 5:] = _third_ranges(predicates, third, anything)[rows[:, 0]]
+        full = np.empty((len(rectangles), 8), np.int32)
+        full[:, :5] = rectangles
+        full[:, 5:] = _third_ranges(predicates, third, anything)[rectangles[:, 0]]
         rest_starts, rest, ranges = _rest(conjunctions, predicates, access, third)
-        has_rest = np.diff(rest_starts)[rows[:, 0]] > 0
-        rows[has_rest, 5] = ~rows[has_rest, 5]
-        return cls(tables, Postings(starts, rows, rest_starts, rest, ranges))
+        has_rest = np.diff(rest_starts)[rectangles[:, 0]] > 0
+        in_grid = tables.column_a[of_table] != HELD
+        held = int(np.searchsorted(in_grid[posted], True))
+        rows = full[posted[:held]]
+        rows[has_rest[posted[:held]], 5] = ~rows[has_rest[posted[:held]], 5]
+        shift = _short_shifts(conjunctions.last_code)
+        number = np.cumsum(in_grid, dtype=np.int32) - 1
+        rectangle = np.where(has_rest, ~number, number)[posted[held:]].astype(np.int32)
+        conjunction_of = rectangles[in_grid, 0]
+        if np.array_equal(conjunction_of, np.arange(conjunctions.count)):
+            conjunction_of = conjunction_of[:0]
+        short = _short(full, posted[held:], tables, of_table, shift, np.maximum(starts - held, 0))
+        return cls(
+            tables,
+            Postings(starts, rows, short, shift, rectangle, full[in_grid], conjunction_of, rest_starts, rest, ranges),
+        )
 
     def match(self, events: Events) -> tuple[Int32, int]:
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
-        return match_pairs(self.tables, self.postings, events)
+        found = Found(np.empty((4096, 2), np.int32), 0)
+        found, by_test = match_held(self.tables, self.postings, events, found)
+        found, by_range = match_grids(self.tables, self.postings, events, found)
+        return found.pairs[: found.used], by_test + by_range
 
     def assuming(self, first: int, end: int) -> "PairMatcher":
         """The same matcher as if the tests `first` to `end` had whatever truth value is accepted."""
@@ -82,9 +100,11 @@ class PairMatcher:
 
     def check(self) -> None:
         """Assert what the kernels rely on."""
-        starts, rows = self.postings.starts, self.postings.rows
+        postings, starts = self.postings, self.postings.starts
         assert starts[0] == 0, "the first bucket starts at the first posting"
-        assert starts[-1] == len(rows), "the last bucket ends at the last posting"
+        assert starts[-1] == len(postings.rows) + postings.rectangle.size, "the last bucket ends at the last posting"
+        assert postings.short.size == FIELDS * postings.rectangle.size, "a posting of a grid has all its short fields"
+        assert (np.diff((self.tables.column_a != HELD).astype(int)) >= 0).all(), "tables of tests come first"
         assert (np.diff(starts) >= 0).all(), "buckets follow each other"
         assert (self.tables.mask & (self.tables.mask + 1) == 0).all(), "a table has a power of two of buckets"
         assert (self.postings.rest_starts[1:] >= self.postings.rest_starts[:-1]).all(), "rest lists follow each other"
@@ -162,7 +182,7 @@ def _third(predicates: Predicates, access: Access) -> Int32:
     number = np.arange(predicates.conjunction.size, dtype=np.int32)
     owner = predicates.conjunction
     free = (predicates.end - predicates.first == 1) & (access.a.predicate[owner] != number)
-    free &= access.b.predicate[owner] != number
+    free &= (access.b.predicate[owner] != number) & (predicates.column < OUTSIDE)
     # Predicates are sorted by selectivity within their conjunction: written backwards, the first one stays.
     third[owner[free][::-1]] = number[free][::-1]
     return third
@@ -174,6 +194,37 @@ def _third_ranges(predicates: Predicates, third: Int32, anything: int) -> Int32:
     there = third >= 0
     ranges[there] = np.stack([predicates.column, predicates.low, predicates.high], axis=1)[third[there]]
     return ranges
+
+
+def _short_shifts(last_code: Int32) -> Int32:
+    """For each column how far its codes must be shifted to be short; the last is ANYTHING's."""
+    shift = np.zeros(last_code.size + 1, np.int32)
+    too_long = np.append(last_code, 0).astype(np.int64) + 1
+    while (too_long >= OUTSIDE).any():
+        shift[too_long >= OUTSIDE] += 1
+        too_long[too_long >= OUTSIDE] >>= 1
+    return shift
+
+
+def _short(
+    rectangles: Int32, posted: Int32, tables: Tables, of_table: Int32, shift: Int32, starts: Int64
+) -> npt.NDArray[np.uint16]:
+    """The short fields of the postings of grids. `starts` says where the postings of each bucket start."""
+    sizes = np.diff(starts)
+    first, size = np.repeat(starts[:-1], sizes), np.repeat(sizes, sizes)
+    place = (FIELDS - 1) * first + np.arange(posted.size)
+    a, b = tables.column_a[of_table[posted]], tables.column_b[of_table[posted]]
+    # Without a third range, column c is 0, and any code will do.
+    has_third = rectangles[posted, 5] < shift.size - 1
+    c = np.where(has_third, rectangles[posted, 5], 0)
+    short = np.empty(FIELDS * posted.size, np.uint16)
+    for field, column, of_row in ((0, a, 1), (1, a, 2), (2, b, 3), (3, b, 4), (5, c, 6), (6, c, 7)):
+        short[place + field * size] = (rectangles[posted, of_row] + 1) >> shift[column]
+    short[place + 4 * size] = c
+    anything = ~has_third
+    short[(place + 5 * size)[anything]] = 0
+    short[(place + 6 * size)[anything]] = OUTSIDE - 1
+    return short
 
 
 def _rest(
