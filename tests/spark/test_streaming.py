@@ -75,6 +75,16 @@ def test_each_batch_takes_the_newest_snapshot_and_records_it(place: Place, forma
     assert table.records() == heard == [BatchRecord(0, 1, 2, 1), BatchRecord(1, 2, 3, 2)]
 
 
+def test_a_stream_over_shards_counts_each_event_once(place: Place) -> None:
+    place.matcher.subscribe("high", "price > 10")
+    place.matcher.commit()
+    table = BatchTable(place.folder / "matches")
+    place.add(5, 15)
+    place.run(table, shards=2)
+    assert place.rows() == [(0, 0, "low"), (0, 1, "high")]
+    assert table.records() == [BatchRecord(batch=0, snapshot=2, events=2, matches=2)]
+
+
 def test_a_batch_that_is_replayed_is_not_written_twice(place: Place) -> None:
     """The driver dies after the table took batch 1 and before Spark has noted it; meanwhile subscriptions change."""
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.errors import StorageError
+from tocsin.spark.index import scratch
 from tocsin.spark.owner import owner_in
 from tocsin.storage.folder import Folder
 
@@ -39,6 +40,8 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
     If the folder of the index cannot be written, that is an error; unless it is not `required`, then what comes is the
     index itself, which may change.
     """
+    if scratch() in index.parents:  # made by this process for itself: nobody commits to it
+        return View(index, newest(index))
     views = index / "views"
     for _ in range(_TRIES):
         number = newest(index)
