@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from tocsin import cli
+from tocsin.bench.page import page
 from tocsin.cli import bench
 from tocsin.model.condition import Op
 
@@ -121,6 +122,10 @@ def test_every_command_and_option_is_documented() -> None:
 def test_every_benchmark_is_named_in_the_documents() -> None:
     documents = " ".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     assert [name for name in bench.benchmarks() if f"bench {name}" not in documents] == []
+
+
+def test_the_page_of_figures_is_that_of_the_reports() -> None:
+    assert text_of("docs/performance.md") == page(ROOT / "docs" / "performance")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))

@@ -63,6 +63,42 @@ def test_output_writes_the_report_and_the_figures(run: "Run", tmp_path: Path) ->
     assert "curve.svg" in answer.err
 
 
+def test_the_reports_of_a_folder_become_a_page(run: "Run", tmp_path: Path) -> None:
+    toy, other = Report("toy", {"most_events": 5_000}), Report("other", {})
+    toy.results = [Result("tocsin", events_per_s=12_345.6, extra={"p|q": 0.5}), Result("rival")]
+    toy.claim("faster", "at least 2", "3.1", True)
+    other.claim("smaller", "at most 1", "1.5", False)
+    other.disagreements = ["match counts differ"]
+    for report in (toy, other):
+        report.write(tmp_path)
+    answer = run("bench", "report", tmp_path)
+    assert answer.code == 0
+    _, first, second = answer.out.split("\n## ")
+    assert first.splitlines()[0] == "other"
+    assert "| smaller | at most 1 | 1.5 | **no** |" in first
+    assert first.endswith("**Engines disagree:** match counts differ\n")
+    assert second.splitlines() == [
+        "toy",
+        "",
+        "most events 5,000.",
+        "",
+        "| engine | events per s | p\\|q |",
+        "| --- | ---: | ---: |",
+        "| tocsin | 12,346 | 0.5 |",
+        "| rival | - | - |",
+        "",
+        "| claim | expected | measured | holds |",
+        "| --- | --- | --- | --- |",
+        "| faster | at least 2 | 3.1 | yes |",
+    ]
+
+
+def test_a_folder_without_reports_is_named(run: "Run", tmp_path: Path) -> None:
+    answer = run("bench", "report", tmp_path)
+    assert answer.code == 2
+    assert "has no reports" in answer.err
+
+
 def test_help_of_a_benchmark_shows_its_options(run: "Run") -> None:
     answer = run("bench", "toy-bench", "--help")
     assert answer.code == 0

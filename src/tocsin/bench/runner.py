@@ -101,12 +101,12 @@ class Report:
         parameters = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
         if self.results:
             rows = [result.row() for result in self.results]
-            columns = [name for name in _columns(rows) if any(row.get(name) is not None for row in rows)]
+            names = [name for name in columns(rows) if any(row.get(name) is not None for row in rows)]
             table = Table(title=f"{self.workload} ({parameters})")
-            for name in columns:
+            for name in names:
                 table.add_column(name.replace("_", " "), justify="left" if name == "engine" else "right")
             for row in rows:
-                table.add_row(*(_show(row.get(name)) for name in columns))
+                table.add_row(*(show(row.get(name)) for name in names))
             console.print(table)
         if self.claims:
             table = Table("claim", "expected", "measured", "holds", title="claims")
@@ -184,11 +184,13 @@ def plot(figure: Figure, folder: Path) -> Path:
     return path
 
 
-def _columns(rows: Sequence[Mapping[str, Cell]]) -> list[str]:
+def columns(rows: Sequence[Mapping[str, Cell]]) -> list[str]:
+    """The names of all columns that some row has."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _show(value: Cell) -> str:
+def show(value: Cell) -> str:
+    """A cell of a table, with numbers as a reader wants them."""
     if value is None:
         return "-"
     if isinstance(value, bool) or not isinstance(value, (int, float)):

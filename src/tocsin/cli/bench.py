@@ -81,3 +81,14 @@ def _register(name: str, summary: str) -> None:
 
 for _name, _summary in benchmarks().items():
     _register(_name, _summary)
+
+
+@app.command("report")
+@interruptible
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --output wrote reports to.")],
+) -> None:
+    """Print the reports of a folder as one page of Markdown, as docs/performance.md is."""
+    from tocsin.bench.page import page
+
+    typer.echo(page(folder), nl=False)
