@@ -1,5 +1,7 @@
 """Changes rest while there are matches, for as long as their work asks; otherwise they never do."""
 
+import threading
+
 import pytest
 
 from tocsin import Matcher, UnknownSubscriptionError
@@ -34,6 +36,25 @@ def change(taken: Turns, clock: Clock, seconds: float) -> None:
         clock.now += seconds
 
 
+class Elsewhere:
+    """The ident of threads as tests say it is."""
+
+    Lock = staticmethod(threading.Lock)
+
+    def __init__(self) -> None:
+        self.ident = 1
+
+    def get_ident(self) -> int:
+        return self.ident
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
+    threads = Elsewhere()
+    monkeypatch.setattr(turns, "threading", threads)
+    return threads
+
+
 def test_where_nobody_matches_nobody_rests(clock: Clock) -> None:
     taken = Turns()
     for _ in range(100):
@@ -52,9 +73,10 @@ def test_a_change_rests_for_the_work_of_the_one_before_it(clock: Clock) -> None:
 
 def test_what_a_match_builds_for_changes_counts(clock: Clock) -> None:
     taken = Turns()
-    with taken.matching(), taken.working():
-        clock.now += 0.04
-    change(taken, clock, 0.0)
+    with taken.matching():
+        with taken.working():
+            clock.now += 0.04
+        change(taken, clock, 0.0)
     assert clock.slept == pytest.approx([0.04 * turns.REST])
 
 
@@ -69,10 +91,22 @@ def test_short_rests_are_put_off_and_long_ones_cut(clock: Clock) -> None:
     assert clock.slept[-1] == turns.LONGEST
 
 
-def test_matches_that_follow_each_other_are_a_stream_and_old_ones_are_forgotten(clock: Clock) -> None:
+def test_a_thread_that_matches_and_changes_by_turns_never_rests(clock: Clock) -> None:
+    taken = Turns()
+    for _ in range(10):
+        with taken.matching(), taken.working():
+            clock.now += 0.05
+        change(taken, clock, 0.05)
+    assert clock.slept == []
+
+
+def test_matches_that_follow_each_other_are_a_stream_and_old_ones_are_forgotten(
+    clock: Clock, threads: Elsewhere
+) -> None:
     taken = Turns()
     with taken.matching():
         change(taken, clock, 0.02)
+    threads.ident = 2
     clock.now += turns.LATELY / 2
     change(taken, clock, 0.02)
     assert len(clock.slept) == 1

@@ -74,6 +74,7 @@ class SubscriptionSet:
         """Add a subscription, or replace the one with this id; the next match sees it.
 
         Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
+        Beside threads that match, changes wait for their turn, a quarter of a second at most.
         """
         subscription = intake.checked(id, where, score, weights, tags)
         with self._turns.changing():

@@ -2,8 +2,8 @@
 
 A thread that changes subscriptions runs Python throughout: it has the interpreter's lock, which a match waits for
 whenever it returns from a kernel. And after every change the next match has a part to build. So changes pay for what
-they cost: while there are matches, they rest `REST` times as long as they worked, their own work and that of matches
-that had to build for them. Where nobody matches, nobody rests.
+they cost: while other threads match, they rest `REST` times as long as they worked, their own work and that of matches
+that had to build for them. Where no other thread matches, nobody rests.
 """
 
 import threading
@@ -29,7 +29,7 @@ class Turns:
         """Held by the one change that rests or works."""
         self._counting = threading.Lock()
         self._matches = 0
-        self._last_match = -LATELY
+        self._last_match, self._last_thread = -LATELY, 0
         self._owed = 0.0
         """Seconds of rest for the work that was done."""
 
@@ -43,7 +43,7 @@ class Turns:
         finally:
             with self._counting:
                 self._matches -= 1
-                self._last_match = time.monotonic()
+                self._last_match, self._last_thread = time.monotonic(), threading.get_ident()
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -67,4 +67,6 @@ class Turns:
             self._owed += REST * (time.monotonic() - start)
 
     def _is_stream(self) -> bool:
-        return self._matches > 0 or time.monotonic() - self._last_match < LATELY
+        """Whether another thread matches: now, or a moment ago and soon again."""
+        lately = time.monotonic() - self._last_match < LATELY
+        return self._matches > 0 or (lately and self._last_thread != threading.get_ident())
