@@ -58,12 +58,13 @@ class Asked(NamedTuple):
 
 @kernel
 def offer_matches(
-    best: Best, pairs: Int32s, left_out: Bools, several: Bools, scores: Float64s, identity: Int32s
+    best: Best, pairs: Int32s, scores: Float64s, identity: Int32s, left_out: Bools, several: Bools
 ) -> None:
-    """Offer pairs (event, subscription) in any order. The other arrays go by subscription.
+    """Offer pairs (event, subscription) in any order, with the score and the identity of each pair.
 
-    Most of many matches are turned away by their score alone. Only subscriptions with `several` conjunctions come more
-    than once; that array and `left_out` are empty if they would be false throughout.
+    Those are gathered before, all at once: a look into a large array that waits for the one before it is dear. Most of
+    many matches are turned away by their score. Only subscriptions with `several` conjunctions come more than once;
+    that array and `left_out` go by subscription, and are empty if they would be false throughout.
     """
     k = best.ids.shape[1]
     some_left_out = left_out.size > 0
@@ -71,15 +72,15 @@ def offer_matches(
     for place in range(len(pairs)):
         event = pairs[place, 0]
         subscription = pairs[place, 1]
-        score = scores[subscription]
+        score = scores[place]
         if best.sizes[event] == k and (k == 0 or score < best.scores[event, 0]):
             continue
         if some_left_out and left_out[subscription]:
             continue
         if some_come_again and several[subscription]:
-            offer(best, event, identity[subscription], score)
+            offer(best, event, identity[place], score)
         else:
-            offer_once(best, event, identity[subscription], score)
+            offer_once(best, event, identity[place], score)
 
 
 @kernel

@@ -56,7 +56,7 @@ class Ranked:
         self._k = 0
         self._verified = 0
         self._matches = np.empty(0, np.int64)
-        self._weights: Weights | None = None
+        self._weights: list[Weights] | None = None
 
     @cached_property
     def rank(self) -> Int32:
@@ -65,8 +65,8 @@ class Ranked:
         rank[self.segment.id_order] = np.arange(len(self.segment), dtype=np.int32)
         return rank
 
-    def weights(self, options: Options) -> Weights:
-        """The predicates with their weights; the first call costs about as much as building the segment."""
+    def weights(self, options: Options) -> list[Weights]:
+        """The predicates with their weights; the first call costs at most what building the segment did."""
         if self._weights is None:
             self._weights = Weights.build(self.segment, options)
         return self._weights
@@ -103,7 +103,8 @@ class Ranked:
         if self.layers:
             sizes = " and ".join(f"{len(layer.segment):,}" for layer in self.layers)
             exact = f"in layers of {sizes} subscriptions for k up to {self._k:,}"
-        return f"exact: {exact}; relaxed: {'not asked yet' if self._weights is None else self._weights.plan()}", why
+        ways = ["not asked yet"] if self._weights is None else [weights.plan() for weights in self._weights]
+        return f"exact: {exact}; relaxed: {', '.join(dict.fromkeys(ways))}", why
 
     def _build(self, members: Int32, options: Options) -> _Layer:
         numbers = members.tolist()
@@ -138,7 +139,9 @@ class BestMatches:
             pairs, evidence = self._segment.match_subscriptions(batch, judged)
             matches = np.bincount(pairs[:, 0], minlength=len(batch))
             best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
-            offer_matches(best, pairs, left_out, self._segment.several, self._scores, self._ranked.rank)
+            found = pairs[:, 1]
+            scores, ranks = self._scores[found], self._ranked.rank[found]
+            offer_matches(best, pairs, scores, ranks, left_out, self._segment.several)
             starts, ranks, _ = sort_best(best)
             self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
         evidence.matches = ranks.size

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin._kernels.ranking_topk import MAX, SUM
+from tocsin._kernels.ranking_topk import MAX, SUM, sort_best
 from tocsin._kernels.ranking_weights import EXACT, Asked
 from tocsin.engine.families import Probed, Slices
 from tocsin.engine.history import Judged
@@ -18,6 +18,7 @@ from tocsin.engine.weights import has_intervals
 from tocsin.errors import OptionError
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
+from tocsin.ranking.select import nothing_yet
 
 Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -138,10 +139,13 @@ def _best_of_view(
     left_out = view.left_out(tags)
     if question.mode == "exact" and not has_intervals(batch, view.segment.columns):
         return view.best.top_k(batch, left_out, judged, question.k, options)
-    weights = view.ranked.weights(options)
-    asked = Asked(question.kind, weights.factors(question.coefficients), left_out, view.scores, view.ranked.rank)
-    translated = weights.translate(view.segment, judged)
-    starts, ranks, scores, evidence = weights.top_k(batch, asked, translated, question.k, question.how)
+    evidence = Evidence(events=len(batch))
+    best = nothing_yet(len(batch), min(question.k, len(view.segment)))
+    for weights in view.ranked.weights(options):
+        asked = Asked(question.kind, weights.factors(question.coefficients), left_out, view.scores, view.ranked.rank)
+        evidence.add(weights.offer(best, batch, asked, weights.translate(view.segment, judged), question.how))
+    starts, ranks, scores = sort_best(best)
+    evidence.matches = ranks.size
     return Slices(starts, view.segment.id_order[ranks]), scores, evidence
 
 

@@ -1,8 +1,8 @@
 """The predicates of a segment with their weights: relaxed top-k, and events whose values are intervals.
 
-A segment keeps its conjunctions filed for matching, not in one place. So this is derived from its texts once more, when
-the first question of its kind comes, and costs about as much as building the segment did. Every event then looks at
-every predicate.
+A segment keeps its conjunctions filed for matching, not in one place. So this is derived when the first question of its
+kind comes: for plain subscriptions from what is filed, for the others from their texts, which costs about as much as
+building a segment of them did. Every event then looks at every predicate.
 """
 
 import json
@@ -15,12 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin._kernels.pairs import Events
-from tocsin._kernels.ranking_topk import Best, sort_best
+from tocsin._kernels.ranking_topk import Best
 from tocsin._kernels.ranking_weights import EXACT, Asked, Weighed, offer_weighed
 from tocsin.engine.build import code_columns, conjunctions_of, number_tests
 from tocsin.engine.families import Family, Probed, Slices
 from tocsin.engine.families.history import HistoryFamily
 from tocsin.engine.options import Options
+from tocsin.engine.plain import plain_subscriptions
 from tocsin.engine.range_rows import RangeRows
 from tocsin.engine.segment import Column, Segment, encode
 from tocsin.matching.conjunctions import Conjunctions
@@ -29,7 +30,6 @@ from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
-from tocsin.ranking.select import nothing_yet
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -44,6 +44,8 @@ FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
 class Weights:
     """What `Weighed` says in numbers: the columns, tests and attributes behind them."""
 
+    members: Int32
+    """The subscriptions of the segment that are weighed here, rising; `weighed` numbers them from 0."""
     columns: list[Column]
     families: list[tuple[str, str, Family]]
     attributes: list[str]
@@ -54,9 +56,22 @@ class Weights:
     _range_rows: RangeRows | None = None
 
     @classmethod
-    def build(cls, segment: Segment, options: Options) -> "Weights":
-        """Derive the predicates of a segment from its texts."""
-        ids, texts = segment.ids.arrow().to_pylist(), segment.texts.arrow().to_pylist()
+    def build(cls, segment: Segment, options: Options) -> "list[Weights]":
+        """Weigh the predicates of a segment: of plain subscriptions as it has them filed, of others by their texts."""
+        plain = plain_subscriptions(segment)
+        others = np.setdiff1d(np.arange(len(segment), dtype=np.int32), plain.members, assume_unique=True)
+        parts = []
+        if plain.members.size:
+            own = np.arange(plain.members.size, dtype=np.int32)
+            parts.append(cls._of(segment, plain.members, segment.columns, [], plain.conjunctions, own, []))
+        if others.size:
+            parts.append(cls._by_texts(segment, others, options))
+        return parts
+
+    @classmethod
+    def _by_texts(cls, segment: Segment, members: Int32, options: Options) -> "Weights":
+        chosen = pa.array(members)
+        ids, texts = (strings.arrow().take(chosen).to_pylist() for strings in (segment.ids, segment.texts))
         form = options.normalise(texts, ids)
         assert not form.errors, "every subscription of a segment was understood when it was built"
         coded = code_columns(form)
@@ -66,6 +81,20 @@ class Weights:
         for number, tested in zip(tests.number.tolist(), form.tests, strict=True):
             named[number] = _first_attribute(tested.test)
         columns = [Column(column.attribute, column.kind, column.domain) for column in coded]
+        return cls._of(segment, members, columns, tests.families, conjunctions, form.owner, named)
+
+    @classmethod
+    def _of(
+        cls,
+        segment: Segment,
+        members: Int32,
+        columns: list[Column],
+        families: list[tuple[str, str, Family]],
+        conjunctions: Conjunctions,
+        owner: Int32,
+        named: list[str],
+    ) -> "Weights":
+        """`owner` is the place among the members of each conjunction; `named` has the attributes of tests."""
         attributes = sorted({*named, *(column.attribute for column in columns)})
         place = {attribute: number for number, attribute in enumerate(attributes)}
         predicates = _predicates(
@@ -73,44 +102,42 @@ class Weights:
             np.array([place[column.attribute] for column in columns], np.int32),
             np.array([place[name] for name in named], np.int32),
         )
-        starts = np.searchsorted(predicates[:, 0], np.arange(conjunctions.count + 1)).astype(np.int64)
         attribute = predicates[:, 1].copy()
-        owner = form.owner[predicates[:, 0]]
         weighed = Weighed(
-            conjunctions=np.searchsorted(form.owner, np.arange(len(segment) + 1)).astype(np.int64),
-            predicates=starts,
+            conjunctions=np.searchsorted(owner, np.arange(members.size + 1)).astype(np.int64),
+            predicates=np.searchsorted(predicates[:, 0], np.arange(conjunctions.count + 1)).astype(np.int64),
             column=predicates[:, 2].copy(),
             first=predicates[:, 3].copy(),
             end=predicates[:, 4].copy(),
             attribute=attribute,
-            weight=_weights(segment, place, owner, attribute),
+            weight=_weights(segment, place, members[owner[predicates[:, 0]]], attribute),
             low=conjunctions.low,
             high=conjunctions.high,
             null_column=conjunctions.test_null_column,
         )
-        return cls(columns, tests.families, attributes, weighed)
+        return cls(members, columns, families, attributes, weighed)
 
-    def top_k(
-        self,
-        batch: EventBatch,
-        asked: Asked,
-        judged: Mapping[int, Probed],
-        k: int,
-        how: str,
-    ) -> tuple[Int64, Int32, Floats, Evidence]:
-        """The best `k` subscriptions of each event, by the names that `asked` gives them, and their scores."""
+    def offer(self, best: Best, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], how: str) -> Evidence:
+        """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
+        asked = self._of_members(asked)
         events = encode(self.columns, self.families, batch, judged, evidence)
         latest, earliest = self._intervals(batch, events, how, evidence)
-        best = nothing_yet(len(batch), min(k, self.weighed.conjunctions.size - 1))
         self._events += len(batch)
-        if asked.kind != EXACT and latest is earliest and self._has_indexes():
+        if asked.kind != EXACT and latest is earliest and self._has_indexes() and not best.sizes.any():
             asked = self._ask_indexes(best, asked, events)
         if not asked.left_out.size or not asked.left_out.all():
             offer_weighed(best, self.weighed, asked, events, latest, earliest)
-        starts, names, scores = sort_best(best)
-        evidence.matches = names.size
-        return starts, names, scores, evidence
+        return evidence
+
+    def _of_members(self, asked: Asked) -> Asked:
+        """The question with what goes by subscription for the members alone."""
+        if self.members.size == asked.identity.size:
+            return asked
+        left_out = asked.left_out[self.members] if asked.left_out.size else asked.left_out
+        return asked._replace(
+            left_out=left_out, scores=asked.scores[self.members], identity=asked.identity[self.members]
+        )
 
     def _intervals(self, batch: EventBatch, events: Events, how: str, evidence: Evidence) -> tuple[Int32, Int32]:
         """The codes at which a range must have begun, and those at which it must not have ended.
@@ -238,12 +265,16 @@ def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) ->
 
 def _weights(segment: Segment, place: Mapping[str, int], owner: Int32, attribute: Int32) -> Floats:
     """The weight of each predicate: what its subscription gives to its attribute, or 1."""
+    extras = segment.extras
     given: dict[tuple[int, int], float] = {}
-    for number, text in enumerate(segment.extras.arrow().to_pylist()):
-        for name, weight in json.loads(text or "{}").get("weights", {}).items():
+    for number in np.flatnonzero(np.diff(extras.offsets)).tolist():
+        for name, weight in json.loads(extras[number]).get("weights", {}).items():
             if name in place:
                 given[number, place[name]] = weight
-    if not given:
-        return np.ones(owner.size)
-    predicates = zip(owner.tolist(), attribute.tolist(), strict=True)
-    return np.array([given.get(predicate, 1.0) for predicate in predicates])
+    weights = np.ones(owner.size)
+    if given:
+        # Only predicates of subscriptions that give weights are looked up.
+        rows = np.flatnonzero(np.isin(owner, np.array([number for number, _ in given], np.int32)))
+        pairs = zip(owner[rows].tolist(), attribute[rows].tolist(), strict=True)
+        weights[rows] = [given.get(pair, 1.0) for pair in pairs]
+    return weights
