@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import Matcher
+from tocsin.engine import subscriptions
 from tocsin.engine.parts import Tags
 from tocsin.engine.segment import Segment
-from tocsin.engine.subscriptions import BUFFER
 from tocsin.engine.versions import SPARE, Versions
 
 CHANGES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.5, 2.0, 3.0])))
@@ -104,18 +104,20 @@ def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 32
+    monkeypatch.setattr(subscriptions, "BUFFER", size)
     matcher = Matcher(background_merge=False)
     built = []
     build = matcher._build
     monkeypatch.setattr(matcher, "_build", lambda taken: built.append(len(taken)) or build(taken))  # type: ignore[func-returns-value]
-    for number in range(BUFFER - 1):
+    for number in range(size - 1):
         matcher.subscribe(f"s{number}", f"x >= {number}")
         assert len(matcher.match({"x": number})) == number + 1
         assert len(matcher._current().views) == (number + 1).bit_count(), "a part for each binary digit that is 1"
-    assert sum(built) == sum(number & -number for number in range(1, BUFFER)), "a carry builds what it passes"
-    assert matcher.stats().buffered == BUFFER - 1
+    assert sum(built) == sum(number & -number for number in range(1, size)), "a carry builds what it passes"
+    assert matcher.stats().buffered == size - 1
     matcher.subscribe("last", "x >= 0")
-    assert (matcher.stats().segments, matcher.stats().buffered) == ((BUFFER,), 0)
+    assert (matcher.stats().segments, matcher.stats().buffered) == ((size,), 0)
 
 
 def test_a_match_beside_changes_sees_none_of_them_half() -> None:
@@ -124,7 +126,7 @@ def test_a_match_beside_changes_sees_none_of_them_half() -> None:
     done = threading.Event()
 
     def change() -> None:
-        for number in range(400):
+        for number in range(80):
             matcher.subscribe(f"s{number % 20}", "x >= 0", score=float(number))
             matcher.rescore(f"s{(number + 7) % 20}", -1.0)
         done.set()
@@ -139,4 +141,4 @@ def test_a_match_beside_changes_sees_none_of_them_half() -> None:
         answers += 1
     thread.join()
     assert answers > 1
-    assert dict(matcher.match({"x": 100}))["s19"] == 399.0
+    assert dict(matcher.match({"x": 100}))["s19"] == 79.0
