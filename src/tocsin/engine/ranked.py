@@ -31,9 +31,9 @@ Int64 = npt.NDArray[np.int64]
 Bound = tuple[float, int]
 """The best score and, of those that have it, the first by id."""
 
-REPAID = 10_000
-"""Building a layer costs, for each of its subscriptions, as much as verifying some 10,000 candidates: layers are built
-once that many were verified without them."""
+REPAID, MATCH = 5_000, 16
+"""Building a layer costs, for each of its subscriptions, as much as verifying some 5,000 candidates, and to select from
+a match as much as 16: layers are built once that much was done without them."""
 SAMPLE = 1_024
 """Events whose numbers of matches say how large layers should be."""
 
@@ -54,7 +54,7 @@ class Ranked:
         self.layers: tuple[_Layer, ...] = ()
         """Best first; the last is the segment itself. Empty until they are built."""
         self._k = 0
-        self._verified = 0
+        self._done_without = 0
         self._matches = np.empty(0, np.int64)
         self._weights: list[Weights] | None = None
 
@@ -80,17 +80,17 @@ class Ranked:
 
         Tests on the history are judged for a whole segment, so that one with such tests has no layers.
         """
-        self._verified += candidates
+        self._done_without += candidates + MATCH * int(matches.sum())
         self._matches = np.concatenate([self._matches, matches])[-SAMPLE:]
         if not self._matches.size or self.segment.history_demands.size:
             return
         *sizes, _ = layer_sizes(len(self.segment), k, float(np.median(self._matches)))
-        if sizes and self._verified > REPAID * sum(sizes):
+        if sizes and self._done_without > REPAID * sum(sizes):
             best_first = np.lexsort((self.rank, -scores)).astype(np.int32)
             parts = np.split(best_first, np.cumsum(sizes))[:-1]
             whole = _Layer(self.segment, np.arange(len(self.segment), dtype=np.int32), self.rank)
             self.layers = (*(self._build(part, options) for part in parts), whole)
-            self._k, self._verified = k, 0
+            self._k, self._done_without = k, 0
 
     def plan(self) -> tuple[str, str]:
         """How the best k are found as things stand, and why."""
