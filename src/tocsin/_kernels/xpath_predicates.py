@@ -34,8 +34,10 @@ def pack(kind: int, first: int, occurrence: int, second: int, second_occurrence:
     """The integer of a predicate. A value or occurrence above 63 lies beyond any path, so larger ones may be cut."""
     occurrence = min(occurrence, MAX_OCCURRENCE)
     second_occurrence = min(second_occurrence, MAX_OCCURRENCE)
-    key = (int(first) << FIRST_SHIFT) | (int(second) << SECOND_SHIFT) | (kind << KIND_SHIFT)
-    return key | (occurrence << FIRST_OCCURRENCE) | (second_occurrence << SECOND_OCCURRENCE) | min(value, MAX_VALUE)
+    key = (
+        (int(first) << FIRST_SHIFT) | (int(second) << SECOND_SHIFT) | (kind << KIND_SHIFT) | int(min(value, MAX_VALUE))
+    )
+    return key | (occurrence << FIRST_OCCURRENCE) | (second_occurrence << SECOND_OCCURRENCE)
 
 
 @kernel

@@ -64,7 +64,7 @@ def number_of(data: Bytes, length: int) -> float:
     if negative:
         value = -value
     if exponent != 0:
-        value *= 10.0 ** float(exponent)
+        value *= float(np.float64(10.0) ** float(exponent))
     return value
 
 
