@@ -23,7 +23,7 @@ from tocsin.model.result import Evidence, Matches
 from tocsin.model.values import Kind
 from tocsin.storage.folder import Folder
 
-BATCH = 65_536
+BATCH = 16_384
 """Events that are matched at a time: enough that each cell of an index meets several of them."""
 
 
@@ -257,6 +257,10 @@ def _as_table(
     slices: Slices, first: int, names: pa.Array | None, segment: Segment, scores: npt.NDArray[np.float64]
 ) -> pa.Table:
     rows = pa.array(np.repeat(np.arange(first, first + slices.starts.size - 1), np.diff(slices.starts)))
-    subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow())
+    subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
     events = rows if names is None else names.take(rows)
-    return pa.table({"event": events, "subscription": subscriptions, "score": pa.array(scores[slices.values])})
+    if scores is segment.scores and segment.same_score is not None:
+        score = np.full(slices.values.size, segment.same_score)
+    else:
+        score = scores[slices.values]
+    return pa.table({"event": events, "subscription": subscriptions, "score": pa.array(score)})

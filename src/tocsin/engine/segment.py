@@ -5,6 +5,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,12 @@ class Segment:
         """Bytes of the index: everything but the ids, texts, weights and tags of subscriptions."""
         said = ("ids.", "texts.", "extras.", "tags.", "id_order")
         return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
+
+    @cached_property
+    def same_score(self) -> float | None:
+        """The score that all subscriptions were given, if they were given the same."""
+        scores = self.scores
+        return float(scores[0]) if scores.size and (scores == scores[0]).all() else None
 
     def find(self, id: str) -> int | None:
         """The number of the subscription with this id. O(log n)."""

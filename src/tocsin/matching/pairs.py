@@ -23,6 +23,8 @@ Int64 = npt.NDArray[np.int64]
 
 _ANY_TRUTH = 7
 _HASH_A, _HASH_B = 0x9E3779B1, 0x85EBCA6B
+_ROOM = 128
+"""Matches an event that there is room for before the room must grow."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class PairMatcher:
 
     def match(self, events: Events) -> tuple[Int32, int]:
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
-        found = Found(np.empty((4096, 2), np.int32), 0)
+        # Only what is used of the room costs memory, and NumPy asks for large pages.
+        found = Found(np.empty((_ROOM * (events.codes.shape[1] + 32), 2), np.int32), 0)
         found, by_test = match_held(self.tables, self.postings, events, found)
         found, by_range = match_grids(self.tables, self.postings, events, found)
         return found.pairs[: found.used], by_test + by_range
