@@ -12,7 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import inlined_kernel, kernel
-from tocsin._kernels.conjunctions import BLOCK, count_bits, doubled32, doubled64, enter_block, leave_block, spread
+from tocsin._kernels.conjunctions import (
+    BIT_NUMBERS,
+    BLOCK,
+    count_bits,
+    doubled32,
+    doubled64,
+    enter_block,
+    leave_block,
+    spread,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
@@ -180,6 +189,10 @@ def _probe_group_for_block(
     width = groups[group, WIDTH]
     stride = width + groups[group, FORBIDDEN]
     places = lists.places[groups[group, FIRST_PLACE] : groups[group + 1, FIRST_PLACE]].reshape(len(numbers), stride)
+    if stride == 0:
+        for c in range(len(numbers)):
+            found[filled + c], where[filled + c] = numbers[c], of_key
+        return filled + len(numbers)
     if stride == 1 and width == 1:
         for c in range(len(numbers)):
             events = of_key & masks[places[c, 0]]
@@ -199,33 +212,78 @@ def _probe_group_for_block(
     return filled
 
 
+class Matched(NamedTuple):
+    """The first `filled` conjunctions that hold for some event of a block, and the bits of these events."""
+
+    conjunctions: Int32s
+    where: Int64s
+    filled: int
+    candidates: int
+
+
+@kernel
+def _match_block(lists: Lists, touched: Int32s, distinct: int, masks: Int64s, matched: Matched) -> Matched:
+    """For each key that holds, AND the events of the key with those of the other terms."""
+    conjunctions, where = matched.conjunctions, matched.where
+    filled, candidates = 0, matched.candidates
+    for k in range(distinct + 1):
+        key = touched[k] if k < distinct else len(masks) - 1
+        size = _size(lists, key)
+        if size == 0:
+            continue
+        while filled + size > len(conjunctions):
+            conjunctions, where = doubled32(conjunctions), doubled64(where)
+        for group in range(lists.starts[key], lists.starts[key + 1]):
+            filled = _probe_group_for_block(lists, group, masks[key], masks, conjunctions, where, filled)
+        candidates += size * count_bits(masks[key])
+    return Matched(conjunctions, where, filled, candidates)
+
+
 @kernel
 def match_keys(held_offsets: Int64s, held: Int32s, lists: Lists, masks: Int64s) -> tuple[Int64s, Int32s, int]:
-    """Match blocks of events: for each key that holds, AND the events of the key with those of the other terms."""
+    """Match blocks of events; return a CSR of the conjunctions of each event, and how many were looked at."""
     events = len(held_offsets) - 1
     offsets = np.zeros(events + 1, np.int64)
     found = np.empty(64, np.int32)
     touched = np.empty(256, np.int32)
-    conjunctions = np.empty(256, np.int32)
-    where = np.empty(256, np.int64)
-    candidates = 0
+    matched = Matched(np.empty(256, np.int32), np.empty(256, np.int64), 0, 0)
     for first in range(0, events, BLOCK):
         last = min(first + BLOCK, events)
         touched, distinct = enter_block(held_offsets, held, first, last, masks, touched)
-        filled = 0
-        for k in range(distinct + 1):
-            key = touched[k] if k < distinct else len(masks) - 1
-            size = _size(lists, key)
-            if size == 0:
-                continue
-            while filled + size > len(conjunctions):
-                conjunctions, where = doubled32(conjunctions), doubled64(where)
-            for group in range(lists.starts[key], lists.starts[key + 1]):
-                filled = _probe_group_for_block(lists, group, masks[key], masks, conjunctions, where, filled)
-            candidates += size * count_bits(masks[key])
+        matched = _match_block(lists, touched, distinct, masks, matched)
         leave_block(touched, distinct, masks)
-        found = spread(conjunctions, where, filled, first, last, offsets, found)
-    return offsets, found[: offsets[-1]].copy(), candidates
+        found = spread(matched.conjunctions, matched.where, matched.filled, first, last, offsets, found)
+    return offsets, found[: offsets[-1]].copy(), matched.candidates
+
+
+@kernel
+def match_keys_in_pairs(held_offsets: Int64s, held: Int32s, lists: Lists, masks: Int64s) -> tuple[Int32s, int]:
+    """Match blocks of events; return pairs (event, conjunction), and how many were looked at.
+
+    In a block, the events of a conjunction follow each other: whoever has a use for its list finds it at hand.
+    """
+    events = len(held_offsets) - 1
+    pairs = np.empty((64, 2), np.int32)
+    used = 0
+    touched = np.empty(256, np.int32)
+    matched = Matched(np.empty(256, np.int32), np.empty(256, np.int64), 0, 0)
+    for first in range(0, events, BLOCK):
+        last = min(first + BLOCK, events)
+        touched, distinct = enter_block(held_offsets, held, first, last, masks, touched)
+        matched = _match_block(lists, touched, distinct, masks, matched)
+        leave_block(touched, distinct, masks)
+        for i in range(matched.filled):
+            if used + BLOCK > len(pairs):
+                larger = np.empty((2 * len(pairs), 2), np.int32)
+                larger[:used] = pairs[:used]
+                pairs = larger
+            conjunction, where = matched.conjunctions[i], matched.where[i]
+            while where:
+                low = where & -where
+                pairs[used, 0], pairs[used, 1] = first + BIT_NUMBERS[low % 67], conjunction
+                used += 1
+                where ^= low
+    return pairs[:used], matched.candidates
 
 
 @kernel

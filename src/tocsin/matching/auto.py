@@ -66,13 +66,11 @@ class AutoMatcher:
         if not len(self.key):
             return self.pairs.match(events)
         self.drift.observe(events.true_starts, events.true)
-        found = self.key.match_batch(events.true_starts, events.true)
-        rows = np.empty((found.conjunctions.size, 2), np.int32)
-        rows[:, 0], rows[:, 1] = found.events(), found.conjunctions
+        by_key, looked_at = self.key.match_in_pairs(events.true_starts, events.true)
         if not self.split:
-            return rows, found.candidates
+            return by_key, looked_at
         pairs, candidates = self.pairs.match(events)
-        return np.concatenate([pairs, rows]), candidates + found.candidates
+        return np.concatenate([pairs, by_key]), candidates + looked_at
 
     def assuming(self, first: int, end: int) -> PairMatcher:
         """Match by access pairs as if the tests `first` to `end` had whatever truth value is accepted."""

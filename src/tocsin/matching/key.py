@@ -12,6 +12,7 @@ from tocsin._kernels.conjunctions_key import (
     expected_candidates,
     file_under_keys,
     match_keys,
+    match_keys_in_pairs,
     match_keys_once,
     shapes,
 )
@@ -124,6 +125,20 @@ class Key(ConjunctionMatcher):
         offsets, found, candidates = match_keys(held_offsets, held, lists, masks)
         self._give_scratch(masks)
         return Found(offsets, found, candidates)
+
+    def match_in_pairs(self, held_offsets: Int64s, held: Int32s) -> tuple[Int32s, int]:
+        """Return the pairs (event, conjunction) that hold, in no order, and how many conjunctions were looked at.
+
+        It is for what was built and not inserted into.
+        """
+        if len(held_offsets) == 2:
+            found = self._probe(held_offsets, held)
+            return np.stack([np.zeros_like(found.conjunctions), found.conjunctions], axis=1), found.candidates
+        lists = self._lists
+        masks = self._take_scratch(len(lists.starts) - 1, np.int64)
+        pairs, candidates = match_keys_in_pairs(held_offsets, held, lists, masks)
+        self._give_scratch(masks)
+        return pairs, candidates
 
     def _check(self) -> None:
         keys, lists = self._index["keys"], self._lists
