@@ -1,12 +1,17 @@
 """The workload `spark`: ranges on ten attributes, on Spark against the matcher in process and Spark SQL's own joins.
 
-The events and subscriptions are those of the workload `attributes`. A job reads the events from Parquet, finds the
-matches, hands them over to Spark, and counts them there.
+The events and subscriptions are those of the workload `attributes`. A job on Spark reads the events from Parquet, finds
+the matches and hands every one over to Spark as a row, which is thrown away (the sink `noop`). In process, as many
+processes as cores match the same events: from memory to Arrow tables with ids as dictionaries, which is what
+`Matcher.match_batch` does; or from the same files to the columns that Spark gets.
 """
 
+import contextlib
+import statistics
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +20,15 @@ from tocsin.bench.attributes import ATTRIBUTES, Workload, generate
 from tocsin.bench.runner import Report, Result, timed
 from tocsin.engine.matcher import Matcher
 
+if TYPE_CHECKING:
+    from tocsin.bench.spark_processes import InProcess
+
 Session = Any
 """A SparkSession; only `tocsin.spark` imports PySpark."""
 
 CORES = 2
+WARM_UP = 4
+"""Runs that do not count: until the JVM has compiled what is hot."""
 BUCKETS = 20
 """Into which the hand-written join cuts an attribute: about the mean width of a range."""
 
@@ -39,34 +49,34 @@ def run(
     subscriptions: int = 100_000,
     events: int = 1_000_000,
     few: int = 1_000,
+    rounds: int = 5,
     seed: int = 1,
     cluster: bool = True,
     quick: bool = False,
 ) -> Report:
-    """Match on `local[2]` and on a standalone cluster; `few` events go to Spark SQL's joins."""
+    """Match on `local[2]` and on a standalone cluster, in turn with processes; `few` events go to Spark SQL's joins."""
+    from tocsin.bench.spark_processes import InProcess
     from tocsin.spark import local_session
     from tocsin.spark.cluster import SETTINGS, standalone_cluster
+    from tocsin.spark.session import ARROW_OPTIONS
 
     if quick:
-        subscriptions, events, few, cluster = 10_000, 50_000, 500, False
+        subscriptions, events, few, rounds, cluster = 10_000, 50_000, 500, 1, False
     report = Report("spark", {"subscriptions": subscriptions, "events": events, "few": few, "seed": seed})
     workload = generate(subscriptions, events, seed)
-    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         matcher = _write(workload, folder, few)
-        one_core = _in_process(report, matcher, workload)
+        in_process = InProcess(folder / "index", sorted((folder / "events").iterdir()), CORES)
+        stack.callback(in_process.stop)
         with local_session(f"local[{CORES}]", {"spark.driver.memory": "2g"}) as session:
-            rate = _on_spark(report, session, folder, f"spark local[{CORES}]", events)
+            rate = _compare(report, session, folder, f"local[{CORES}]", in_process, events, rounds)
             _joins(report, session, folder, few, rate, matcher, workload)
-        report.claim(
-            "match on Spark, a core, against the matcher in process",
-            "at least 60%",
-            f"{rate / CORES / one_core:.0%}",
-            rate / CORES / one_core >= 0.6,
-        )
         if cluster:
-            with standalone_cluster(CORES) as address, local_session(address, SETTINGS) as session:
-                _on_spark(report, session, folder, f"spark standalone, {CORES} workers", events)
+            settings = {**SETTINGS, "spark.executor.extraJavaOptions": ARROW_OPTIONS}
+            with standalone_cluster(CORES) as address, local_session(address, settings) as session:
+                _compare(report, session, folder, f"standalone, {CORES} workers", in_process, events, rounds)
+    report.expect_equal_matches()
     return report
 
 
@@ -79,7 +89,9 @@ def _write(workload: Workload, folder: Path, few: int) -> Matcher:
     (folder / "events").mkdir()
     step = -(-len(keyed) // (4 * CORES))
     for number in range(4 * CORES):
-        pq.write_table(keyed.slice(number * step, step), folder / "events" / f"{number}.parquet")
+        # Plain, as Spark itself writes numbers that hardly repeat.
+        part = keyed.slice(number * step, step)
+        pq.write_table(part, folder / "events" / f"{number}.parquet", use_dictionary=False)
     pq.write_table(keyed.slice(0, few), folder / "few.parquet")
     rows: list[dict[str, Any]] = []
     for number, (columns, lows, highs) in enumerate(zip(workload.column, workload.low, workload.high, strict=True)):
@@ -94,31 +106,63 @@ def _write(workload: Workload, folder: Path, few: int) -> Matcher:
     return matcher
 
 
-def _in_process(report: Report, matcher: Matcher, workload: Workload) -> float:
-    """Events a second of one core, slice by slice as a worker does."""
-    from tocsin.spark.worker import match_slices
-
-    batches = workload.events.append_column("key", pa.array(range(len(workload.events)))).to_batches(50_000)
-    sum(part.num_rows for part in match_slices(matcher, batches[:1]))
-    seconds, count = timed(lambda: sum(part.num_rows for part in match_slices(matcher, batches)))
-    rate = len(workload.events) / seconds
-    report.results.append(Result("in process, one core", None, rate, count))
-    return rate
-
-
-def _on_spark(report: Report, session: Session, folder: Path, engine: str, events: int) -> float:
+def _compare(
+    report: Report, session: Session, folder: Path, master: str, in_process: "InProcess", events: int, rounds: int
+) -> float:
+    """Time the job on Spark in turn with the matcher in process; return the events a second of Spark."""
     from tocsin import spark as tocsin_spark
+    from tocsin.bench.spark_processes import Use, memory, processor_seconds
 
     frame = session.read.parquet(str(folder / "events"))
+    start_s = _worker_start(frame)
     matches = tocsin_spark.match(frame, folder / "index", id="key")
     first_s, _ = timed(lambda: matches.limit(1).collect())
-    again_s, _ = timed(lambda: matches.limit(1).collect())
-    # Every core has a worker before the job is timed.
-    tocsin_spark.match(frame.limit(1000).repartition(4 * CORES), folder / "index", id="key").count()
-    seconds, count = timed(matches.count)
-    extra = {"first_result_s": first_s, "worker_start_s": first_s - again_s}
-    report.results.append(Result(engine, None, events / seconds, count, extra={**extra}))
-    return events / seconds
+    count = matches.count()
+
+    def job() -> Use:
+        before = processor_seconds()
+        wall, _ = timed(matches.write.format("noop").mode("overwrite").save)
+        return Use(wall, processor_seconds() - before, count)
+
+    works = {
+        f"match on Spark, {master}": job,
+        f"in process, {CORES} cores, from memory": in_process.match_memory,
+        f"in process, {CORES} cores, from files": in_process.match_files,
+    }
+    for work in works.values():
+        for _ in range(WARM_UP if rounds > 1 else 1):
+            work()
+    uses: dict[str, list[Use]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            uses[name].append(work())
+    walls = {name: statistics.median(use.wall for use in taken) for name, taken in uses.items()}
+    processor = {name: statistics.median(use.processor for use in taken) for name, taken in uses.items()}
+    on_spark = next(iter(works))
+    for name, taken in uses.items():
+        extra = {"events_per_processor_s": events / processor[name]}
+        if name == on_spark:
+            extra |= {"first_result_s": first_s, "worker_start_s": start_s, **memory()}
+        report.results.append(Result(name, None, events / walls[name], taken[0].matches, extra={**extra}))
+    for name in works:
+        if name != on_spark:
+            share = processor[name] / processor[on_spark]
+            said = f"{share:.0%}; by the clock {walls[name] / walls[on_spark]:.0%}"
+            report.claim(f"{on_spark}, a core, against {name}", "at least 60%", said, share >= 0.6)
+    return events / walls[on_spark]
+
+
+def _worker_start(frame: Any) -> float:
+    """The seconds until Python workers run, over those of the same job when they do."""
+    job = frame.limit(1).mapInArrow(_nothing, "a0 double")
+    frame.limit(1).collect()
+    first, _ = timed(job.collect)
+    again, _ = timed(job.collect)
+    return first - again
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch.select(["a0"]) for batch in batches)
 
 
 def _joins(
