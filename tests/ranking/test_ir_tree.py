@@ -98,7 +98,7 @@ def test_the_callers_scores_are_not_changed() -> None:
 
 
 def test_more_nodes_than_16_bits_can_number_are_told_apart() -> None:
-    lo = 4 * np.arange(1_200_000)
+    lo = 4 * np.arange(2_200_000)
     index = IRTree.build(lo, lo + 1, np.ones(lo.size))
     assert index.arrays.center.size > 1 << 16
     last = index.insert(400_002, 400_003, 2.0)

@@ -166,16 +166,18 @@ def held_arrays(thing: Any, seen: set[int]) -> int:
 
 
 @every_index
-def test_bytes_are_those_of_every_array_that_an_index_keeps_alive(cls: type[RankedIndex]) -> None:
+@pytest.mark.parametrize("longest", [1, 10**3, 10**5])
+def test_bytes_are_those_of_every_array_that_an_index_keeps_alive(cls: type[RankedIndex], longest: int) -> None:
     random = np.random.default_rng(3)
-    lo = random.integers(0, 10**6, 20_000).astype(np.int32)
-    hi = (lo + random.integers(0, 10**5, 20_000)).astype(np.int32)
-    scores = random.random(20_000)
+    # As many as fill the leaves of a tree, as a million do.
+    lo = random.integers(0, 10**6, 31_000).astype(np.int32)
+    hi = (lo + random.integers(0, longest, 31_000)).astype(np.int32)
+    scores = random.random(31_000)
     index = cls.build(lo, hi, scores)
     assert index.nbytes == held_arrays(index, set())
     # Ids are 4 bytes of each.
     limits = {"ScoredIntervalTree": 12, "ScoredRTree": 16, "SOPTRTree": 16, "IRTree": 20}
-    assert index.nbytes <= (4 + limits.get(cls.__name__, 200)) * 20_000
+    assert index.nbytes <= (4 + limits.get(cls.__name__, 200)) * 31_000
     for interval in range(600):
         scores[interval] = 2.0
         index.rescore(interval, scores)

@@ -1,8 +1,9 @@
 """The IR-tree in arrays: an interval tree whose nodes each hold a B-tree of intervals by score, with extents.
 
 A block of such a B-tree is a row of entries: intervals (level 0, `ref` is the id) or blocks below (`ref` is the block,
-and the entry's interval is its extent). Rows have room for 4, 8, 16, 32 or 64 entries; a row that is full moves to one
-twice as large, and a block of 64 splits. Rows and blocks that fall free wait in linked lists.
+and the entry's interval is its extent). Rows have room for 2, 4, 6, … 64 entries: as few as do when a tree is loaded; a
+row that is full moves to one a quarter larger, and a block of 64 splits. Rows and blocks that fall free wait in linked
+lists.
 """
 
 from typing import NamedTuple
@@ -18,9 +19,9 @@ Float64s = npt.NDArray[np.float64]
 
 FANOUT = 64
 FILL = 62  # Entries of a block after a bulk load: some room, so that the first insert does not split it.
-SIZES = 5  # Sizes of rows: 4 << 0 to 4 << 4.
+SIZES = 32  # Sizes of rows: size s has room for 2 * s + 2 entries.
 DEPTH = 16  # More levels than any B-tree here can have: 64 ** 16 entries.
-BUCKET = 32  # Intervals that a leaf of the interval tree holds before it is split.
+BUCKET = FILL  # Intervals that a leaf of the interval tree holds before it is split: its B-tree is one block.
 
 # Places in `used`.
 NODES, BLOCKS, ENTRIES, FREE_BLOCK, FREE_ROW = 0, 1, 2, 3, 4
@@ -52,7 +53,7 @@ def _new_row(tree: IRArrays, size: int) -> int:
         tree.used[FREE_ROW + size] = tree.ref[row]
         return int(row)
     row = tree.used[ENTRIES]
-    tree.used[ENTRIES] += 4 << size
+    tree.used[ENTRIES] += 2 * size + 2
     return int(row)
 
 
@@ -64,9 +65,7 @@ def _free_row(tree: IRArrays, row: int, size: int) -> None:
 
 @kernel
 def _new_block(tree: IRArrays, level: int, capacity: int) -> int:
-    size = 0
-    while 4 << size < capacity:
-        size += 1
+    size = (capacity - 1) // 2
     block = tree.used[FREE_BLOCK]
     if block >= 0:
         tree.used[FREE_BLOCK] = tree.start[block]
@@ -100,8 +99,9 @@ def _append(tree: IRArrays, block: int, lo: int, hi: int, ref: int) -> None:
 def _insert_at(tree: IRArrays, block: int, slot: int, lo: int, hi: int, ref: int) -> None:
     """Insert an entry in a block that is not full at 64, moving the row to a larger one if need be."""
     size = tree.size[block]
-    if tree.filled[block] == 4 << size:
-        row = _new_row(tree, size + 1)
+    if tree.filled[block] == 2 * size + 2:
+        larger = min(size + 1 + size // 4, SIZES - 1)
+        row = _new_row(tree, larger)
         old = tree.start[block]
         for index in range(tree.filled[block]):
             tree.lo[row + index] = tree.lo[old + index]
@@ -109,7 +109,7 @@ def _insert_at(tree: IRArrays, block: int, slot: int, lo: int, hi: int, ref: int
             tree.ref[row + index] = tree.ref[old + index]
         _free_row(tree, old, size)
         tree.start[block] = row
-        tree.size[block] = size + 1
+        tree.size[block] = larger
     start = tree.start[block]
     for entry in range(start + tree.filled[block], start + slot, -1):
         tree.lo[entry] = tree.lo[entry - 1]
@@ -283,13 +283,12 @@ def bulk_size(start: Int32s) -> tuple[int, int]:
     entries = 0
     blocks = 0
     for node in range(start.size - 1):
-        count = start[node + 1] - start[node]
+        count = int(start[node + 1] - start[node])
         while count > 0:
             groups = (count + FILL - 1) // FILL
-            room = 4
-            while groups == 1 and room < count:
-                room *= 2
-            entries += groups * FANOUT if groups > 1 else room
+            for group in range(groups):
+                size = count * (group + 1) // groups - count * group // groups
+                entries += 2 * ((size + 1) // 2)
             blocks += groups
             count = groups if groups > 1 else 0
     return entries, blocks
@@ -309,7 +308,7 @@ def bulk_load(tree: IRArrays, start: Int32s, lo: Int32s, hi: Int32s, ids: Int32s
             for group in range(groups):
                 first = count * group // groups
                 last = count * (group + 1) // groups
-                block = _new_block(tree, level, last - first if groups == 1 else FANOUT)
+                block = _new_block(tree, level, last - first)
                 for index in range(first, last):
                     if level == 0:
                         position = start[node] + index

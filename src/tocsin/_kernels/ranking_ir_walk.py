@@ -1,18 +1,10 @@
-"""How intervals enter, leave and are found in the interval tree of an IR-tree."""
+"""How intervals enter and are found in the interval tree of an IR-tree."""
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import kernel
-from tocsin._kernels.ranking_ir import (
-    BUCKET,
-    DEPTH,
-    NODES,
-    Float64s,
-    Int32s,
-    IRArrays,
-    insert_ranked,
-)
+from tocsin._kernels.ranking_ir import BUCKET, DEPTH, NODES, Float64s, Int32s, IRArrays, insert_ranked
 
 Grid = npt.NDArray[np.int32]
 
@@ -32,7 +24,7 @@ def _new_leaf(tree: IRArrays, center: int) -> int:
 def _split_leaf(tree: IRArrays, scores: Float64s, node: int) -> None:
     """Turn a full leaf into an inner node around its median endpoint, with leaves for the intervals beside it.
 
-    A leaf holds at most BUCKET + 1 intervals, so its B-tree is one block.
+    A leaf holds at most BUCKET + 1 intervals, which is less than FANOUT, so its B-tree is one block.
     """
     block = tree.root[node]
     start = tree.start[block]

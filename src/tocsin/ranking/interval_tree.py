@@ -17,7 +17,7 @@ from tocsin._kernels.ranking_tree import (
 from tocsin.ranking.protocol import Columns, How, Int32s, RankedIterator, best_first, by_id
 from tocsin.ranking.static import StaticIndex
 
-BUCKET = 32
+BUCKET = 64
 
 
 class ScoredIntervalTree(StaticIndex):

@@ -43,7 +43,7 @@ class IRTree:
     """Rank intervals by an interval tree whose nodes hold R-trees in order of score.
 
     The intervals of a node share its center, so an R-tree over them has no holes: each step down finds a match. Costs
-    (k + log n) log n a query; an insert, a delete or a new score costs log n; n log n to build. Takes some 19 bytes an
+    (k + log n) log n a query; an insert, a delete or a new score costs log n; n log n to build. Takes 18 to 20 bytes an
     interval, its id apart: 9 in the R-trees, 8 for the score, by which they are merged, and 2 for the node that holds
     it, where it can be taken out. An iterator that began before a change must not be used after it.
 
@@ -239,7 +239,7 @@ class IRTree:
             center, listed = int(tree.center[node]), []
             for block, extents in self._leaves(node):
                 start, count = int(tree.start[block]), int(tree.filled[block])
-                assert 0 < count <= 4 << tree.size[block], "a block is neither empty nor over its row"
+                assert 0 < count <= 2 * tree.size[block] + 2, "a block is neither empty nor over its row"
                 lo, hi, ids = (column[start : start + count] for column in (tree.lo, tree.hi, tree.ref))
                 home = tree.home[ids].astype(np.int64)
                 if tree.home_high.size:
