@@ -80,3 +80,20 @@ def test_old_events_fade() -> None:
     frequencies.observe(np.arange(101), np.zeros(100, np.int32))
     frequencies.observe(np.arange(101), np.ones(100, np.int32))
     assert frequencies.shares().tolist() == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_the_note_on_words() -> None:
+    """The arrays of the five conjunctions that docs/internals/words.md works through."""
+    slices = [np.array(terms, np.int32) for terms in ([1, 2], [1, 0], [2], [1, 2], [1, ~3])]
+    matcher = Key.build(*csr(slices), 4, [0.1, 0.6, 0.2, 0.3])
+    arrays = matcher.arrays()
+    said = {
+        "keys": [2, 0, 2, 2, 1],
+        "starts": [0, 1, 2, 4, 4, 4],
+        "groups": [[1, 0, 0, 0], [0, 1, 1, 1], [0, 0, 2, 2], [1, 0, 3, 2], [0, 0, 5, 4]],
+        "numbers": [1, 4, 2, 0, 3],
+        "places": [1, 3, 1, 1],
+    }
+    assert {name: arrays[name].tolist() for name in said} == said
+    found = matcher.match_batch(np.array([0, 2]), np.array([1, 2], np.int32))
+    assert (sorted(found.conjunctions.tolist()), found.candidates) == ([0, 2, 3, 4], 4)
