@@ -13,6 +13,8 @@ from tocsin._kernels import inlined_kernel, kernel
 NULL = -1
 FEW = 64
 """Fewer constants than this need no guide."""
+_LINEAR = 8
+"""So many constants are gone through faster than halved."""
 
 
 @inlined_kernel
@@ -50,7 +52,7 @@ def codes_of_numbers(
         if value != value:
             codes[row] = NULL
             continue
-        base, length = 0, count
+        base, end = 0, count
         if buckets > 0:
             if value <= constants[0]:
                 codes[row] = 1 if value == constants[0] else 0
@@ -59,10 +61,13 @@ def codes_of_numbers(
                 codes[row] = 2 * count
                 continue
             bucket = int(min((value - constants[0]) * scale, buckets - 1.0))
-            base = guide[bucket]
-            length = guide[bucket + 1] - base
-        base = _first_at_least(constants, base, length, value)
-        codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
+            base, end = guide[bucket], guide[bucket + 1]
+        if end - base > _LINEAR:
+            base = _first_at_least(constants, base, end - base, value)
+        else:
+            while base < end and constants[base] < value:
+                base += 1
+        codes[row] = 2 * base + (base < count and constants[base] == value)
 
 
 def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:

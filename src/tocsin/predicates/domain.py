@@ -254,7 +254,9 @@ def _encoder(kind: Kind, column: pa.DataType) -> Any:
 
 
 def _encode_floats(domain: Domain, array: pa.Array, codes: Codes) -> None:
-    _encode_float_values(domain, np.asarray(array.cast(pa.float64()).fill_null(np.nan)), codes)
+    if array.null_count or array.type != pa.float64():
+        array = array.cast(pa.float64()).fill_null(np.nan)
+    _encode_float_values(domain, np.asarray(array), codes)
 
 
 def _encode_short_decimals(domain: Domain, array: pa.Array, codes: Codes) -> None:
