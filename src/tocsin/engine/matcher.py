@@ -1,6 +1,7 @@
 """The Matcher: which of the standing subscriptions each event satisfies."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ from tocsin.model.result import Evidence, Matches
 from tocsin.model.values import Kind
 from tocsin.storage.folder import Folder
 
-BATCH = 16_384
-"""Events that are matched at a time: enough that each cell of an index meets several of them."""
+BATCH = 32_768
+"""Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
 
 
 class Matcher(SubscriptionSet):
@@ -145,7 +146,9 @@ class Matcher(SubscriptionSet):
         evidence = Evidence(events=len(batch))
         tables = []
         question = Question.of_batch(top_k, mode, combine, how)
-        size = BATCH if question is None else min(BATCH, question.events_at_once)
+        most = BATCH if question is None else min(BATCH, question.events_at_once)
+        # Parts of about the same size: a small rest would cost more an event.
+        size = max(1, math.ceil(len(batch) / max(1, math.ceil(len(batch) / most))))
         with self._matching(remember) as snapshot:
             for start in range(0, len(batch), size):
                 part = batch.slice(start, size) if len(batch) > size else batch
