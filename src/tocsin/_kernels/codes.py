@@ -13,8 +13,8 @@ from tocsin._kernels import inlined_kernel, kernel
 NULL = -1
 FEW = 64
 """Fewer constants than this need no guide."""
-_LINEAR = 8
-"""So many constants are gone through faster than halved."""
+_NEXT = 4
+"""So many constants of a bucket are compared before the rest is searched."""
 
 
 @inlined_kernel
@@ -30,6 +30,14 @@ def _first_at_least(constants: npt.NDArray[Any], base: int, length: int, value: 
     return base
 
 
+@inlined_kernel
+def _bucket(value: float, first: float, scale: float, last_bucket: float) -> float:
+    """The bucket of a value as a whole number of buckets and a fraction; any bucket for NaN."""
+    place = (value - first) * scale
+    place = place if place > 0.0 else 0.0
+    return place if place < last_bucket else last_bucket
+
+
 @kernel
 def codes_of_numbers(
     constants: npt.NDArray[np.float64],
@@ -40,34 +48,43 @@ def codes_of_numbers(
     """Write the code of each value into `codes`; NaN is NULL.
 
     The guide cuts the span of the constants into equal buckets: those of bucket b stand from `guide[b]` to
-    `guide[b + 1]`, so that the search begins with a few constants. It is empty if there are few in all.
+    `guide[b + 1]`, so that few constants are left to search. It is empty if there are few in all.
     """
-    count = constants.size
-    buckets = guide.size - 1
-    scale = 0.0
-    if buckets > 0:
-        scale = buckets / (constants[count - 1] - constants[0])
+    if guide.size == 0:
+        _codes_without_guide(constants, values, codes)
+        return
+    count, buckets = constants.size, guide.size - 1
+    first, last_bucket = constants[0], buckets - 1.0
+    scale = buckets / (constants[count - 1] - first)
+    # One step at a time for all values: no step waits for the memory that the one before asked for.
+    for row in range(np.uint64(values.size)):
+        codes[row] = np.int32(_bucket(values[row], first, scale, last_bucket))
+    for row in range(np.uint64(values.size)):
+        codes[row] = guide[np.uint64(codes[row])]
+    for row in range(np.uint64(values.size)):
+        value = values[row]
+        # All constants before `base` are below the value: to count the next four needs no branch.
+        base = min(np.int64(codes[row]), count - _NEXT)
+        below = 0
+        for place in range(_NEXT):
+            below += constants[np.uint64(base + place)] < value
+        base += below
+        if below == _NEXT:
+            end = guide[np.int64(_bucket(value, first, scale, last_bucket)) + 1]
+            base = _first_at_least(constants, base, end - base, value)
+        code = 2 * base + (base < count and constants[base] == value)
+        codes[row] = code if value == value else NULL
+
+
+@kernel
+def _codes_without_guide(
+    constants: npt.NDArray[np.float64], values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32]
+) -> None:
     for row in range(values.size):
         value = values[row]
-        if value != value:
-            codes[row] = NULL
-            continue
-        base, end = 0, count
-        if buckets > 0:
-            if value <= constants[0]:
-                codes[row] = 1 if value == constants[0] else 0
-                continue
-            if value > constants[count - 1]:
-                codes[row] = 2 * count
-                continue
-            bucket = int(min((value - constants[0]) * scale, buckets - 1.0))
-            base, end = guide[bucket], guide[bucket + 1]
-        if end - base > _LINEAR:
-            base = _first_at_least(constants, base, end - base, value)
-        else:
-            while base < end and constants[base] < value:
-                base += 1
-        codes[row] = 2 * base + (base < count and constants[base] == value)
+        base = _first_at_least(constants, 0, constants.size, value)
+        code = 2 * base + (base < constants.size and constants[base] == value)
+        codes[row] = code if value == value else NULL
 
 
 def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
