@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_evaluate import Scratch, Tables, evaluate_paths, sort_by_tag
-from tocsin._kernels.xpath_paths import bit_places
+from tocsin._kernels.xpath_paths import lowest
 from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
@@ -21,7 +21,7 @@ class Groups(NamedTuple):
     members[plain[s]:plain[s + 1]] are the expressions of structure s without filters. Its paths with filters are the
     rows from filtered_first[s] to filtered_first[s + 1] of `filtered`: a path and where its members begin and end;
     `filtered_first` is empty if there are none at all. `alive` is a bit for each expression. With `ordered` there are
-    none, and the members ascend: results need no sorting.
+    none, and the members ascend: results need no sorting. If besides they are the structures, they are the `same`.
     """
 
     plain: Ints
@@ -30,6 +30,7 @@ class Groups(NamedTuple):
     members: Ints
     alive: Words
     ordered: bool
+    same: bool
 
 
 @kernel
@@ -53,37 +54,33 @@ def collect(
     document whose ids do not fit in `out`. `seen` and `found` are cleared bitmaps of structures and expressions and are
     left cleared. evidence[0] counts the paths with filters that were evaluated, evidence[1] the rows looked at.
     """
+    plain, members, alive, filtered_first = groups.plain, groups.members, groups.alive, groups.filtered_first
     one = np.uint64(1)
-    place_of = bit_places()
     for document in range(first, len(offsets) - 1):
         for i in range(offsets[document], offsets[document + 1]):
             seen[structures[i] >> 6] |= one << np.uint64(structures[i] & 63)
         place = out_offsets[document]
+        if groups.ordered:
+            if groups.same:
+                fits, place = _write_found(seen, alive, out, place)
+            else:
+                fits, place = _write_ordered(seen, plain, members, alive, out, place)
+            if not fits:
+                return document
+            out_offsets[document + 1] = place
+            continue
         filtered = 0
-        fits = True
         for word in range(len(seen)):
             bits = seen[word]
-            if bits == 0:
-                continue
             seen[word] = 0
             while bits != 0:
-                structure = 64 * word + place_of[np.int64((bits & (~bits + one)) % np.uint64(67))]
+                structure = 64 * word + lowest(bits)
                 bits &= bits - one
-                start, stop = groups.plain[structure], groups.plain[structure + 1]
-                if groups.ordered:
-                    fits = fits and place + stop - start <= len(out)
-                    if fits:
-                        for k in range(start, stop):
-                            member = groups.members[k]
-                            if groups.alive[member >> 6] >> np.uint64(member & 63) & one:
-                                out[place] = member
-                                place += 1
-                    continue
-                for k in range(start, stop):
-                    member = groups.members[k]
+                for k in range(plain[structure], plain[structure + 1]):
+                    member = members[k]
                     found[member >> 6] |= one << np.uint64(member & 63)
-                if len(groups.filtered_first) > 0:
-                    for j in range(groups.filtered_first[structure], groups.filtered_first[structure + 1]):
+                if len(filtered_first) > 0:
+                    for j in range(filtered_first[structure], filtered_first[structure + 1]):
                         scratch.wanted[filtered] = j
                         filtered += 1
         if filtered > 0:
@@ -93,11 +90,10 @@ def collect(
             for i in range(evaluate_paths(tables, groups.filtered, filtered, documents, document, scratch)):
                 j = scratch.wanted[i]
                 for k in range(groups.filtered[j, 1], groups.filtered[j, 2]):
-                    member = groups.members[k]
+                    member = members[k]
                     found[member >> 6] |= one << np.uint64(member & 63)
             evidence[1] += scratch.clock[3]
-        if not groups.ordered:
-            fits, place = _write_found(found, groups.alive, out, place)
+        fits, place = _write_found(found, alive, out, place)
         if not fits:
             return document
         out_offsets[document + 1] = place
@@ -105,19 +101,40 @@ def collect(
 
 
 @kernel
+def _write_ordered(seen: Words, plain: Ints, members: Ints, alive: Words, out: Ints, place: int) -> tuple[bool, int]:
+    """Write the members alive of the structures seen, clear those; False if they do not fit."""
+    one = np.uint64(1)
+    six = np.uint64(6)
+    fits = True
+    for word in range(len(seen)):
+        bits = seen[word]
+        seen[word] = 0
+        while bits != 0:
+            structure = np.uint64(64 * word + lowest(bits))
+            bits &= bits - one
+            at, stop = np.uint64(plain[structure]), np.uint64(plain[structure + one])
+            fits = fits and bool(place + np.int64(stop - at) <= len(out))
+            while fits and at < stop:
+                member = np.uint64(members[at])
+                out[place] = members[at]
+                place += int(alive[member >> six] >> (member & np.uint64(63)) & one)
+                at += one
+    return fits, place
+
+
+@kernel
 def _write_found(found: Words, alive: Words, out: Ints, place: int) -> tuple[bool, int]:
     """Write the numbers of the bits that are found and alive from `place` on, clear them; False if they do not fit."""
     one = np.uint64(1)
-    place_of = bit_places()
     fits = True
-    for word in range(len(found)):
-        bits = found[word]
-        if bits != 0:
-            found[word] = 0
-            bits &= alive[word]
-            fits = fits and place + 64 <= len(out)
-            while fits and bits != 0:
-                out[place] = 64 * word + place_of[np.int64((bits & (~bits + one)) % np.uint64(67))]
-                place += 1
-                bits &= bits - one
+    for word in range(min(len(found), len(alive))):
+        bits = found[word] & alive[word]
+        found[word] = 0
+        if place + 64 > len(out):
+            fits = fits and bool(bits == 0)
+            bits = np.uint64(0)
+        while bits != 0:
+            out[place] = 64 * word + lowest(bits)
+            place += 1
+            bits &= bits - one
     return fits, place

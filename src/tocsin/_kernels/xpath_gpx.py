@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_paths import load_path, repeats, structure_ends, unload_path
-from tocsin._kernels.xpath_predicates import FIRST_SHIFT, MAX_TAG, POSITION_FROM, kind_of
 from tocsin._kernels.xpath_tokens import Documents
 
 Ints = npt.NDArray[np.int32]
@@ -19,14 +18,13 @@ class Publications(NamedTuple):
     """The distinct paths of documents and the predicates that hold on each.
 
     Paths of document d are numbered from documents[d] to documents[d + 1]; path i ends in the element rows[i] and
-    satisfies the predicates ids[offsets[i]:offsets[i + 1]] on its tags. `nodes` are those of `distinct_paths`. Each row
-    of a path adds the predicates attributes[attribute_offsets[row]:attribute_offsets[row + 1]] on its attributes, if
-    there are any; they are numbered behind those on tags. `tested` predicates were, to find all these.
+    satisfies the predicates ids[offsets[i]:offsets[i + 1]] on its tags. Each row of a path adds the predicates
+    attributes[attribute_offsets[row]:attribute_offsets[row + 1]] on its attributes, if there are any; they are numbered
+    behind those on tags. `tested` predicates were, to find all these.
     """
 
     documents: Longs
     rows: Ints
-    nodes: Ints
     offsets: Longs
     ids: Ints
     attribute_offsets: Longs
@@ -37,14 +35,13 @@ class Publications(NamedTuple):
 class Conjunctions(NamedTuple):
     """What follows from each conjunction that holds.
 
-    A conjunction is a structure, steps[offsets[i]:offsets[i + 1]], perhaps with filters. If all its predicates hold on
-    a path it matches, and `sure` is what was found. Only where its predicates share a tag that the path repeats they
-    may hold on different occurrences: there the structure is followed along the path, and `followed` is what was found.
-    Conjunctions of wildcards only ask for `lengths`, the shortest first, and find `long`.
+    A conjunction is one of `structures`, perhaps with filters. If all its predicates hold on a path it matches, and
+    `sure` is what was found. Only where its predicates share a tag that the path repeats they may hold on different
+    occurrences: there the structure is followed along the path, and `followed` is what was found. Conjunctions of
+    wildcards only ask for `lengths`, the shortest first, and find `long`.
     """
 
-    steps: Ints
-    offsets: Ints
+    structures: Ints
     sure: Ints
     followed: Ints
     lengths: Ints
@@ -60,28 +57,20 @@ class Postings(NamedTuple):
 
 
 @kernel
-def hold(
-    documents: Documents, publications: Publications, path: int, keys: Longs, positions: Words, held_on: Ints, out: Ints
+def _hold(
+    documents: Documents, publications: Publications, path: int, attributes_from: int, held_on: Ints, out: Ints
 ) -> int:
-    """Write the predicates that hold on a loaded path, each once, and return how many they are.
-
-    held_on[predicate] becomes 2 * path, and 1 more if the path repeats the tag that it shares with the one before it.
-    """
+    """Write the predicates that hold on a path, each once, and return how many they are; held_on[each] becomes path."""
     used = 0
     for i in range(publications.offsets[path], publications.offsets[path + 1]):
-        predicate = publications.ids[i]
-        key = keys[predicate]
-        # A predicate on a position is the first of its conjunction and shares its tag with none before.
-        loose = kind_of(key) > POSITION_FROM and repeats(positions[(key >> FIRST_SHIFT) & MAX_TAG])
-        held_on[predicate] = 2 * path + int(loose)
-        out[used] = predicate
+        out[used] = publications.ids[i]
         used += 1
     row = publications.rows[path]
     while len(publications.attributes) > 0 and documents.level[row] > 0:
         for i in range(publications.attribute_offsets[row], publications.attribute_offsets[row + 1]):
-            predicate = len(keys) + publications.attributes[i]
-            if held_on[predicate] >> 1 != path:
-                held_on[predicate] = 2 * path + int(repeats(positions[documents.tag[row]]))
+            predicate = attributes_from + publications.attributes[i]
+            if held_on[predicate] != path:
+                held_on[predicate] = path
                 out[used] = predicate
                 used += 1
         row = documents.parent[row]
@@ -114,8 +103,10 @@ def match_counting(
     documents: Documents,
     publications: Publications,
     conjunctions: Conjunctions,
+    steps: Ints,
+    step_offsets: Ints,
     postings: Postings,
-    keys: Longs,
+    predicate_count: int,
     tags: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
@@ -137,7 +128,7 @@ def match_counting(
     present = np.empty(64, dtype=np.int32)
     used = 0
     counted = 0
-    steps = publications.tested
+    taken = publications.tested
     for document in range(count):
         out = roomy(out, used, size + len(conjunctions.lengths))
         depth = 0
@@ -148,10 +139,10 @@ def match_counting(
             repeated = False
             for i in range(found):
                 repeated = repeated or repeats(positions[present[i]])
-            for i in range(hold(documents, publications, path, keys, positions, held_on, held)):
+            for i in range(_hold(documents, publications, path, predicate_count, held_on, held)):
                 begin, end = postings.offsets[held[i]], postings.offsets[held[i] + 1]
                 counted += end - begin
-                steps += 1
+                taken += 1
                 for k in range(begin, end):
                     candidate = postings.members[k]
                     if hit_on[candidate] != path:
@@ -162,9 +153,10 @@ def match_counting(
                         continue
                     outcome = conjunctions.sure[candidate]
                     if repeated and sizes[candidate] > 1:
-                        start, stop = conjunctions.offsets[candidate], conjunctions.offsets[candidate + 1]
-                        steps += (stop - start) // 2
-                        if structure_ends(conjunctions.steps, start, stop, positions, length) == 0:
+                        structure = conjunctions.structures[candidate]
+                        start, stop = step_offsets[structure], step_offsets[structure + 1]
+                        taken += (stop - start) // 2
+                        if structure_ends(steps, start, stop, positions, length) == 0:
                             continue
                         outcome = conjunctions.followed[candidate]
                     matched[candidate] = document
@@ -173,6 +165,6 @@ def match_counting(
             unload_path(positions, present, found)
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
-    evidence[1] += steps + counted
+    evidence[1] += taken + counted
     evidence[2] += counted
     return offsets, out[:used]

@@ -16,40 +16,37 @@ Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
+_PAIRS = np.uint64(0x5555555555555555)
+_FOURS = np.uint64(0x3333333333333333)
+_BYTES = np.uint64(0x0F0F0F0F0F0F0F0F)
+_SUM = np.uint64(0x0101010101010101)
+
+
 @kernel
-def bit_places() -> Ints:
-    """The place of the only bit of a word under the word modulo 67, which differs for all 64 of them."""
-    places = np.zeros(67, dtype=np.int32)
-    remainder = 1
-    for place in range(64):
-        places[remainder] = place
-        remainder = 2 * remainder % 67
-    return places
-
-
-_PLACES = bit_places()
+def bit_count(bits: np.uint64) -> int:
+    """How many bits are set. The compiler knows this form, and makes one instruction of it and of `lowest`."""
+    bits -= (bits >> np.uint64(1)) & _PAIRS
+    bits = (bits & _FOURS) + ((bits >> np.uint64(2)) & _FOURS)
+    bits = (bits + (bits >> np.uint64(4))) & _BYTES
+    return int((bits * _SUM) >> np.uint64(56))
 
 
 @kernel
 def lowest(bits: np.uint64) -> int:
     """The place of the lowest bit set; 64 if none is."""
-    if bits == 0:
-        return 64
-    return int(_PLACES[np.int64((bits & (~bits + np.uint64(1))) % np.uint64(67))])
+    return bit_count(~bits & (bits - np.uint64(1)))
 
 
 @kernel
 def highest(bits: np.uint64) -> int:
     """The place of the highest bit set; -1 if none is."""
-    if bits == 0:
-        return -1
     bits |= bits >> np.uint64(1)
     bits |= bits >> np.uint64(2)
     bits |= bits >> np.uint64(4)
     bits |= bits >> np.uint64(8)
     bits |= bits >> np.uint64(16)
     bits |= bits >> np.uint64(32)
-    return int(_PLACES[np.int64((bits ^ (bits >> np.uint64(1))) % np.uint64(67))])
+    return bit_count(bits) - 1
 
 
 @kernel
@@ -99,62 +96,86 @@ def structure_ends(structures: Ints, start: int, stop: int, positions: Words, le
 
 
 @kernel
-def distinct_paths(documents: Documents, apart: Bools) -> tuple[Longs, Ints, Ints]:
-    """For each document one row for each distinct path from its root to a leaf, the row at the path's end.
+def distinct_nodes(documents: Documents, apart: Bools) -> tuple[Longs, Ints, Ints]:
+    """For each document its distinct paths from the root, as a tree, each before those that it begins.
 
-    Names that no expression mentions count as one. A row that is `apart` differs from all others, whatever its tag; an
-    empty array says that none is. A path that begins another one is not listed. Last comes the node of each row: rows
-    whose paths from the root are equal have equal nodes.
+    Returns where the nodes of each document start, the row at the end of each one's path, and its height: by how many
+    levels the longest path through it is longer. Names that no expression mentions count as one. A row that is `apart`
+    differs from all others, whatever its tag; an empty array says that none is.
     """
-    count = len(documents.bounds) - 1
+    bounds, tags, parents = documents.bounds, documents.tag, documents.parent
+    count = len(bounds) - 1
+    largest = 0
+    for document in range(count):
+        largest = max(largest, bounds[document + 1] - bounds[document])
+    size = 4
+    while size < 2 * largest:
+        size *= 2
     offsets = np.zeros(count + 1, dtype=np.int64)
-    rows = np.empty(len(documents.tag), dtype=np.int32)
-    node = np.empty(len(documents.tag), dtype=np.int32)
+    rows = np.empty(len(tags), dtype=np.int32)
+    heights = np.empty(len(tags), dtype=np.int32)
+    # Of the document at hand, by the number of the row in it: the node of a row, and the tree of the nodes.
+    slots = np.empty(size, dtype=np.int32)
+    node = np.empty(largest + 1, dtype=np.int32)
+    height = np.empty(largest + 1, dtype=np.int32)
+    child = np.empty(largest + 1, dtype=np.int32)
+    sibling = np.empty(largest + 1, dtype=np.int32)
     used = 0
     for document in range(count):
-        first, last = documents.bounds[document], documents.bounds[document + 1]
-        size = 4
-        while size < 2 * (last - first):
-            size *= 2
-        slots = np.full(size, -1, dtype=np.int32)
-        inner = np.zeros(last - first, dtype=np.bool_)
-        node[first] = first
-        for row in range(first + 1, last):
-            above = node[documents.parent[row]]
-            inner[above - first] = True
-            if len(apart) > 0 and apart[row]:
-                node[row] = row
-                continue
-            tag = documents.tag[row]
-            slot = (int(above - first) * 40503 + int(tag) * 9973) & (size - 1)
-            while slots[slot] >= 0:
+        first = bounds[document]
+        length = bounds[document + 1] - first
+        mask = 3
+        while mask + 1 < 2 * length:
+            mask = 2 * mask + 1
+        slots[: mask + 1] = -1
+        height[:length] = 0
+        child[:length] = -1
+        node[0] = 0
+        for row in range(1, length):
+            tag = tags[first + row]
+            above = node[parents[first + row] - first]
+            slot = (int(above) * 40503 + int(tag) * 9973) & mask
+            known = -1 if len(apart) > 0 and apart[first + row] else slots[slot]
+            while known >= 0 and (tags[first + known] != tag or node[parents[first + known] - first] != above):
+                slot = (slot + 1) & mask
                 known = slots[slot]
-                if documents.tag[known] == tag and node[documents.parent[known]] == above:
-                    break
-                slot = (slot + 1) & (size - 1)
-            if slots[slot] < 0:
+            if known >= 0:
+                node[row] = known
+                continue
+            if len(apart) == 0 or not apart[first + row]:
                 slots[slot] = row
-            node[row] = slots[slot]
-        for row in range(first + 1, last):
-            if node[row] == row and not inner[row - first]:
-                rows[used] = row
-                used += 1
+            node[row] = row
+            sibling[row] = child[above]
+            child[above] = row
+            rise = 1
+            while height[above] < rise and above > 0:
+                height[above] = rise
+                rise += 1
+                above = node[parents[first + above] - first]
+        at = child[0] if length > 0 else -1
+        while at >= 0:
+            rows[used] = first + at
+            heights[used] = height[at]
+            used += 1
+            if child[at] >= 0:
+                at = child[at]
+                continue
+            while at > 0 and sibling[at] < 0:
+                at = node[parents[first + at] - first]
+            at = sibling[at] if at > 0 else -1
         offsets[document + 1] = used
-    return offsets, rows[:used].copy(), node
+    return offsets, rows[:used].copy(), heights[:used].copy()
 
 
 @kernel
-def shared_beginning(documents: Documents, row: int, nodes: Ints, before: Ints) -> int:
-    """How many levels the path that ends in `row` shares with `before`, the nodes of another, whose place it takes."""
-    length = int(documents.level[row])
-    shared = length
-    for level in range(length, 0, -1):
-        if before[level] != nodes[row]:
-            shared = level - 1
-            before[level] = nodes[row]
-        row = documents.parent[row]
-    before[length + 1 :] = -1
-    return shared
+def distinct_paths(documents: Documents, apart: Bools) -> tuple[Longs, Ints]:
+    """The `distinct_nodes` that are leaves: where those of each document start, and the row at the end of each."""
+    offsets, rows, heights = distinct_nodes(documents, apart)
+    leaves = np.cumsum(heights == 0)
+    starts = np.zeros(len(offsets), dtype=np.int64)
+    for document in range(1, len(offsets)):
+        starts[document] = leaves[offsets[document] - 1] if offsets[document] > 0 else 0
+    return starts, rows[heights == 0]
 
 
 @kernel

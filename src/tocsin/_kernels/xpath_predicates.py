@@ -98,10 +98,10 @@ def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Lo
 
 
 @kernel
-def _table_slot(predicates: Predicates, table: int) -> int:
-    mask = len(predicates.slots) - 1
+def _table_slot(keys: Longs, slots: Ints, table: int) -> int:
+    mask = len(slots) - 1
     slot = ((table ^ (table >> 17)) * 40503) & mask
-    while predicates.slots[slot] >= 0 and predicates.keys[predicates.slots[slot]] >> SECOND_SHIFT != table:
+    while slots[slot] >= 0 and keys[slots[slot]] >> SECOND_SHIFT != table:
         slot = (slot + 1) & mask
     return slot
 
@@ -109,11 +109,18 @@ def _table_slot(predicates: Predicates, table: int) -> int:
 @kernel
 def enter_predicates(predicates: Predicates) -> None:
     """Fill the hash table, whose slots are all -1."""
+    keys, slots = predicates
     table = -1
-    for row in range(len(predicates.keys)):
-        if predicates.keys[row] >> SECOND_SHIFT != table:
-            table = predicates.keys[row] >> SECOND_SHIFT
-            predicates.slots[_table_slot(predicates, table)] = row
+    for row in range(len(keys)):
+        if keys[row] >> SECOND_SHIFT != table:
+            table = keys[row] >> SECOND_SHIFT
+            slots[_table_slot(keys, slots, table)] = row
+
+
+@kernel
+def find_table(keys: Longs, slots: Ints, first: int, second: int) -> int:
+    """Where the predicates on a pair of tags begin, or on one tag if the second is 0; -1 if there are none."""
+    return int(slots[_table_slot(keys, slots, (first << (FIRST_SHIFT - SECOND_SHIFT)) | second)])
 
 
 @kernel
@@ -125,25 +132,19 @@ def _occurrences(positions: np.uint64, number: int) -> np.uint64:
 
 
 @kernel
-def _test(
-    predicates: Predicates, a: int, b: int, first: np.uint64, second: np.uint64, length: int, out: Ints, used: int
+def test_table(
+    keys: Longs, table: int, first: np.uint64, second: np.uint64, length: int, out: Ints, used: int
 ) -> tuple[int, int]:
-    """Write the predicates on a pair of tags that hold; `first` and `second` are where the tags stand.
+    """Write the predicates of the table that begins at row `table` which hold; the tags stand at `first` and `second`.
 
-    Without a second tag they are predicates on a path of that `length`. Returns the place behind the last one written,
-    and how many were tested.
+    Those on one tag hold on a path of that `length`. Returns the place behind the last one written, and the row behind
+    the table.
     """
-    table = (int(a) << (FIRST_SHIFT - SECOND_SHIFT)) | int(b)
-    row = predicates.slots[_table_slot(predicates, table)]
-    if row < 0:
-        return used, 1
-    start = row
+    row = table
     occurrences = -1
     low, high = first, second
-    while row < len(predicates.keys):
-        key = predicates.keys[row]
-        if key >> SECOND_SHIFT != table:
-            break
+    while row < len(keys) and keys[row] >> SECOND_SHIFT == keys[table] >> SECOND_SHIFT:
+        key = keys[row]
         value = key & MAX_VALUE
         kind = kind_of(key)
         if key >> SECOND_OCCURRENCE != occurrences:
@@ -166,7 +167,7 @@ def _test(
             out[used] = row
             used += 1
         row += 1
-    return used, int(row - start)
+    return used, row
 
 
 @kernel
@@ -176,6 +177,7 @@ def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int)
     Last comes how many were tested. An occurrence number k stands for any k-th or later occurrence, so a path is one
     publication, whatever it repeats. Predicates on the length are left out: a document's depth answers them.
     """
+    keys, slots = predicates
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
@@ -187,17 +189,19 @@ def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int)
         length = documents.level[rows[i]]
         for x in range(found):
             a = present[x]
-            if used + len(predicates.keys) > len(out):
-                larger = np.empty(2 * len(out) + len(predicates.keys), dtype=np.int32)
+            if used + len(keys) > len(out):
+                larger = np.empty(2 * len(out) + len(keys), dtype=np.int32)
                 larger[:used] = out[:used]
                 out = larger
-            used, more = _test(predicates, a, 0, positions[a], positions[a], length, out, used)
-            tested += more
-            for y in range(found):
-                b = present[y]
-                if lowest(positions[a]) < highest(positions[b]):
-                    used, more = _test(predicates, a, b, positions[a], positions[b], length, out, used)
-                    tested += more
+            for y in range(-1, found):
+                b = present[y] if y >= 0 else np.int32(0)
+                if y >= 0 and lowest(positions[a]) >= highest(positions[b]):
+                    continue
+                table = find_table(keys, slots, int(a), int(b))
+                tested += 1
+                if table >= 0:
+                    used, end = test_table(keys, table, positions[a], positions[b], length, out, used)
+                    tested += end - table
         unload_path(positions, present, found)
         offsets[i + 1] = used
     return offsets, out[:used], tested

@@ -1,12 +1,16 @@
 """Documents: what is read, what is refused and how, and what repetition costs."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lxml import etree
 
 from tocsin.errors import EventError, UnknownSubscriptionError
 from tocsin.predicates.xpath import XPATH_INDEXES, AutoIndex, GPXIndex, parse_xpath
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.document import MAX_DEPTH, encode_documents, read_document
+
+Documents = st.SearchStrategy[str]
 
 BOMB = (
     '<!DOCTYPE a [<!ENTITY x0 "ha">'
@@ -48,6 +52,58 @@ def test_refused(document: str | bytes, reason: str) -> None:
     matches = index.match_batch(["<a/>", document, None, "<a/>"])
     assert [matches[place].tolist() for place in range(4)] == [[0], [], [], [0]]
     assert list(matches.errors) == [1]
+
+
+SUSPECT = [
+    "<a xml:id='1'/>",
+    "<a xml:id='q'><b xml:id='q'/></a>",
+    "<a xml:id='q'><b xml:id='r'/></a>",
+    "<a xmlns:x=''/>",
+    "<a xmlns='zz yy'/>",
+    "<a xmlns:xml='q'/>",
+    "<a:b:c xmlns:a='q'/>",
+    "<a x:y='1'/>",
+    "<a xmlns:x='q' xmlns:y='q' x:b='1' y:b='2'/>",
+    "<a xml:space='zz'/>",
+    "<?a:b c?><a/>",
+    "<?xml version='1.7'?><a/>",
+    "<?xml version='2.0'?><a/>",
+    "<?xml version='1.0' encoding='utf-7'?><a/>",
+    "<a>]]></a>",
+    "<a>&#0;</a>",
+    "<!-- -- --><a/>",
+    "<a/><b/>",
+    "<a>\0</a>",
+]
+
+
+def verdicts(document: str) -> tuple[bool, bool]:
+    """Whether the document is refused: by the index, which need not build a tree, and by lxml's tree."""
+    refused = bool(encode_documents([document.encode()], Catalog()).errors)
+    try:
+        read_document(document.encode())
+    except EventError:
+        return refused, True
+    return refused, False
+
+
+@pytest.mark.parametrize("document", SUSPECT)
+def test_what_lxml_refuses_is_refused_without_its_tree(document: str) -> None:
+    by_index, by_tree = verdicts(document)
+    assert by_index == by_tree
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_broken_documents_are_those_that_lxml_refuses(data: st.DataObject, random_documents: Documents) -> None:
+    document = data.draw(random_documents)
+    place = data.draw(st.integers(0, len(document)))
+    cut = data.draw(st.integers(0, 3))
+    more = data.draw(
+        st.sampled_from(["", "<", ">", "&", "/", '"', ":", "x:", " xml:id='a'", "<a>", "</a>", "]]>", "\x01"])
+    )
+    by_index, by_tree = verdicts(document[:place] + more + document[place + cut :])
+    assert by_index == by_tree
 
 
 @pytest.mark.parametrize("name", XPATH_INDEXES)

@@ -117,7 +117,7 @@ def test_the_general_matchers_are_gpx(name: str, build: Callable[..., Count | Ke
     matcher = build(encoding.offsets, encoding.ids, len(encoding.predicates.keys))
     for path in ("abcd", "abce", "acde", "xbcd", "e"):
         batch = encode_documents([document(path)], catalog)
-        published = publish_documents(batch.arrays, encoding, len(catalog.names) + 1)
+        published = publish_documents(batch.arrays, encoding.predicates, len(catalog.names) + 1)
         found = matcher.match_batch(published.offsets, published.ids)
         assert sorted(found.conjunctions.tolist()) == index.match(document(path)).tolist()
 
@@ -133,7 +133,7 @@ def test_publications_agree_with_the_power_set(path: str, chosen: list[list[tupl
     texts = ["".join(axis + tag for axis, tag in steps) for steps in chosen]
     encoding, catalog = encode([parse_xpath(text) for text in texts])
     batch = encode_documents([document(path)], catalog)
-    published = publish_documents(batch.arrays, encoding, len(catalog.names) + 1)
+    published = publish_documents(batch.arrays, encoding.predicates, len(catalog.names) + 1)
     assert published.documents.tolist() == [0, 1]
     described = encoding.describe(list(catalog.names))
     by_the_book = _publications(path)

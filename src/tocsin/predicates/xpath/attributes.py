@@ -32,6 +32,11 @@ class AttributePredicates:
     ids: Ints
     whole: npt.NDArray[np.bool_]
 
+    def tags(self) -> Ints:
+        """The tag of each predicate."""
+        tables = self.tables
+        return np.repeat(tables.keys >> TAG_SHIFT, np.diff(tables.starts[::OPERATORS])).astype(np.int32)
+
 
 def encode_attributes(tables: Tables, paths: Ints) -> AttributePredicates:
     """Encode the filters of the given paths of a catalog. Cost: linear, but for sorting the predicates."""

@@ -30,7 +30,7 @@ class BPAIndex(StructureIndex):
         self._chains = Chains(tag, gap, child_offsets, children, first_of_tag, offsets_of(final, nodes), accepts)
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
-        paths, rows, _ = distinct_paths(documents, np.empty(0, dtype=np.bool_))
+        paths, rows = distinct_paths(documents, np.empty(0, dtype=np.bool_))
         return run_chains(
             documents, paths, rows, self._chains, len(self._chains.accepts), self._tag_count, self._evidence
         )  # fmt: skip

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.xpath_attributes import AttributeTables, hold_attributes
-from tocsin._kernels.xpath_clusters import Clusters, build_clusters, match_clusters
+from tocsin._kernels.xpath_clusters import Clusters, Nodes, build_clusters, match_clusters
 from tocsin._kernels.xpath_evaluate import Tables
-from tocsin._kernels.xpath_gpx import Conjunctions, Postings, Publications, match_counting
-from tocsin._kernels.xpath_predicates import END_FROM
+from tocsin._kernels.xpath_gpx import Conjunctions, Postings, match_counting
+from tocsin._kernels.xpath_paths import distinct_nodes
+from tocsin._kernels.xpath_predicates import END_FROM, Predicates
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.attributes import AttributePredicates
 from tocsin.predicates.xpath.catalog import Catalog
@@ -24,7 +25,7 @@ class ConjunctionMatcher:
     """Find the conjunctions that hold on a document; what each of them stands for is the owner's business."""
 
     access: Access
-    encoding: Encoding
+    predicates: Predicates
     attributes: AttributeTables | None
     conjunctions: Conjunctions
     filed: Postings | Clusters
@@ -50,88 +51,88 @@ class ConjunctionMatcher:
         tagged, lengths = np.flatnonzero(~wild), np.flatnonzero(wild)
         values = encoding.values()[encoding.ids[starts]]
         lengths = lengths[np.argsort(values[lengths], kind="stable")]
-        # The last predicate on a tag: before one on the end of the path, unless that is the only one.
-        is_open = (encoding.kinds()[encoding.ids[ends - 1]] == END_FROM) & (ends - starts > 1)
-        filed = encoding.ids[starts if access == "first" else ends - 1 - is_open]
+        size = len(encoding.predicates.keys)
         if access != "all":
+            # The last predicate on a tag: before one on the end of the path, unless that is the only one.
+            is_open = (encoding.kinds()[encoding.ids[ends - 1]] == END_FROM) & (ends - starts > 1)
+            filed = encoding.ids[starts if access == "first" else ends - 1 - is_open]
             # Neighbours in a cluster share their other predicates as well, so that blocks hold many of them.
             before = encoding.ids[np.maximum(ends - 2 - is_open, starts)]
-            order = np.lexsort((encoding.ids[starts][tagged], before[tagged], ~is_open[tagged], filed[tagged]))
+            order = np.lexsort((encoding.ids[starts][tagged], before[tagged], filed[tagged]))
             tagged = tagged[order]
-        size = len(encoding.predicates.keys)
         offsets, ids = _predicates(encoding, tagged, filters)
+        shared = encoding.shared_tags()
         if filters is not None:
             size += len(filters.tables.filters)
-        steps, step_offsets = _in_order(catalog, structures[tagged])
+            shared = np.append(shared, filters.tags())
         found = (sure[tagged], sure[tagged] if followed is sure else followed[tagged])
-        outcome = Conjunctions(steps, step_offsets, *found, values[lengths], followed[lengths])
+        own = found[0] if sure is structures else structures[tagged]
+        outcome = Conjunctions(own, *found, values[lengths], followed[lengths])
         tables = None if filters is None else filters.tables
         if access != "all":
-            clusters = Clusters(*build_clusters(offsets, ids, filed[tagged], is_open[tagged], size))
-            return cls(access, encoding, tables, outcome, clusters)
+            clusters = build_clusters(offsets, ids, encoding.tables()[filed[tagged]], size)
+            return cls(access, encoding.predicates, tables, outcome, Clusters(*clusters, shared))
         owner = np.repeat(np.arange(len(tagged), dtype=np.int32), np.diff(offsets))
         posting_offsets = np.zeros(size + 1, dtype=np.int32)
         np.cumsum(np.bincount(ids, minlength=size), out=posting_offsets[1:])
         postings = Postings(np.diff(offsets), posting_offsets, owner[np.argsort(ids, kind="stable")])
-        return cls(access, encoding, tables, outcome, postings)
+        return cls(access, encoding.predicates, tables, outcome, postings)
 
     def match(self, documents: Documents, tables: Tables, tags: int, evidence: Longs) -> tuple[Longs, Ints]:
         """What is found in each document, in any order, each once."""
-        publications = self.publish(documents, tables, tags)
-        keys = self.encoding.predicates.keys
+        held = None if self.attributes is None else hold_attributes(documents, self.attributes, tables)
         if isinstance(self.filed, Postings):
             return match_counting(
                 documents,
-                publications,
+                publish_documents(documents, self.predicates, tags, held),
                 self.conjunctions,
+                tables.structures,
+                tables.structure_offsets,
                 self.filed,
-                keys,
+                len(self.predicates.keys),
                 tags,
                 evidence,
             )
+        offsets, ids = held or (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
         return match_clusters(
             documents,
-            publications,
+            Nodes(*distinct_nodes(documents, np.diff(offsets) > 0), offsets, ids),
             self.conjunctions,
+            tables.structures,
+            tables.structure_offsets,
             self.filed,
-            keys,
+            self.predicates,
             tags,
             self.access == "last",
             evidence,
         )
 
-    def publish(self, documents: Documents, tables: Tables, tags: int) -> Publications:
-        """The distinct paths of documents, and what holds on their tags and attributes."""
-        if self.attributes is None:
-            return publish_documents(documents, self.encoding, tags)
-        held = hold_attributes(documents, self.attributes, tables)
-        return publish_documents(documents, self.encoding, tags, held)
-
     @property
     def nbytes(self) -> int:
         """Bytes of what finds the conjunctions."""
-        # The encoding's own ids are those of the conjunctions, and arrays of equal outcomes are one.
-        arrays: list[npt.NDArray[Any]] = [*self.encoding.predicates, *self.conjunctions, *self.filed]
+        # Arrays of equal outcomes are one.
+        arrays: list[npt.NDArray[Any]] = [*self.predicates, *self.conjunctions, *self.filed]
         arrays += self.attributes or ()
         return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
 
     def check(self) -> None:
         """Assert the invariants."""
-        keys, conjunctions = self.encoding.predicates.keys, self.conjunctions
+        keys, conjunctions = self.predicates.keys, self.conjunctions
         assert (np.diff(keys) > 0).all(), "predicates are distinct and in order"
         assert (np.diff(conjunctions.lengths) >= 0).all(), "lengths ascend"
         if isinstance(self.filed, Postings):
             counted = np.bincount(self.filed.members, minlength=len(self.filed.sizes))
             assert (counted == self.filed.sizes).all(), "a conjunction is filed under each of its predicates"
             return
-        blocks, open_stop, members, first_bit, _, _, words = self.filed
-        assert (blocks[:-1] <= open_stop).all(), "open blocks are blocks of their predicate"
-        assert (open_stop <= blocks[1:]).all(), "open blocks are blocks of their predicate"
+        blocks, members, first_bit, _, cut, words, _ = self.filed
+        assert (np.diff(blocks) >= 0).all(), "the blocks of a table are neighbours"
+        assert blocks[-1] == len(cut), "each block is filed under one table"
         assert members[-1] == len(words) == len(conjunctions.sure), "each conjunction lies in one block"
+        assert (np.diff(members) <= 64).all(), "those of a block that hold are bits of a word"
         widths = np.diff(first_bit)
         assert (widths <= 64).all(), "a block has as many predicates as a word has bits"
-        highest = np.repeat(widths, np.diff(members))
-        assert all(int(word) >> int(width) == 0 for word, width in zip(words, highest, strict=True)), (
+        widest = np.repeat(widths, np.diff(members))
+        assert all(int(word) >> int(width) == 0 for word, width in zip(words, widest, strict=True)), (
             "a bit is a predicate of the block"
         )
 
@@ -155,12 +156,3 @@ def _predicates(encoding: Encoding, chosen: Longs, filters: AttributePredicates 
     offsets = np.zeros(len(chosen) + 1, dtype=np.int32)
     np.cumsum(np.bincount(owner, minlength=len(chosen)), out=offsets[1:])
     return offsets, ids
-
-
-def _in_order(catalog: Catalog, structures: Ints) -> tuple[Ints, Ints]:
-    """The steps of structures one behind the other, where conjunctions that are looked at together are neighbours."""
-    table = catalog.structures
-    counts = np.diff(table.offsets[: len(table) + 1])[structures]
-    offsets = np.zeros(len(structures) + 1, dtype=np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    return table.data[np.repeat(table.offsets[structures] - offsets[:-1], counts) + np.arange(offsets[-1])], offsets

@@ -23,6 +23,7 @@ from tocsin._kernels.xpath_predicates import (
     MAX_OCCURRENCE,
     MAX_TAG,
     MAX_VALUE,
+    POSITION_FROM,
     SECOND_OCCURRENCE,
     SECOND_SHIFT,
     Predicates,
@@ -73,6 +74,16 @@ class Encoding:
         """The value of each predicate."""
         return (self.predicates.keys & MAX_VALUE).astype(np.int32)
 
+    def tables(self) -> Ints:
+        """The predicate that begins the table of each: the first one on the same tags."""
+        tags = self.predicates.keys >> SECOND_SHIFT
+        return np.searchsorted(tags, tags).astype(np.int32)
+
+    def shared_tags(self) -> Ints:
+        """The tag that each predicate shares with one before it in a conjunction; 0 for those on a position."""
+        first = self.predicates.keys >> FIRST_SHIFT & MAX_TAG
+        return np.where(self.kinds() > POSITION_FROM, first, 0).astype(np.int32)
+
     def describe(self, names: Sequence[str]) -> list[list[str]]:
         """Each conjunction in the paper's notation; names are those of the catalog, in the order of their ids."""
         texts = [_describe(int(key), names) for key in self.predicates.keys]
@@ -104,16 +115,16 @@ def encode(expressions: Sequence[XPath]) -> tuple[Encoding, Catalog]:
 
 
 def publish_documents(
-    documents: Documents, encoding: Encoding, tags: int, attributes: tuple[Longs, Ints] | None = None
+    documents: Documents, predicates: Predicates, tags: int, attributes: tuple[Longs, Ints] | None = None
 ) -> Publications:
     """Turn documents into publications: phase 1 of GPX-Matcher.
 
     `attributes` are the predicates on attributes that hold on each row: rows that have any are on paths of their own.
     """
     offsets, held = attributes or (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
-    paths, rows, nodes = distinct_paths(documents, np.diff(offsets) > 0)
-    starts, ids, tested = publish(documents, rows, encoding.predicates, tags)
-    return Publications(paths, rows, nodes, starts, ids, offsets, held, tested)
+    paths, rows = distinct_paths(documents, np.diff(offsets) > 0)
+    starts, ids, tested = publish(documents, rows, predicates, tags)
+    return Publications(paths, rows, starts, ids, offsets, held, tested)
 
 
 def _describe(key: int, names: Sequence[str]) -> str:

@@ -140,7 +140,7 @@ class StructureIndex(ABC):
         ordered = len(filtered) == 0 and bool((np.diff(members) > 0).all())
         one_each = groups._replace(
             plain=frozen(first), filtered=frozen(filtered), members=frozen(members), ordered=ordered
-        )
+        )._replace(same=ordered and _same(first, members))
         with self._lock:
             result = self._collect(batch.arrays, *self._structures(batch.arrays), one_each)
         return XPathMatches(*result, batch.errors)
@@ -166,7 +166,9 @@ class StructureIndex(ABC):
         self._path_of = arrays["path_of"]
         self._alive = arrays["alive"].copy()
         grouped = {name: frozen(arrays[f"groups.{name}"]) for name in _GROUPED}
-        self._groups = Groups(**grouped, alive=self._alive, ordered=bool(arrays["ordered"][0]))
+        ordered = bool(arrays["ordered"][0])
+        same = ordered and _same(grouped["plain"], grouped["members"])
+        self._groups = Groups(**grouped, alive=self._alive, ordered=ordered, same=same)
         self._structure_count = len(self.catalog.structures)
 
     @property
@@ -265,7 +267,15 @@ class StructureIndex(ABC):
         plain = offsets_of(structure_of[place[~filtered[place]]], count)
         filtered_first = offsets_of(structure_of[late], count) if len(late) else np.empty(0, dtype=np.int32)
         ordered = len(late) == 0 and bool((np.diff(members) > 0).all())
-        return Groups(frozen(plain), frozen(filtered_first), frozen(rows), frozen(members), self._alive, ordered)
+        return Groups(
+            frozen(plain),
+            frozen(filtered_first),
+            frozen(rows),
+            frozen(members),
+            self._alive,
+            ordered,
+            ordered and _same(plain, members),
+        )
 
     def _tail_groups(self) -> Groups | None:
         if self._late and self._tail is None:
@@ -344,6 +354,11 @@ def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _same(plain: Ints, members: Ints) -> bool:
+    """Whether each structure has one member, with its own number."""
+    return len(plain) == len(members) + 1 and bool((plain[:-1] == members).all() and (np.diff(plain) == 1).all())
 
 
 def offsets_of(keys: Ints, count: int) -> Ints:
