@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import kernel
-from tocsin._kernels.xpath_gpx import Conjunctions, roomy, write_long
+from tocsin._kernels.xpath_gpx import Conjunctions, write_long
 from tocsin._kernels.xpath_paths import bit_count, lowest, repeats, structure_ends
-from tocsin._kernels.xpath_predicates import Predicates, find_table, test_table
+from tocsin._kernels.xpath_predicates import Predicates
 from tocsin._kernels.xpath_tokens import Documents
+from tocsin._kernels.xpath_walk import MOST_TABLES, Nodes, enter, leave, roomy
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -40,20 +41,6 @@ class Clusters(NamedTuple):
     cut: Bools
     words: Words
     shared: Ints
-
-
-class Nodes(NamedTuple):
-    """The distinct paths of documents, as `distinct_nodes` gives them, and what holds on the attributes of each row.
-
-    These are the predicates attributes[attribute_offsets[row]:attribute_offsets[row + 1]], numbered behind those on
-    tags; both arrays are empty if there are none at all.
-    """
-
-    documents: Longs
-    rows: Ints
-    heights: Ints
-    attribute_offsets: Longs
-    attributes: Ints
 
 
 @kernel
@@ -181,11 +168,11 @@ def match_clusters(
     # On the path at hand: its tags, where each stands, how often each predicate holds, which ones and which tables that
     # have blocks came with each level.
     path = np.zeros(66, dtype=np.int32)
-    positions = np.zeros(tags + 1, dtype=np.uint64)
+    positions = np.zeros(tags, dtype=np.uint64)
     held = np.zeros(len(shared), dtype=np.uint8)
     stack = np.empty(1024, dtype=np.int32)
     stack_start = np.zeros(67, dtype=np.int64)
-    opened = np.empty(66 * 66, dtype=np.int32)
+    opened = np.empty(MOST_TABLES, dtype=np.int32)
     opened_start = np.zeros(67, dtype=np.int64)
     # In the document at hand, for each block: what is found, for sure or by following; and what held when it was last
     # looked at, for where no more does there is nothing new to find.
@@ -204,12 +191,7 @@ def match_clusters(
             row = int(nodes.rows[i]) if not ends else 0
             below = int(level_of[row]) if not ends else 1
             while level >= below:
-                for k in range(stack_start[level], stack_start[level + 1]):
-                    held[stack[k]] -= np.uint8(1)
-                tag = path[level]
-                if tag > 0:
-                    positions[tag] &= ~(one << np.uint64(level - 1))
-                    repeated -= int(positions[tag] != 0)
+                repeated -= leave(path, level, positions, held, stack, stack_start[level], stack_start[level + 1])
                 level -= 1
             if ends:
                 break
@@ -217,31 +199,15 @@ def match_clusters(
             depth = max(depth, level)
             tag = tag_of[row]
             path[level] = tag
-            top = stack_start[level]
-            tables = opened_start[level]
+            top, tables = stack_start[level], opened_start[level]
+            stack = roomy(stack, top, 2 * len(held))
             if tag > 0:
                 repeated += int(positions[tag] != 0)
-                positions[tag] |= one << np.uint64(level - 1)
-                if top + len(held) > len(stack):
-                    larger = np.empty(2 * len(stack) + len(held), dtype=np.int32)
-                    larger[:top] = stack[:top]
-                    stack = larger
-                for above in range(level):
-                    # The tag alone, then with each tag above it, once for those that repeat.
-                    other = path[above]
-                    if above > 0 and (other == 0 or lowest(positions[other]) != above - 1):
-                        continue
-                    first = int(other) if above > 0 else int(tag)
-                    second = int(tag) if above > 0 else 0
-                    table = find_table(keys, slots, first, second)
-                    taken += 1
-                    if table >= 0:
-                        length = level + nodes.heights[i]
-                        top, end = test_table(keys, table, positions[first], positions[tag], length, stack, top)
-                        taken += end - table
-                        if blocks[table] < blocks[table + 1]:
-                            opened[tables] = table
-                            tables += 1
+                length = level + nodes.heights[i]
+                top, tables, tested = enter(
+                    keys, slots, blocks, path, level, length, positions, stack, top, opened, tables
+                )
+                taken += tested
             if len(attributes) > 0:
                 for k in range(attribute_offsets[row], attribute_offsets[row + 1]):
                     stack[top] = len(keys) + attributes[k]

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from tocsin._kernels import kernel
 from tocsin._kernels.xpath_paths import load_path, repeats, structure_ends, unload_path
 from tocsin._kernels.xpath_tokens import Documents
+from tocsin._kernels.xpath_walk import roomy
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -86,16 +87,6 @@ def write_long(conjunctions: Conjunctions, depth: int, out: Ints, used: int) -> 
         out[used] = conjunctions.long[i]
         used += 1
     return used
-
-
-@kernel
-def roomy(out: Ints, used: int, more: int) -> Ints:
-    """`out` itself, or a larger copy of its first `used` entries, with room for `more`."""
-    if used + more <= len(out):
-        return out
-    larger = np.empty(2 * len(out) + more, dtype=np.int32)
-    larger[:used] = out[:used]
-    return larger
 
 
 @kernel

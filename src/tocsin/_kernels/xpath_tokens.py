@@ -146,7 +146,9 @@ def tokenize(
     ``xml`` and its namespace, `reserved` bytes, and has room for the namespaces of one document. A document deeper than
     `max_depth` is left with no rows but its own.
     """
-    data = documents.data
+    data, bounds, tags, parents, levels, ends = documents[:6]
+    attributes, attribute_name, attribute_start, attribute_stop = documents[6:10]
+    text_first, text_stop, text_parent, text_start, text_end = documents[10:]
     count = len(starts) - 1
     depths = np.zeros(count + 3, dtype=np.int64)
     stack = np.zeros(max_depth + 2, dtype=np.int64)
@@ -159,12 +161,12 @@ def tokenize(
     for k in range(count):
         i, stop = starts[k], starts[k + 1]
         own, own_attribute, own_text = row, attribute, text
-        documents.bounds[k] = row
-        documents.tag[row] = DOCUMENT_TAG
-        documents.parent[row] = -1
-        documents.level[row] = 0
-        documents.attributes[row] = attribute
-        documents.text_first[row] = text
+        bounds[k] = row
+        tags[row] = DOCUMENT_TAG
+        parents[row] = -1
+        levels[row] = 0
+        attributes[row] = attribute
+        text_first[row] = text
         stack[0] = row
         row += 1
         level = 0
@@ -180,9 +182,9 @@ def tokenize(
                     next_open += 1
                 i = min(stop, opens[next_open]) if next_open < len(opens) else stop
                 if level > 0:
-                    documents.text_parent[text] = stack[level]
-                    documents.text_start[text] = begin
-                    documents.text_end[text] = i
+                    text_parent[text] = stack[level]
+                    text_start[text] = begin
+                    text_end[text] = i
                     text += 1
                 continue
             i += 1
@@ -256,34 +258,34 @@ def tokenize(
                 if level > max_depth:
                     row, attribute, text = own + 1, own_attribute, own_text
                     break
-                documents.tag[row] = _resolve(names, data, begin, name_stop, False, uris, bindings, bound)
-                documents.parent[row] = stack[level - 1]
-                documents.level[row] = level
-                documents.attributes[row] = attribute
-                documents.text_first[row] = text
+                tags[row] = _resolve(names, data, begin, name_stop, False, uris, bindings, bound)
+                parents[row] = stack[level - 1]
+                levels[row] = level
+                attributes[row] = attribute
+                text_first[row] = text
                 for j in range(found):
                     name = _resolve(names, data, pending[j, 0], pending[j, 1], True, uris, bindings, bound)
                     if name > 0:
-                        documents.attribute_name[attribute] = name
-                        documents.attribute_start[attribute] = pending[j, 2]
-                        documents.attribute_stop[attribute] = pending[j, 3]
+                        attribute_name[attribute] = name
+                        attribute_start[attribute] = pending[j, 2]
+                        attribute_stop[attribute] = pending[j, 3]
                         attribute += 1
                 stack[level] = row
                 row += 1
                 joined = empty
             if joined:
-                documents.end[stack[level]] = row
-                documents.text_stop[stack[level]] = text
+                ends[stack[level]] = row
+                text_stop[stack[level]] = text
                 level -= 1
                 while bound > 1 and bindings[bound - 1, 4] > level:
                     bound -= 1
                     used = bindings[bound, 2]
                 joined = False
-        documents.end[own] = row
-        documents.text_stop[own] = text
+        ends[own] = row
+        text_stop[own] = text
         depths[k] = deepest
-    documents.bounds[count] = row
-    documents.attributes[row] = attribute
+    bounds[count] = row
+    attributes[row] = attribute
     depths[count], depths[count + 1], depths[count + 2] = row, attribute, text
     return depths
 

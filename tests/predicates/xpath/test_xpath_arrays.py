@@ -67,4 +67,7 @@ def test_opening_copies_no_table() -> None:
         assert np.shares_memory(arrays[f"catalog.{name}.data"], table.data)
         assert np.shares_memory(arrays[f"catalog.{name}.offsets"], table.offsets)
         assert table.slots.size == 0, "the hash table waits for the next expression"
-    assert opened.nbytes < index.nbytes
+    assert opened.nbytes == index.nbytes
+    assert opened.insert(parse_xpath("/a/b7[@x = 7]")) == 100
+    assert opened.catalog.paths.slots.size > 0
+    assert opened.statistics.distinct == 100, "an expression that was built is known again"

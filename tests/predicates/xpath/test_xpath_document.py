@@ -199,9 +199,18 @@ def test_known_paths_are_not_matched_again() -> None:
 
 def test_filters_are_checked_for_structural_candidates_only() -> None:
     index = AutoIndex()
-    index.build([parse_xpath("/a/b[@x = 1]"), parse_xpath("/a/c[@x = 1]"), parse_xpath("/a/d[@x = 1]")])
-    assert index.match('<a><b x="1"/><c x="2"/></a>').tolist() == [0]
+    index.build([parse_xpath("/a/b[. = 1]"), parse_xpath("/a/c[. = 1]"), parse_xpath("/a/d[. = 1]")])
+    assert index.match("<a><b>1</b><c>2</c></a>").tolist() == [0]
     assert index.statistics.filtered == 2
+
+
+def test_filters_on_attributes_need_no_evaluation() -> None:
+    index = AutoIndex()
+    texts = ("/a/b[@x = 1]", "/a/c[@x = 1]", "//*[@x = 2]", "/a/*[@x < 2]", "b[@x]/*[@y = 3]/*", "//c[@x = 2][. = 1]")
+    index.build([parse_xpath(text) for text in texts])
+    assert index.match('<a><b x="1"/><c x="2"/><b x="0"><d y="3"><e/></d><d y="4"/></b></a>').tolist() == [0, 2, 3, 4]
+    assert index.statistics.filtered == 1, "only the path with a filter on its value was left to evaluate"
+    index.check()
 
 
 def test_deleting_an_unknown_id_is_an_error() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.xpath_attributes import (
+    EQUAL,
     NEVER,
     OPERATORS,
     TAG_SHIFT,
@@ -22,14 +23,17 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class AttributePredicates:
-    """The predicates on attributes of some paths: path `owners[i]` asks for predicate `ids[i]`.
+    """The predicates on attributes of some paths: path `owners[i]` asks in its step `steps[i]` for predicate `ids[i]`.
 
-    `whole` says of each path whether these are all its filters; others are on values, nested paths or wildcards.
+    `ranks` are lower for those that keep out more: 0 for equality. `whole` says of each path whether these are all its
+    filters; others are on values and nested paths, and on wildcards if these were left out.
     """
 
     tables: AttributeTables
     owners: Ints
+    steps: Ints
     ids: Ints
+    ranks: Ints
     whole: npt.NDArray[np.bool_]
 
     def tags(self) -> Ints:
@@ -38,9 +42,12 @@ class AttributePredicates:
         return np.repeat(tables.keys >> TAG_SHIFT, np.diff(tables.starts[::OPERATORS])).astype(np.int32)
 
 
-def encode_attributes(tables: Tables, paths: Ints) -> AttributePredicates:
-    """Encode the filters of the given paths of a catalog. Cost: linear, but for sorting the predicates."""
-    owners, keys, whole = inline_filters(tables, paths)
+def encode_attributes(tables: Tables, paths: Ints, *, wildcards: bool = False) -> AttributePredicates:
+    """Encode the filters of the given paths of a catalog, those on any tag `wildcards` or not.
+
+    Cost: linear, but for sorting the predicates.
+    """
+    owners, steps, keys, whole = inline_filters(tables, paths, wildcards)
     distinct, place = np.unique(keys, return_inverse=True)
     conditions = (distinct & 0xFFFFFFFF).astype(np.int32)
     at = tables.filter_offsets[conditions]
@@ -59,4 +66,5 @@ def encode_attributes(tables: Tables, paths: Ints) -> AttributePredicates:
     enter_tables(table_keys, slots)
     starts = np.searchsorted(sections[order], np.arange(OPERATORS * len(table_keys) + 1)).astype(np.int32)
     encoded = AttributeTables(table_keys, slots, starts, constants[order], conditions[order])
-    return AttributePredicates(encoded, owners, rank[place], whole)
+    ranks = (operators[place] != EQUAL) & (operators[place] != TEXTUAL)
+    return AttributePredicates(encoded, owners, steps, rank[place], ranks.astype(np.int32), whole)

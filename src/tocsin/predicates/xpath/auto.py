@@ -1,4 +1,4 @@
-"""The default: structures are found once for each distinct path and remembered from document to document."""
+"""The default: structures are found once for each distinct path and remembered; filters are inline."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,8 @@ import numpy.typing as npt
 from tocsin._kernels.xpath_memo import Access, Memory, access_parts, enter_keys, recall
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.document import MAX_BYTES
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, frozen
+from tocsin.predicates.xpath.guarded import GuardedMatcher
+from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, frozen, side_by_side
 
 
 class AutoIndex(StructureIndex):
@@ -32,6 +33,9 @@ class AutoIndex(StructureIndex):
         super().__init__(max_bytes)
 
     def _build_structures(self, chosen: Ints) -> None:
+        # Structures that only stand with filters are none of the memory's business.
+        chosen = np.flatnonzero(np.diff(self._groups.plain)).astype(np.int32)
+        self._guarded, self._groups = GuardedMatcher.build(self.catalog, self._tables(), self._groups)
         table = self.catalog.structures
         keys, gaps, least = access_parts(table.data, table.offsets, chosen)
         order = np.lexsort((least, gaps, keys))
@@ -81,7 +85,8 @@ class AutoIndex(StructureIndex):
         [0]
         """
         arrays = super().arrays()
-        return arrays | {f"access.{name}": array for name, array in self._access._asdict().items()}
+        arrays |= {f"access.{name}": array for name, array in self._access._asdict().items()}
+        return arrays | {f"filtered.{name}": array for name, array in self._guarded.arrays().items()}
 
     @classmethod
     def from_arrays(
@@ -94,12 +99,15 @@ class AutoIndex(StructureIndex):
         index = cls(memory_bytes, max_bytes)
         index._open(arrays)
         index._access = _frozen({name: arrays[f"access.{name}"] for name in Access._fields})
+        index._guarded = GuardedMatcher.from_arrays(
+            {name.removeprefix("filtered."): array for name, array in arrays.items() if name.startswith("filtered.")}
+        )
         index._forget()
         return index
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
         tables = self._tables()
-        return recall(
+        recalled = recall(
             documents,
             self._access,
             tables.structures,
@@ -108,6 +116,9 @@ class AutoIndex(StructureIndex):
             self._tag_count,
             self._evidence,
         )
+        if len(self._groups.filtered) == 0:
+            return recalled
+        return side_by_side(recalled, self._guarded.match(documents, tables, self._tag_count, self._evidence))
 
     @property
     def memo_nbytes(self) -> int:
@@ -115,9 +126,10 @@ class AutoIndex(StructureIndex):
         return 24 * int(self._memory.size[0]) + 4 * int(self._memory.size[1])
 
     def _nbytes(self) -> int:
-        return sum(array.nbytes for array in self._access)
+        return sum(array.nbytes for array in self._access) + self._guarded.nbytes
 
     def _check(self) -> None:
+        self._guarded.check()
         memory, access = self._memory, self._access
         nodes, entries, _ = memory.size.tolist()
         assert memory.list_start[nodes] == entries or nodes == 1, "the lists fill their array without gaps"

@@ -7,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.xpath_attributes import AttributeTables, hold_attributes
-from tocsin._kernels.xpath_clusters import Clusters, Nodes, build_clusters, match_clusters
+from tocsin._kernels.xpath_clusters import Clusters, build_clusters, match_clusters
 from tocsin._kernels.xpath_evaluate import Tables
 from tocsin._kernels.xpath_gpx import Conjunctions, Postings, match_counting
 from tocsin._kernels.xpath_paths import distinct_nodes
 from tocsin._kernels.xpath_predicates import END_FROM, Predicates
 from tocsin._kernels.xpath_tokens import Documents
+from tocsin._kernels.xpath_walk import Nodes
 from tocsin.predicates.xpath.attributes import AttributePredicates
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.encoding import Encoding, Ints, Longs, encode_catalog, publish_documents

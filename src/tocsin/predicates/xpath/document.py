@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from lxml import etree
 
 from tocsin._kernels.xpath_tokens import Documents, Names, enter_names, tokenize
@@ -67,12 +68,13 @@ def encode_documents(
     starts = np.zeros(len(plain) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in plain], out=starts[1:])
     joined = b"".join(plain)
-    arrays = _empty_arrays(joined, len(plain))
+    data = np.frombuffer(joined, dtype=np.uint8)
+    opens = np.flatnonzero(data == ord("<"))
+    arrays = _empty_arrays(data, len(opens), len(plain))
     reserved = np.frombuffer(_RESERVED, dtype=np.uint8)
     has_spaces = b"xmlns" in joined
     uris = np.zeros(len(reserved) + (max(map(len, plain), default=0) if has_spaces else 0), dtype=np.uint8)
     uris[: len(reserved)] = reserved
-    opens = np.flatnonzero(arrays.data == ord("<"))
     used = tokenize(arrays, starts, opens, _names(catalog), uris, len(reserved), MAX_DEPTH)
     for place in np.flatnonzero(used[:-3] > MAX_DEPTH).tolist():
         errors[place] = _too_deep()
@@ -180,15 +182,15 @@ def _names(catalog: Catalog) -> Names:
     return names
 
 
-def _empty_arrays(data: bytes, count: int) -> Documents:
-    rows = data.count(b"<") + count + 1
-    attributes = data.count(b"=") + 1
+def _empty_arrays(data: npt.NDArray[np.uint8], opens: int, count: int) -> Documents:
+    rows = opens + count + 1
+    attributes = int(np.count_nonzero(data == ord("="))) + 1
 
     def ints(size: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         return np.empty(size, dtype=np.int32)
 
     return Documents(
-        np.frombuffer(data, dtype=np.uint8),
+        data,
         ints(count + 1),
         *(ints(rows) for _ in range(5)),
         *(ints(attributes) for _ in range(3)),

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from tocsin._kernels.xpath_collect import Groups
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.attributes import encode_attributes
 from tocsin.predicates.xpath.conjunctions import Access, ConjunctionMatcher
 from tocsin.predicates.xpath.document import MAX_BYTES
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, frozen, side_by_side
+from tocsin.predicates.xpath.guarded import GuardedMatcher, paths_apart
+from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, side_by_side
 
 
 class GPXIndex(StructureIndex):
@@ -31,16 +31,21 @@ class GPXIndex(StructureIndex):
     def _build_structures(self, chosen: Ints) -> None:  # noqa: ARG002  # the groups say more: who has filters
         groups = self._groups
         plain = np.flatnonzero(np.diff(groups.plain)).astype(np.int32)
+        self._parts: list[ConjunctionMatcher | GuardedMatcher]
         self._parts = [ConjunctionMatcher.build(self.catalog, self.access, plain, plain, plain)]
         count = len(groups.filtered)
-        if count:
-            filters = encode_attributes(self._tables(), groups.filtered[:, 0].copy())
+        if count and self.access == "last":
+            guarded, self._groups = GuardedMatcher.build(self.catalog, self._tables(), groups)
+            self._parts.append(guarded)
+        elif count:
+            paths = groups.filtered[:, 0].copy()
+            filters = encode_attributes(self._tables(), paths)
             held = np.arange(len(groups.plain) - 1, len(groups.plain) - 1 + count, dtype=np.int32)
             doubted = held + np.int32(count)
-            structures = self.catalog.structure_of_paths()[groups.filtered[:, 0]]
             sure = np.where(filters.whole, held, doubted)
+            structures = self.catalog.structure_of_paths()[paths]
             self._parts.append(ConjunctionMatcher.build(self.catalog, self.access, structures, sure, doubted, filters))
-            self._groups = _paths_apart(groups)
+            self._groups = paths_apart(groups, doubts=True)
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
         tables = self._tables()
@@ -53,18 +58,3 @@ class GPXIndex(StructureIndex):
     def _check(self) -> None:
         for part in self._parts:
             part.check()
-
-
-def _paths_apart(groups: Groups) -> Groups:
-    """Groups in which each path with filters is found by itself, no longer below its structure.
-
-    Behind the structures come as many numbers for paths that hold, with their members, and then as many for paths that
-    are yet to be evaluated.
-    """
-    _, first, end = groups.filtered.T
-    count = len(groups.filtered)
-    plain = np.concatenate([groups.plain, end, np.repeat(end[-1:], count)])
-    evaluated = np.zeros(len(plain), dtype=np.int32)
-    evaluated[-count - 1 :] = np.arange(count + 1)
-    assert (first == plain[len(groups.plain) - 1 : len(groups.plain) - 1 + count]).all(), "members lie path by path"
-    return groups._replace(plain=frozen(plain), filtered_first=frozen(evaluated))

@@ -66,9 +66,10 @@ class SequenceTable:
         return table
 
     def shrink(self) -> None:
-        """Give back the room kept for growth."""
+        """Give back the room kept for growth; the hash table waits for the next sequence."""
         self.data = self.data[: self.offsets[self.count]].copy()
         self.offsets = self.offsets[: self.count + 1].copy()
+        self.slots = np.empty(0, dtype=np.int32)
 
     def check(self) -> None:
         """Assert the invariants."""
