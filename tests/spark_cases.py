@@ -75,6 +75,7 @@ def on_spark(spark: "SparkSession", folder: Path) -> dict[str, Answer]:
     ).awaitTermination()
     matches = {
         "batch": tocsin_spark.match(events, index, id="key"),
+        "files": tocsin_spark.match(folder / "events", index, id="key"),
         "shards": tocsin_spark.match(events, index, id="key", shards=2),
         "history": tocsin_spark.match_in_order(events, looking_back, id="key", order="key", partitions=3),
         "stream": spark.read.parquet(str(folder / "matches")),
@@ -88,7 +89,7 @@ def on_spark(spark: "SparkSession", folder: Path) -> dict[str, Answer]:
 def expected() -> dict[str, Answer]:
     plain = in_process(WHERES)
     history = in_process({**WHERES, **LOOKING_BACK}, remember=True)
-    return {"batch": plain, "shards": plain, "history": history, "stream": plain}
+    return {"batch": plain, "files": plain, "shards": plain, "history": history, "stream": plain}
 
 
 def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

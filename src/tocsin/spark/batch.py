@@ -1,4 +1,4 @@
-"""Match a DataFrame of events: one narrow stage, lazy, no shuffle."""
+"""Match a DataFrame or files of events: one narrow stage, lazy, no shuffle."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
@@ -11,16 +11,19 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
 from tocsin.engine.matcher import Matcher
+from tocsin.engine.top_k import Question
 from tocsin.errors import OptionError, StorageError
 from tocsin.spark.build import build
 from tocsin.spark.index import Index, Place, place
+from tocsin.spark.parquet import Plan, plan, read_parquet
+from tocsin.spark.pieces import read_pieces
 from tocsin.spark.shards import shard
 from tocsin.spark.views import View, pin
 from tocsin.spark.worker import COLUMNS, match_batches
 
 
 def match(
-    events: DataFrame,
+    events: DataFrame | str | Path,
     subscriptions: DataFrame | Index | str | Path,
     *,
     id: str,
@@ -28,26 +31,47 @@ def match(
     tags: Mapping[str, str] | None = None,
     top_k: int | None = None,
     mode: str = "exact",
+    combine: str | Mapping[str, float] = "sum",
+    how: str = "overlap",
     shards: int | None = None,
     ship: bool | None = None,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the columns in `keep`.
+
+    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read them by
+    themselves, which costs less than a DataFrame of the same files; the answer is the same.
 
     `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
     `Matcher.save` made. Events are named by their column `id`; of the others only those that a subscription names are
     read and moved. Struct fields are dotted names. Also a step of a chain: ``events.transform(match, index, id="id")``.
 
     With `tags`, only subscriptions that have all of them count. With `top_k`, each event has its best matches only, as
-    `Matcher.top_k` has them in this `mode`. With `shards`, the index is divided into so many groups of segments, and
-    each task maps only one: for an index that does not fit a host. The events are then read once for each, and for
-    `top_k` the best of all shards are found by a shuffle on `event`, which must name an event.
+    `Matcher.top_k` has them by this `mode`, `combine` and `how`. With `shards`, the index is divided into so many
+    groups of segments, and each task maps only one: for an index that does not fit a host. The events are then read
+    once for each, and for `top_k` the best of all shards are found by a shuffle on `event`, which must name an event.
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of the
     snapshot that is the newest now, for all tasks and whenever they run.
     """
+    in_files = isinstance(events, (str, Path))
+    if isinstance(events, (str, Path)):
+        events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
-    return match_view(events, view, id=id, keep=keep, tags=tags, top_k=top_k, mode=mode, shards=shards, ship=ship)
+    return match_view(
+        events,
+        view,
+        id=id,
+        keep=keep,
+        tags=tags,
+        top_k=top_k,
+        mode=mode,
+        combine=combine,
+        how=how,
+        shards=shards,
+        ship=ship,
+        in_files=in_files,
+    )
 
 
 def match_view(
@@ -59,17 +83,21 @@ def match_view(
     tags: Mapping[str, str] | None = None,
     top_k: int | None = None,
     mode: str = "exact",
+    combine: str | Mapping[str, float] = "sum",
+    how: str = "overlap",
     shards: int | None = None,
     ship: bool | None = None,
+    in_files: bool = False,
 ) -> DataFrame:
-    """Match against a view of an index; see `match`."""
-    columns = leading_columns(events, id, keep)
+    """Match against a view of an index; see `match`. Events that are `in_files` were read by `read_parquet`."""
+    leading = leading_columns(events, id, keep)
     options: dict[str, Any] = {"where_tags": dict(tags)} if tags else {}
-    if top_k is not None or mode != "exact":
-        options |= {"top_k": top_k, "mode": mode}
+    if Question.of_batch(top_k, mode, combine, how) is not None:
+        options |= {"top_k": top_k, "mode": mode, "combine": combine, "how": how}
+    parts = [view.path] if shards is None else shard(view, shards)
+    frames = [_match_on(events, leading, part, ship, options, in_files) for part in parts]
     if shards is None:
-        return _match_on(events, columns, view.path, ship, options)
-    frames = [_match_on(events, columns, part, ship, options) for part in shard(view, shards)]
+        return frames[0]
     united = reduce(DataFrame.unionAll, frames)
     return united if top_k is None else _best(united, top_k)
 
@@ -117,17 +145,29 @@ def numbered(events: DataFrame, columns: Iterable[Column]) -> DataFrame:
 
 
 def _match_on(
-    events: DataFrame, leading: dict[str, Column], path: Path, ship: bool | None, options: dict[str, Any]
+    events: DataFrame,
+    leading: dict[str, Column],
+    path: Path,
+    ship: bool | None,
+    options: dict[str, Any],
+    in_files: bool,
 ) -> DataFrame:
-    columns = leading | event_columns(events.schema, Matcher.open(path).attributes - leading.keys())
+    attributes = event_steps(events.schema, Matcher.open(path).attributes - leading.keys())
+    work = plan(events, {name: [name] for name in leading} | attributes) if in_files else None
+    columns = leading | {name: column(steps) for name, steps in attributes.items()}
     task = partial(
         _match_partition,
         place=place(path, events.sparkSession, ship),
         names=tuple(columns),
         keep=len(leading),
         options=options,
+        work=work,
     )
-    return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
+    rows = numbered(events, columns.values())
+    if work is not None:
+        count = len(work.tasks)
+        rows = events.sparkSession.range(0, count, numPartitions=max(count, 1))
+    return rows.mapInArrow(task, match_schema(events, list(leading)))
 
 
 def _best(matches: DataFrame, k: int) -> DataFrame:
@@ -138,12 +178,13 @@ def _best(matches: DataFrame, k: int) -> DataFrame:
 
 def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:
     """The columns of the events that some attribute names, by its dotted name; the rest is never read."""
-    columns = {}
-    for attribute in sorted(attributes):
-        steps = [attribute] if attribute in schema.names else _steps(schema, attribute)
-        if steps:
-            columns[attribute] = column(steps)
-    return columns
+    return {attribute: column(steps) for attribute, steps in event_steps(schema, attributes).items()}
+
+
+def event_steps(schema: StructType, attributes: Iterable[str]) -> dict[str, list[str]]:
+    """The names that lead to the columns that some attribute names."""
+    found = {name: [name] if name in schema.names else _steps(schema, name) for name in sorted(attributes)}
+    return {name: steps for name, steps in found.items() if steps}
 
 
 def _steps(schema: StructType, attribute: str) -> list[str]:
@@ -163,6 +204,15 @@ def column(steps: list[str]) -> Column:
 
 
 def _match_partition(
-    batches: Iterable[pa.RecordBatch], place: Place, names: tuple[str, ...], keep: int, options: dict[str, Any]
+    batches: Iterable[pa.RecordBatch],
+    place: Place,
+    names: tuple[str, ...],
+    keep: int,
+    options: dict[str, Any],
+    work: Plan | None,
 ) -> Iterator[pa.RecordBatch]:
+    """Match what comes: events, or the numbers of tasks to read."""
+    if work is not None:
+        tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
+        batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes))
     return match_batches(batches, place.folder(), place.fingerprint, names, keep, **options)

@@ -3,6 +3,8 @@
 `local_session` sets it; in a session of your own: ``spark.python.daemon.module = tocsin.spark.daemon``.
 """
 
+import gc
+
 import pyarrow as pa
 from pyspark.daemon import manager
 
@@ -20,4 +22,7 @@ def load() -> int:
 
 if __name__ == "__main__":
     load()
+    # A worker collects garbage after each task. What is loaded by now never is any: 0.1 s a task to look through.
+    gc.collect()
+    gc.freeze()
     manager()

@@ -4,6 +4,7 @@ Memory is bounded however many subscriptions an event matches: a batch is matche
 slices before it gave, and every slice leaves in batches of at most `ROWS` matches.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +52,35 @@ def match_batches(
     process for each `fingerprint`.
     """
     named = (batch.rename_columns(names) for batch in united(batches))
-    return match_slices(open_index(path, fingerprint), named, keep, rows, pairs, **options)
+    pace = pace_of(path, fingerprint, repr(options), pairs)
+    return match_slices(open_index(path, fingerprint), named, keep, rows, pace, **options)
+
+
+class Pace:
+    """How many events the next slice shall have, by what the slices before it gave.
+
+    It starts with few and grows fast. Few at a time cost more an event, up to ten times; so a process keeps its pace
+    from one task to the next.
+    """
+
+    def __init__(self, pairs: int = PAIRS) -> None:
+        self._pairs = pairs
+        self._most = FIRST_SLICE
+
+    def next(self, waiting: int) -> int:
+        """The size of the next slice of so many events: parts of about the same size, for the rest is no small one."""
+        return math.ceil(waiting / math.ceil(waiting / self._most))
+
+    def saw(self, events: int, matches: int) -> None:
+        """Learn from a slice."""
+        fitting = self._pairs * events // max(matches, 1)
+        self._most = max(1, min(fitting, max(self._most, events) * GROWTH))
+
+
+@lru_cache(maxsize=16)
+def pace_of(path: str, fingerprint: str, options: str, pairs: int) -> Pace:  # noqa: ARG001 (what the pace depends on)
+    """The pace of this process with an index and what is asked of it."""
+    return Pace(pairs)
 
 
 def united(batches: Iterable[pa.RecordBatch], events: int = EVENTS, nbytes: int = BYTES) -> Iterator[pa.RecordBatch]:
@@ -82,21 +111,20 @@ def match_slices(
     batches: Iterable[pa.RecordBatch],
     keep: int = 1,
     rows: int = ROWS,
-    pairs: int = PAIRS,
+    pace: Pace | None = None,
     **options: Any,
 ) -> Iterator[pa.RecordBatch]:
     """Match batches whose columns have their names, slice by slice."""
-    size = FIRST_SLICE
+    pace = pace or Pace()
     for batch in batches:
         start = 0
         while start < batch.num_rows:
-            events = batch.slice(start, size)
+            events = batch.slice(start, pace.next(batch.num_rows - start))
             start += events.num_rows
             matches = matcher.match_batch(events, **options)
             for chunk in matches.to_batches(max_chunksize=rows):
                 yield _with_columns(chunk, events, keep)
-            fitting = pairs * events.num_rows // max(matches.num_rows, 1)
-            size = max(1, min(fitting, size * GROWTH))
+            pace.saw(events.num_rows, matches.num_rows)
 
 
 def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int) -> pa.RecordBatch:

@@ -1,0 +1,130 @@
+"""Events in Parquet files that workers read themselves: which task reads which row groups.
+
+Events in a DataFrame pass the JVM as rows: Parquet to columns, to rows, to Arrow, to Python. Events in files need not.
+Spark lists the files and says what types they have; the rest is for Python alone.
+"""
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StructType
+
+from tocsin.errors import OptionError
+from tocsin.spark.index import is_connect
+from tocsin.spark.pieces import Attribute, Piece, arrange, open_file
+
+TASKS_A_CORE = 2
+"""Enough for an even end; each costs the JVM 15 ms of processor time, and more of them the matcher nothing less."""
+BYTES_A_TASK = 1 << 27
+"""A task has no more, if the row groups are small enough: what is lost when it fails."""
+READERS = 16
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The pieces of each task, and the columns to read of them."""
+
+    tasks: tuple[tuple[Piece, ...], ...]
+    attributes: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the end of a file says of it."""
+
+    uri: str
+    rows: tuple[int, ...]
+    """Of each row group."""
+    nbytes: int
+    schema: pa.Schema
+
+
+def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
+    """The files of a folder or a glob, which may be an address, as a DataFrame."""
+    session = session or SparkSession.getActiveSession()
+    if session is None:
+        raise OptionError("there is no Spark session to read files in", "Start one, or give the events as a DataFrame")
+    # The JVM may have been started in another folder.
+    return session.read.parquet(str(path) if "://" in str(path) else str(Path(path).absolute()))
+
+
+def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
+    """Divide the files of a DataFrame that `read_parquet` made; None if Spark must read them, and the log says why."""
+    reason, found = _plan(events, steps)
+    if found is None:
+        _log.info("plan: Spark reads the files: %s", reason)
+    else:
+        _log.info("plan: workers read the files, in %d tasks", len(found.tasks))
+    return found
+
+
+def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, Plan | None]:
+    session = events.sparkSession
+    if is_connect(session):
+        return "they are those of the Spark Connect server", None
+    try:
+        attributes = tuple(Attribute(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
+        with ThreadPoolExecutor(READERS) as pool:
+            footers = list(pool.map(_footer, sorted(events.inputFiles())))
+        for schema in _distinct(footer.schema for footer in footers):
+            arrange(pa.RecordBatch.from_pylist([], schema), attributes)
+    except (OSError, pa.ArrowException, PySparkTypeError) as error:
+        return str(error), None
+    for column in {path[0] for path in steps.values()}:
+        if any(f"/{column}=" in footer.uri for footer in footers):
+            return f"{column!r} is in the names of folders", None
+        if footers and not any(column in footer.schema.names for footer in footers):
+            return f"no file has a column {column!r}", None
+    return "", Plan(divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE), attributes)
+
+
+def _arrow_type(schema: StructType, steps: Sequence[str]) -> pa.DataType:
+    found: DataType = schema
+    for step in steps:
+        assert isinstance(found, StructType), "steps lead through structs"
+        found = found[step].dataType
+    return to_arrow_type(found, timezone="UTC")
+
+
+def _footer(uri: str) -> Footer:
+    with open_file(uri) as file:
+        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        return Footer(
+            uri,
+            tuple(group.num_rows for group in groups),
+            sum(group.total_byte_size for group in groups),
+            file.schema_arrow,
+        )
+
+
+def _distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
+    found: list[pa.Schema] = []
+    for schema in schemas:
+        if schema not in found:
+            found.append(schema)
+    return found
+
+
+def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[Piece, ...], ...]:
+    """Lay all row groups end to end and cut them into stretches of as many events; a group goes where its middle is."""
+    total = sum(sum(footer.rows) for footer in footers)
+    count = max(least, math.ceil(sum(footer.nbytes for footer in footers) / BYTES_A_TASK))
+    tasks: list[dict[str, list[int]]] = [{} for _ in range(count)]
+    before = 0
+    for footer in footers:
+        for group, rows in enumerate(footer.rows):
+            if rows:
+                middle = before + rows / 2
+                tasks[int(middle * count / total)].setdefault(footer.uri, []).append(group)
+                before += rows
+    return tuple(tuple(Piece(uri, tuple(groups)) for uri, groups in task.items()) for task in tasks if task)
