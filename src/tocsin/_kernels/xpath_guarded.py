@@ -155,7 +155,7 @@ def match_guarded(
     stack = np.empty(1024, dtype=np.int32)
     stack_start = np.zeros(67, dtype=np.int64)
     opened = np.empty(MOST_TABLES, dtype=np.int32)
-    where = np.zeros(len(tables.filter_offsets) - 1, dtype=np.uint64)
+    where = np.zeros(len(tables.numbers), dtype=np.uint64)
     for condition in range(len(where)):
         if tables.filters[tables.filter_offsets[condition]] != ATTRIBUTE:
             where[condition] = ~np.uint64(0)
