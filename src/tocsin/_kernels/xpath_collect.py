@@ -76,9 +76,7 @@ def collect(
             while bits != 0:
                 structure = 64 * word + lowest(bits)
                 bits &= bits - one
-                for k in range(plain[structure], plain[structure + 1]):
-                    member = members[k]
-                    found[member >> 6] |= one << np.uint64(member & 63)
+                _mark(members, plain[structure], plain[structure + 1], found)
                 if len(filtered_first) > 0:
                     for j in range(filtered_first[structure], filtered_first[structure + 1]):
                         scratch.wanted[filtered] = j
@@ -89,15 +87,21 @@ def collect(
             scratch.clock[3] = 0
             for i in range(evaluate_paths(tables, groups.filtered, filtered, documents, document, scratch)):
                 j = scratch.wanted[i]
-                for k in range(groups.filtered[j, 1], groups.filtered[j, 2]):
-                    member = members[k]
-                    found[member >> 6] |= one << np.uint64(member & 63)
+                _mark(members, groups.filtered[j, 1], groups.filtered[j, 2], found)
             evidence[1] += scratch.clock[3]
         fits, place = _write_found(found, alive, out, place)
         if not fits:
             return document
         out_offsets[document + 1] = place
     return len(offsets) - 1
+
+
+@kernel
+def _mark(members: Ints, start: int, stop: int, found: Words) -> None:
+    """Set the bits of members[start:stop]."""
+    for k in range(np.uint64(start), np.uint64(stop)):
+        member = np.uint64(members[k])
+        found[member >> np.uint64(6)] |= np.uint64(1) << (member & np.uint64(63))
 
 
 @kernel

@@ -1,6 +1,8 @@
 """The language of path expressions: what is equal, and what is refused, with its name and place."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tocsin.errors import SubscriptionError
 from tocsin.predicates.xpath import Filter, Step, XPath, parse_xpath
@@ -34,6 +36,20 @@ def test_a_relative_path_means_anywhere() -> None:
 def test_equal_expressions_are_equal(one: str, other: str) -> None:
     assert parse_xpath(one) == parse_xpath(other)
     assert hash(parse_xpath(one)) == hash(parse_xpath(other))
+
+
+@given(st.text("ab*/.- 1", max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_plain_paths_are_read_like_others(text: str) -> None:
+    """A space in front, which means nothing, has the text read token by token."""
+    assert _outcome(text) == _outcome(" " + text)
+
+
+def _outcome(text: str) -> XPath | str:
+    try:
+        return parse_xpath(text)
+    except SubscriptionError as error:
+        return error.message
 
 
 @pytest.mark.parametrize(

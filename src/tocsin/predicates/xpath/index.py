@@ -29,6 +29,7 @@ Longs = npt.NDArray[np.int64]
 _GROUPED = ("plain", "filtered_first", "filtered", "members")
 _CHUNK_BYTES = 64_000_000
 _SLOT_BYTES = 16_000_000
+_ROOM = 16_000_000
 
 
 class StructureIndex(ABC):
@@ -289,8 +290,8 @@ class StructureIndex(ABC):
         groups = groups._replace(alive=self._alive)
         seen = np.zeros(len(groups.plain) // 64 + 1, dtype=np.uint64)
         count = len(offsets) - 1
-        # Room for one expression a structure; where many are equal it grows.
-        out = np.empty(4096 + len(structures), dtype=np.int32)
+        # Room for all expressions, which costs nothing until it is written; where that would be too much it grows.
+        out = np.empty(4096 + min(count * len(groups.members), _ROOM), dtype=np.int32)
         out_offsets = np.zeros(count + 1, dtype=np.int64)
         scratch = self._scratch(documents, len(groups.filtered))
         tables = self._tables()

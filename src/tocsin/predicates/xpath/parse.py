@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from tocsin._kernels.xpath_text import number_of
@@ -28,6 +29,12 @@ _TOKENS = re.compile(
 )
 
 
+# Steps without filters and prefixes, which most expressions have and no others: these need no tokens.
+_PLAIN_STEP = r"(/{0,2})([^\W\d][\w.\-\u00b7]*|\*)"
+_PLAIN = re.compile(rf"{_PLAIN_STEP}(?:(?=/){_PLAIN_STEP})*")
+_PLAIN_STEPS = re.compile(_PLAIN_STEP)
+
+
 class _Token(NamedTuple):
     kind: str
     text: str
@@ -43,6 +50,12 @@ def parse_xpath(text: str, namespaces: Mapping[str, str] | None = None) -> XPath
     Traceback (most recent call last):
     tocsin.errors.SubscriptionError: position 3: XPath: a position in a filter is not supported. ...
     """
+    if len(text) > MAX_LENGTH:
+        raise SubscriptionError(
+            f"XPath: the expression has {len(text)} characters", f"Keep it within {MAX_LENGTH}", position=MAX_LENGTH
+        )
+    if _PLAIN.fullmatch(text):
+        return XPath(_plain_steps(text))
     parser = _Parser(text, namespaces or {})
     steps = parser.path(nested=False, depth=0)
     parser.expect_end()
@@ -52,6 +65,25 @@ def parse_xpath(text: str, namespaces: Mapping[str, str] | None = None) -> XPath
             raise SubscriptionError("XPath: the document itself has no attribute and no text", _SUPPORTED, position=0)
         steps = (replace(first, distance=1), *steps[1:])
     return XPath(steps)
+
+
+def _plain_steps(text: str) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    exact, distance = True, 0
+    for axis, tag in _PLAIN_STEPS.findall(text):
+        exact = exact and axis == "/"
+        distance += 1
+        if tag != ANY:
+            steps.append(_plain_step(tag, exact, distance))
+            exact, distance = True, 0
+    if distance:
+        steps.append(_plain_step(ANY, False, distance))
+    return tuple(steps)
+
+
+@lru_cache(maxsize=10_000)
+def _plain_step(tag: str, exact: bool, distance: int) -> Step:
+    return Step(tag, exact, distance)
 
 
 def to_number(text: str) -> float:
@@ -64,10 +96,6 @@ def to_number(text: str) -> float:
 
 class _Parser:
     def __init__(self, text: str, namespaces: Mapping[str, str]) -> None:
-        if len(text) > MAX_LENGTH:
-            raise SubscriptionError(
-                f"XPath: the expression has {len(text)} characters", f"Keep it within {MAX_LENGTH}", position=MAX_LENGTH
-            )
         self.namespaces = namespaces
         self.tokens = _tokens(text)
         self.place = 0
