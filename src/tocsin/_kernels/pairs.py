@@ -20,7 +20,10 @@ from tocsin._kernels import inlined_kernel, kernel
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+Short = npt.NDArray[np.uint16]
 
+RULER = -1
+"""As the shift of short codes: they are read from a ruler, and come with the events."""
 HELD = -1
 """As column a of a table: the tests that hold for the event instead of one code. Such tables come first."""
 BLOCK = 32
@@ -48,6 +51,10 @@ class Tables(NamedTuple):
     first_bucket: Int64
     needs_value: npt.NDArray[np.bool_]
     """Whether an event that is NULL in column a or b has nothing to find in this table."""
+    used_starts: Int64
+    """Where the columns that each table uses start; one more entry at the end."""
+    used: Int32
+    """The columns a, b and c of its rectangles, one table after the other."""
 
 
 class Postings(NamedTuple):
@@ -64,7 +71,8 @@ class Postings(NamedTuple):
     """Rectangles, a row for each posting of a HELD table; column c is ~c if there is a rest list."""
     short: npt.NDArray[np.uint16]
     short_shift: Int32
-    """For each column, how far codes are shifted to be short: (code + 1) >> shift. Beyond 0, ends are not certain."""
+    """For each column, how far codes are shifted to be short: (code + 1) >> shift; or RULER. Only at 0, an event whose
+    short code is that of an end of a range is certain to lie in the range."""
     rectangle: Int32
     """The rectangle of each posting of a grid; ~rectangle if its conjunction has a rest list."""
     rectangles: Int32
@@ -87,6 +95,10 @@ class Events(NamedTuple):
     true: Int32
     null_starts: Int64
     null: Int32
+    short: Short = np.empty((0, 0), np.uint16)
+    """Short codes, a row for each column and shared with other indexes; empty: (code + 1) >> shift will do."""
+    row_of: Int32 = np.empty(0, np.int32)
+    """The row of each column in `short`."""
 
 
 class Found(NamedTuple):
@@ -173,7 +185,8 @@ def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs
     `conjunction_of` has any, a rectangle.
     """
     rest_starts, rest, ranges = postings.rest_starts, postings.rest, postings.ranges
-    codes, true_starts, true, null_starts, null = events
+    codes, true_starts, true = events.codes, events.true_starts, events.true
+    null_starts, null = events.null_starts, events.null
     several = conjunction_of.size > 0
     used = first
     for place in range(first, last):

@@ -34,15 +34,14 @@ _OUTSIDE = -2
 @inlined_kernel
 def _entries(tables: Tables, table: int, events: Events, event_of: Int32, code_of: Int32, bucket_of: Int32) -> int:
     """Write an entry (event, test, bucket) for each test that holds for an event; return how many there are."""
-    column_b, shift_a, shift_b = tables.column_b[table], tables.shift_a[table], tables.shift_b[table]
+    row_b, shift_a, shift_b = events.row_of[tables.column_b[table]], tables.shift_a[table], tables.shift_b[table]
     multiplier_a, multiplier_b = tables.multiplier_a[table], tables.multiplier_b[table]
     mask, needs_value = tables.mask[table], tables.needs_value[table]
     count = 0
     for event in range(events.codes.shape[1]):
-        b = events.codes[column_b, event]
-        if b < 0 and needs_value:
+        if needs_value and events.codes[tables.column_b[table], event] < 0:
             continue
-        part = ((b + 1) >> shift_b) * multiplier_b
+        part = (np.int64(events.short[row_b, event]) >> shift_b) * multiplier_b
         for place in range(events.true_starts[event], events.true_starts[event + 1]):
             test = events.true[place]
             event_of[count] = event

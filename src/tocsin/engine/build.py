@@ -34,9 +34,9 @@ class CodedColumn:
 
 
 def code_columns(form: NormalForm) -> list[CodedColumn]:
-    """Make a domain of the constants of each column, and codes of its ranges."""
+    """Make a domain of the constants of each column, and codes of its ranges; columns are in the order of names."""
     columns = []
-    for (attribute, kind), column in form.columns.items():
+    for (attribute, kind), column in sorted(form.columns.items(), key=lambda item: (item[0][0], item[0][1].value)):
         domain, low, high = _code(kind, column)
         conjunction = np.concatenate([column.conjunction, column.null]).astype(np.int32)
         null = np.full(column.null.size, -1, np.int32)

@@ -8,11 +8,11 @@ tests of conjunctions that an event satisfies otherwise are judged.
 import numpy as np
 from pyroaring import BitMap
 
+from tocsin.engine.encoding import encode
 from tocsin.engine.families.history import HistoryFamily
 from tocsin.engine.families.protocol import Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.parts import View
-from tocsin.engine.segment import encode
 from tocsin.matching.auto import AutoMatcher
 from tocsin.matching.pairs import PairMatcher
 from tocsin.model.events import Event, EventBatch

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 from tocsin.engine.explain import Explanation, explain
 from tocsin.engine.families import Slices
 from tocsin.engine.history import Judged
-from tocsin.engine.parts import Snapshot, Tags
+from tocsin.engine.parts import Snapshot, Tags, View
 from tocsin.engine.plan import Plan, plan
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
+from tocsin.engine.together import ENOUGH
 from tocsin.engine.top_k import Best, Question, best_of
 from tocsin.errors import OptionError
 from tocsin.model.events import Event, EventBatch
@@ -158,8 +159,7 @@ class Matcher(SubscriptionSet):
                     tables.append(best.table(names, start))
                     continue
                 judged = self._judge(snapshot, part, remember)
-                for view, truths in zip(snapshot.views, judged, strict=True):
-                    slices, part_evidence = view.segment.match(part, view.left_out(tags), truths)
+                for view, slices, part_evidence in _matches(snapshot, part, tags, judged):
                     evidence.add(part_evidence)
                     tables.append(_as_table(slices, start, names, view.segment, view.scores))
         schema = pa.schema([("event", pa.int64() if names is None else names.type), *_SUBSCRIPTION_FIELDS])
@@ -254,6 +254,21 @@ def _event_names(batch: EventBatch, id: str | None) -> pa.Array | None:
         names = batch.table.column_names if batch.table is not None else []
         raise OptionError(f"the events have no column {id!r}", f"They have {', '.join(names)}")
     return pa.array(column) if isinstance(column, list) else column
+
+
+def _matches(
+    snapshot: Snapshot, batch: EventBatch, tags: Tags, judged: Sequence[Judged]
+) -> Iterator[tuple[View, Slices, Evidence]]:
+    """The subscriptions of each event, view by view."""
+    views = snapshot.views
+    if len(views) < 2 or len(batch) < ENOUGH or not snapshot.is_by_pairs:
+        for view, truths in zip(views, judged, strict=True):
+            yield view, *view.segment.match(batch, view.left_out(tags), truths)
+        return
+    encoded = [view.segment.encode(batch, truths) for view, truths in zip(views, judged, strict=True)]
+    laid_out = snapshot.together.lay_out([events for events, _ in encoded])
+    for view, (_, evidence), (events, layouts) in zip(views, encoded, laid_out, strict=True):
+        yield view, view.segment.match_encoded(batch, events, evidence, view.left_out(tags), layouts), evidence
 
 
 def _as_table(

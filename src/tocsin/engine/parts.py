@@ -3,14 +3,16 @@
 import weakref
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.engine.ranked import BestMatches, Ranked
 from tocsin.engine.segment import NO_BOOLS, Segment
+from tocsin.engine.together import Together
 from tocsin.engine.versions import Versions
+from tocsin.matching.auto import AutoMatcher
 from tocsin.model.subscription import Subscription
 
 Bools = npt.NDArray[np.bool_]
@@ -54,6 +56,16 @@ class Snapshot:
     """What all parts were at one moment. Never changed."""
 
     views: tuple[View, ...]
+
+    @property
+    def is_by_pairs(self) -> bool:
+        """Whether all segments match by access pairs."""
+        return all(isinstance(view.segment.matcher, AutoMatcher) for view in self.views)
+
+    @cached_property
+    def together(self) -> Together:
+        """What the segments have in common."""
+        return Together([view.segment for view in self.views])
 
     @property
     def looks_back(self) -> bool:

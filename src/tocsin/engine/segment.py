@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from tocsin._kernels.codes import NULL
 from tocsin._kernels.grouping import Owners, group_by_event, pairs_with_owners
 from tocsin._kernels.pairs import Events
+from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts
 from tocsin.engine.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
+from tocsin.engine.encoding import Column, codes_of, encode, encode_short
 from tocsin.engine.families import FAMILIES, Family, Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.tags import TagIndex
@@ -27,21 +28,13 @@ from tocsin.matching.two_phase import TwoPhaseMatcher
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
-from tocsin.model.values import Kind, is_null
+from tocsin.model.values import Kind
 from tocsin.predicates.domain import Domain, Strings
+from tocsin.predicates.ruler import Ruler
 from tocsin.storage.container import Container
 
 Int32 = npt.NDArray[np.int32]
 NO_BOOLS = np.empty(0, np.bool_)
-
-
-@dataclass(frozen=True)
-class Column:
-    """An attribute as predicates of one kind see it."""
-
-    attribute: str
-    kind: Kind
-    domain: Domain
 
 
 @dataclass(frozen=True)
@@ -92,12 +85,14 @@ class Segment:
         shared = share(conjunctions, owner, alone)
         filed_under = filed_under[shared.representatives]
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        rulers = [Ruler.of(column.domain) if options.is_auto else None for column in columns]
         matcher: AutoMatcher | TwoPhaseMatcher
         if options.is_auto:
             split = int(np.count_nonzero(~alone[shared.representatives]))
             named = np.bincount(conjunctions.test, minlength=tests.selective.size)
             frequency = np.where(tests.selective, named, conjunctions.test.size + 1.0)
-            matcher = AutoMatcher.build(shared.conjunctions, split, shares, filed_under, frequency)
+            short = {place: ruler.of_codes(columns[place].domain) for place, ruler in enumerate(rulers) if ruler}
+            matcher = AutoMatcher.build(shared.conjunctions, split, shares, filed_under, frequency, short)
         else:
             matcher = TwoPhaseMatcher(shared.conjunctions, options.index, options.matcher)
         counts = np.bincount(owner[shared.number >= 0], minlength=int(kept.sum()))
@@ -112,7 +107,10 @@ class Segment:
             texts=Strings.of([texts[row] for row in rows]),
             scores=np.asarray(scores, np.float64)[kept],
             extras=Strings.of([extras[row] for row in rows]),
-            columns=[Column(column.attribute, column.kind, column.domain) for column in columns],
+            columns=[
+                Column(column.attribute, column.kind, column.domain, ruler)
+                for column, ruler in zip(columns, rulers, strict=True)
+            ],
             families=tests.families,
             matcher=matcher,
             owners=shared.owners,
@@ -177,33 +175,59 @@ class Segment:
 
         `judged` has the families, by place, that were judged elsewhere: those on the history.
         """
-        pairs, evidence = self.match_conjunctions(batch, judged)
+        events, evidence = self.encode(batch, judged or {})
+        return self.match_encoded(batch, events, evidence, dropped), evidence
+
+    def match_encoded(
+        self,
+        batch: EventBatch,
+        events: Events,
+        evidence: Evidence,
+        dropped: npt.NDArray[np.bool_],
+        layouts: Layouts = NO_LAYOUTS,
+    ) -> Slices:
+        """The same for events that are encoded and may be laid out already; `evidence` takes the work and its time."""
         start = time.perf_counter()
+        pairs = self._found(batch, events, evidence, layouts)
         starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
-        return Slices(starts, values), evidence
+        return Slices(starts, values)
 
     def match_subscriptions(
         self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
     ) -> tuple[Int32, Evidence]:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
-        pairs, evidence = self.match_conjunctions(batch, judged)
+        events, evidence = self.encode(batch, judged or {})
+        start = time.perf_counter()
+        pairs = self._found(batch, events, evidence, NO_LAYOUTS)
+        evidence.match_s += time.perf_counter() - start
         return pairs_with_owners(pairs, self.owners), evidence
 
-    def match_conjunctions(
-        self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
-    ) -> tuple[Int32, Evidence]:
-        """The (event, conjunction) pairs that match, in no order, those of dropped subscriptions among them."""
+    def encode(self, batch: EventBatch, judged: Mapping[int, Probed]) -> tuple[Events, Evidence]:
+        """Phase 1 for a batch, and the evidence of it."""
         start = time.perf_counter()
         evidence = Evidence(events=len(batch))
-        events = encode(self.columns, self.families, batch, judged or {}, evidence)
-        encoded = time.perf_counter()
-        pairs, candidates = self.matcher.match(events)
+        if self._needs_codes:
+            events = encode(self.columns, self.families, batch, judged, evidence)
+        else:
+            events = encode_short(self.columns, batch, evidence)
+        evidence.encode_s = time.perf_counter() - start
+        return events, evidence
+
+    @cached_property
+    def _needs_codes(self) -> bool:
+        """Whether short codes leave more than ends of ranges to decide."""
+        return bool(self.families) or not isinstance(self.matcher, AutoMatcher) or self.matcher.pairs.needs_codes
+
+    def _found(self, batch: EventBatch, events: Events, evidence: Evidence, layouts: Layouts) -> Int32:
+        """The (event, conjunction) pairs that match, in no order."""
+        if isinstance(self.matcher, AutoMatcher):
+            pairs, candidates = self.matcher.match(events, layouts, lambda rows: codes_of(self.columns, batch, rows))
+        else:
+            pairs, candidates = self.matcher.match(events)
         evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
-        evidence.encode_s = encoded - start
-        evidence.match_s = time.perf_counter() - encoded
-        return pairs, evidence
+        return pairs
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
@@ -221,7 +245,7 @@ class Segment:
         arrays |= {f"{prefix}{name}": array for name, array in self.matcher.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
-            "columns": [[column.attribute, column.kind.value] for column in self.columns],
+            "columns": [[column.attribute, column.kind.value, _marks(column.ruler)] for column in self.columns],
             "families": [[name, attribute] for name, attribute, _ in self.families],
             "two_phase": algorithms,
         }
@@ -232,8 +256,9 @@ class Segment:
         """The segment that a container holds, without copying its arrays."""
         arrays, meta = container.arrays, container.meta
         columns = []
-        for place, (attribute, kind) in enumerate(meta["columns"]):
-            columns.append(Column(attribute, Kind(kind), Domain.from_arrays(Kind(kind), f"domain.{place}", arrays)))
+        for place, (attribute, kind, marks) in enumerate(meta["columns"]):
+            domain = Domain.from_arrays(Kind(kind), f"domain.{place}", arrays)
+            columns.append(Column(attribute, Kind(kind), domain, Ruler(*marks) if marks else None))
         families = []
         for place, (name, attribute) in enumerate(meta["families"]):
             family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
@@ -272,43 +297,6 @@ class Segment:
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 
 
-def encode(
-    columns: Sequence[Column],
-    families: Sequence[tuple[str, str, Family]],
-    batch: EventBatch,
-    judged: Mapping[int, Probed],
-    evidence: Evidence,
-) -> Events:
-    """Phase 1: the codes of every column and the tests that hold; `evidence` takes what could not be read."""
-    codes = np.zeros((len(columns) + len(families) + 1, len(batch)), np.int32)
-    for place, column in enumerate(columns):
-        codes[place] = _codes(batch, column)
-    evidence.mismatches |= _mismatches(columns, batch, codes)
-    true, null, first_numbers = [], [], [0]
-    for place, (_, _, family) in enumerate(families):
-        probed = judged[place] if place in judged else family.probe(batch)
-        true.append(probed.true)
-        null.append(probed.null or Slices.side_by_side([], [], len(batch)))
-        first_numbers.append(first_numbers[-1] + family.count)
-        evidence.errors |= probed.errors
-        if probed.present is not None:
-            codes[len(columns) + place] = probed.present
-    held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
-    unknown = Slices.side_by_side(null, first_numbers[:-1], len(batch))
-    return Events(codes, held.starts, held.values, unknown.starts, unknown.values)
-
-
-def _mismatches(columns: Sequence[Column], batch: EventBatch, codes: Int32) -> dict[str, int]:
-    """How many values are there but NULL for every kind their attribute is compared with."""
-    unread: dict[str, npt.NDArray[np.bool_]] = {}
-    for place, column in enumerate(columns):
-        if column.kind is not Kind.ANY:
-            missing = codes[place] == NULL
-            unread[column.attribute] = unread.get(column.attribute, missing) & missing
-    there = {name: missing & _present(batch, name) for name, missing in unread.items() if missing.any()}
-    return {name: int(rows.sum()) for name, rows in there.items() if rows.any()}
-
-
 def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32, number: Int32) -> Int32:
     """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
     demanded = tests.on_history[conjunctions.test] & (number[conjunctions.test_conjunction] >= 0)
@@ -317,23 +305,9 @@ def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: In
     return np.stack([test, owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 
 
+def _marks(ruler: Ruler | None) -> list[float] | None:
+    return [ruler.origin, ruler.marks_a_unit] if ruler is not None else None
+
+
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _codes(batch: EventBatch, column: Column) -> Int32 | int:
-    values = batch.column(column.attribute)
-    if values is None:
-        return NULL
-    if isinstance(values, list):
-        return np.array([column.domain.code(value) for value in values], np.int32)
-    return column.domain.codes(values)
-
-
-def _present(batch: EventBatch, attribute: str) -> npt.NDArray[np.bool_]:
-    values = batch.column(attribute)
-    if values is None:
-        return np.zeros(len(batch), bool)
-    if isinstance(values, list):
-        return np.array([not is_null(value) for value in values], bool)
-    return ~np.asarray(values.is_null(nan_is_null=True))

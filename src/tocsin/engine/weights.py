@@ -18,12 +18,13 @@ from tocsin._kernels.pairs import Events
 from tocsin._kernels.ranking_topk import Best
 from tocsin._kernels.ranking_weights import EXACT, Asked, Weighed, offer_weighed
 from tocsin.engine.build import code_columns, conjunctions_of, number_tests
+from tocsin.engine.encoding import Column, encode
 from tocsin.engine.families import Family, Probed, Slices
 from tocsin.engine.families.history import HistoryFamily
 from tocsin.engine.options import Options
 from tocsin.engine.plain import plain_subscriptions
 from tocsin.engine.range_rows import RangeRows
-from tocsin.engine.segment import Column, Segment, encode
+from tocsin.engine.segment import Segment
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.model.condition import AttributeComparison, Exists
 from tocsin.model.events import EventBatch

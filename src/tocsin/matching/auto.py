@@ -4,7 +4,7 @@ Words, patterns and paths have no grid to be filed in. Key reads a few bytes for
 at a time, where a posting of access pairs is made for ranges.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.pairs import Events
+from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.frequency import Drift
 from tocsin.matching.key import Key
 from tocsin.matching.pairs import PairMatcher
+from tocsin.predicates.ruler import ShortCodes
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -39,12 +41,18 @@ class AutoMatcher:
 
     @classmethod
     def build(
-        cls, conjunctions: Conjunctions, split: int, popularity: list[Floats], test: Int32, frequency: Floats
+        cls,
+        conjunctions: Conjunctions,
+        split: int,
+        popularity: list[Floats],
+        test: Int32,
+        frequency: Floats,
+        short: Mapping[int, ShortCodes] | None = None,
     ) -> "AutoMatcher":
         """File conjunctions; those from `split` on have tests only, each TRUE or not TRUE, and one of them selective.
 
         `test[i]` is the test to file conjunction i under by access pairs, or -1; `frequency` says how often each test
-        is TRUE, on any scale.
+        is TRUE, on any scale; `short` has the columns whose short codes come with the events.
         """
         filed = conjunctions.test_conjunction < split
         by_pairs = replace(
@@ -59,17 +67,22 @@ class AutoMatcher:
         numbers = np.arange(split, conjunctions.count, dtype=np.int32)
         offsets = np.searchsorted(owner, np.append(numbers, conjunctions.count))
         key = Key.build(offsets, terms, frequency.size, frequency, ids=numbers)
-        return cls(split, PairMatcher.build(by_pairs, popularity, test[:split]), key)
+        return cls(split, PairMatcher.build(by_pairs, popularity, test[:split], short), key)
 
-    def match(self, events: Events) -> tuple[Int32, int]:
-        """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
+    def match(
+        self, events: Events, layouts: Layouts = NO_LAYOUTS, codes_of: Callable[[Int32], Int32] | None = None
+    ) -> tuple[Int32, int]:
+        """The (event, conjunction) rows that match, in no order, and the number of candidates verified.
+
+        For `layouts` and `codes_of` see `PairMatcher.match`.
+        """
         if not len(self.key):
-            return self.pairs.match(events)
+            return self.pairs.match(events, layouts, codes_of)
         self.drift.observe(events.true_starts, events.true)
         by_key, looked_at = self.key.match_in_pairs(events.true_starts, events.true)
         if not self.split:
             return by_key, looked_at
-        pairs, candidates = self.pairs.match(events)
+        pairs, candidates = self.pairs.match(events, layouts, codes_of)
         return np.concatenate([pairs, by_key]), candidates + looked_at
 
     def assuming(self, first: int, end: int) -> PairMatcher:

@@ -1,6 +1,6 @@
 """Conjunctions over codes: what phase 2 is built from, as arrays."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,11 @@ class Predicates:
     """The share of events that satisfies it, estimated."""
     starts: npt.NDArray[np.int64]
     """Where the predicates of each conjunction start; one more entry at the end."""
+
+    def with_widths_of(self, conjunctions: Conjunctions) -> "Predicates":
+        """The same predicates, as wide as the ranges of `conjunctions` are."""
+        total = np.concatenate([[0.0], np.cumsum(conjunctions.high - conjunctions.low + 1.0)])
+        return replace(self, width=(total[self.end] - total[self.first]) / (self.end - self.first))
 
 
 def range_predicates(conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]]) -> Predicates:

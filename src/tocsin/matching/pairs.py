@@ -5,18 +5,23 @@ Each conjunction is filed under its two most selective predicates, in the cells 
 verified without a look elsewhere. A batch is sorted by cell and each cell's postings stream once past its events.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.pairs import HELD, Events, Found, Postings, Tables, file_rectangles
-from tocsin._kernels.pairs_grid import FIELDS, OUTSIDE, match_grids
+from tocsin._kernels.lanes import LANES
+from tocsin._kernels.pairs import HELD, Events, Found, Postings, Tables, file_rectangles, grown
+from tocsin._kernels.pairs_bucket import FIELDS
+from tocsin._kernels.pairs_grid import OUTSIDE, match_grids
 from tocsin._kernels.pairs_held import match_held
+from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts, short_codes
 from tocsin.matching.access import Access, Side, choose, shifts
 from tocsin.matching.conjunctions import Conjunctions, Predicates, range_predicates
+from tocsin.matching.short import shorten
+from tocsin.predicates.ruler import LAST, ShortCodes
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -36,47 +41,97 @@ class PairMatcher:
 
     @classmethod
     def build(
-        cls, conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]], test: Int32 | None = None
+        cls,
+        conjunctions: Conjunctions,
+        popularity: list[npt.NDArray[np.float64]],
+        test: Int32 | None = None,
+        short: Mapping[int, ShortCodes] | None = None,
     ) -> "PairMatcher":
-        """File conjunctions; `test[i]` is the test to file conjunction i under, or -1. O(postings)."""
-        predicates = range_predicates(conjunctions, popularity)
+        """File conjunctions; `test[i]` is the test to file conjunction i under, or -1. O(postings).
+
+        `short` has the columns whose short codes come with the events; those of others are made of their codes.
+        """
         filed_under = np.full(conjunctions.count, -1, np.int32) if test is None else test
-        access = choose(conjunctions, predicates, filed_under)
+        shortened, shift = shorten(conjunctions, short or {})
+        predicates = range_predicates(conjunctions, popularity).with_widths_of(shortened)
+        access = choose(shortened, predicates, filed_under)
         anything = conjunctions.last_code.size
         rectangles = _rectangles(conjunctions, predicates, access)
-        tables, of_table = _tables(conjunctions, access, rectangles)
+        cells = _rectangles(shortened, predicates, access)
+        third = _third(predicates, access)
+        thirds = [
+            _third_ranges(predicates, of.low, of.high, third, anything)[rectangles[:, 0]]
+            for of in (conjunctions, shortened)
+        ]
+        full, cut = (np.concatenate(parts, axis=1) for parts in zip((rectangles, cells), thirds, strict=True))
+        # Without a third range, any code of any column will do.
+        cut[cut[:, 5] == anything, 5:] = 0, -1, LAST - 1
+        tables, of_table = _tables(shortened, access, cut)
         buckets = int(tables.first_bucket[-1] + tables.mask[-1] + 1) if tables.mask.size else 0
         starts = np.zeros(buckets + 1, np.int64)
-        posted = file_rectangles(tables, of_table, rectangles[:, 1:], starts)
-        third = _third(predicates, access)
-        full = np.empty((len(rectangles), 8), np.int32)
-        full[:, :5] = rectangles
-        full[:, 5:] = _third_ranges(predicates, third, anything)[rectangles[:, 0]]
+        posted = file_rectangles(tables, of_table, cells[:, 1:], starts)
         rest_starts, rest, ranges = _rest(conjunctions, predicates, access, third)
         has_rest = np.diff(rest_starts)[rectangles[:, 0]] > 0
         in_grid = tables.column_a[of_table] != HELD
         held = int(np.searchsorted(in_grid[posted], True))
         rows = full[posted[:held]]
         rows[has_rest[posted[:held]], 5] = ~rows[has_rest[posted[:held]], 5]
-        shift = _short_shifts(conjunctions.last_code)
         number = np.cumsum(in_grid, dtype=np.int32) - 1
         rectangle = np.where(has_rest, ~number, number)[posted[held:]].astype(np.int32)
         conjunction_of = rectangles[in_grid, 0]
         if np.array_equal(conjunction_of, np.arange(conjunctions.count)):
             conjunction_of = conjunction_of[:0]
-        short = _short(full, posted[held:], tables, of_table, shift, np.maximum(starts - held, 0))
+        fields = _fields(cut, posted[held:], np.maximum(starts - held, 0))
         return cls(
             tables,
-            Postings(starts, rows, short, shift, rectangle, full[in_grid], conjunction_of, rest_starts, rest, ranges),
+            Postings(starts, rows, fields, shift, rectangle, full[in_grid], conjunction_of, rest_starts, rest, ranges),
         )
 
-    def match(self, events: Events) -> tuple[Int32, int]:
-        """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
+    def match(
+        self, events: Events, layouts: Layouts = NO_LAYOUTS, codes_of: Callable[[Int32], Int32] | None = None
+    ) -> tuple[Int32, int]:
+        """The (event, conjunction) rows that match, in no order, and the number of candidates verified.
+
+        `layouts` has what was laid out for several matchers at once. If `needs_codes` is not the case, the events may
+        come with no codes but short ones; then `codes_of` gives the codes of a few events.
+        """
+        events = self.with_short_codes(events)
         # Only what is used of the room costs memory, and NumPy asks for large pages.
-        found = Found(np.empty((_ROOM * (events.codes.shape[1] + 32), 2), np.int32), 0)
+        found = Found(np.empty((_ROOM * (events.short.shape[1] + 32), 2), np.int32), 0)
         found, by_test = match_held(self.tables, self.postings, events, found)
-        found, by_range = match_grids(self.tables, self.postings, events, found)
+        found, by_range, doubts = match_grids(self.tables, self.postings, events, layouts, found)
+        if len(doubts):
+            assert codes_of is not None, "events without codes come with a way to get them"
+            verified = self._verified(doubts, codes_of)
+            used = found.used + len(verified)
+            pairs = found.pairs if used <= len(found.pairs) else grown(found.pairs, used)
+            pairs[found.used : used] = verified
+            found = Found(pairs, used)
         return found.pairs[: found.used], by_test + by_range
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether some conjunction has a test or more predicates than its postings carry."""
+        return self.postings.rest.size > 0 or self.postings.rows.size > 0
+
+    def _verified(self, doubts: Int32, codes_of: Callable[[Int32], Int32]) -> Int32:
+        """The doubts that match, as pairs."""
+        (event, number), (column_a, column_b) = doubts[::2].T, doubts[1::2].T
+        _, low_a, high_a, low_b, high_b, column_c, low_c, high_c = self.postings.rectangles[number].T
+        distinct, place = np.unique(event, return_inverse=True)
+        codes = codes_of(distinct)
+        a, b, c = codes[column_a, place], codes[column_b, place], codes[column_c, place]
+        holds = (low_a <= a) & (a <= high_a) & (low_b <= b) & (b <= high_b) & (low_c <= c) & (c <= high_c)
+        conjunction_of = self.postings.conjunction_of
+        conjunction = conjunction_of[number[holds]] if conjunction_of.size else number[holds]
+        return np.stack([event[holds], conjunction], axis=1)
+
+    def with_short_codes(self, events: Events) -> Events:
+        """The events with the short codes of all columns."""
+        if events.short.size:
+            return events
+        short = short_codes(events.codes, self.postings.short_shift)
+        return events._replace(short=short, row_of=np.arange(len(short), dtype=np.int32))
 
     def assuming(self, first: int, end: int) -> "PairMatcher":
         """The same matcher as if the tests `first` to `end` had whatever truth value is accepted."""
@@ -106,7 +161,9 @@ class PairMatcher:
         postings, starts = self.postings, self.postings.starts
         assert starts[0] == 0, "the first bucket starts at the first posting"
         assert starts[-1] == len(postings.rows) + postings.rectangle.size, "the last bucket ends at the last posting"
-        assert postings.short.size == FIELDS * postings.rectangle.size, "a posting of a grid has all its short fields"
+        assert postings.short.size == FIELDS * postings.rectangle.size + LANES, (
+            "a posting of a grid has all its short fields"
+        )
         assert (np.diff((self.tables.column_a != HELD).astype(int)) >= 0).all(), "tables of tests come first"
         assert (np.diff(starts) >= 0).all(), "buckets follow each other"
         assert (self.tables.mask & (self.tables.mask + 1) == 0).all(), "a table has a power of two of buckets"
@@ -146,7 +203,7 @@ def _rectangles(conjunctions: Conjunctions, predicates: Predicates, access: Acce
 
 
 def _tables(conjunctions: Conjunctions, access: Access, rectangles: Int32) -> tuple[Tables, Int32]:
-    """One table for each combination of columns and levels in use, and the table of each rectangle."""
+    """One table for each combination of columns and levels in use, and the table of each rectangle, in short codes."""
     owner = rectangles[:, 0]
     a, b = access.a, access.b
     key = np.stack([a.column, a.level, b.column, b.level], axis=1)[owner].astype(np.int64)
@@ -175,8 +232,19 @@ def _tables(conjunctions: Conjunctions, access: Access, rectangles: Int32) -> tu
         mask=buckets - 1,
         first_bucket=np.cumsum(buckets) - buckets,
         needs_value=~accepts_null,
+        **_used(column_a, column_b, rectangles[:, 5], of_table),
     )
     return tables, of_table.astype(np.int32)
+
+
+def _used(column_a: Int32, column_b: Int32, column_c: Int32, of_table: Int32) -> dict[str, npt.NDArray[Any]]:
+    """The columns that each table uses."""
+    number = np.arange(column_a.size)
+    table = np.concatenate([number[column_a != HELD], number, of_table])
+    column = np.concatenate([column_a[column_a != HELD], column_b, column_c])
+    distinct = np.unique((table.astype(np.int64) << 32) | column)
+    starts = np.searchsorted(distinct >> 32, np.arange(column_a.size + 1)).astype(np.int64)
+    return {"used_starts": starts, "used": (distinct & 0xFFFFFFFF).astype(np.int32)}
 
 
 def _third(predicates: Predicates, access: Access) -> Int32:
@@ -191,43 +259,26 @@ def _third(predicates: Predicates, access: Access) -> Int32:
     return third
 
 
-def _third_ranges(predicates: Predicates, third: Int32, anything: int) -> Int32:
+def _third_ranges(predicates: Predicates, low: Int32, high: Int32, third: Int32, anything: int) -> Int32:
     ranges = np.zeros((third.size, 3), np.int32)
     ranges[:, 0] = anything
     there = third >= 0
-    ranges[there] = np.stack([predicates.column, predicates.low, predicates.high], axis=1)[third[there]]
+    row = predicates.first[third[there]]
+    ranges[there] = np.stack([predicates.column[third[there]], low[row], high[row]], axis=1)
     return ranges
 
 
-def _short_shifts(last_code: Int32) -> Int32:
-    """For each column how far its codes must be shifted to be short; the last is ANYTHING's."""
-    shift = np.zeros(last_code.size + 1, np.int32)
-    too_long = np.append(last_code, 0).astype(np.int64) + 1
-    while (too_long >= OUTSIDE).any():
-        shift[too_long >= OUTSIDE] += 1
-        too_long[too_long >= OUTSIDE] >>= 1
-    return shift
-
-
-def _short(
-    rectangles: Int32, posted: Int32, tables: Tables, of_table: Int32, shift: Int32, starts: Int64
-) -> npt.NDArray[np.uint16]:
+def _fields(rectangles: Int32, posted: Int32, starts: Int64) -> npt.NDArray[np.uint16]:
     """The short fields of the postings of grids. `starts` says where the postings of each bucket start."""
     sizes = np.diff(starts)
     first, size = np.repeat(starts[:-1], sizes), np.repeat(sizes, sizes)
     place = (FIELDS - 1) * first + np.arange(posted.size)
-    a, b = tables.column_a[of_table[posted]], tables.column_b[of_table[posted]]
-    # Without a third range, column c is 0, and any code will do.
-    has_third = rectangles[posted, 5] < shift.size - 1
-    c = np.where(has_third, rectangles[posted, 5], 0)
-    short = np.empty(FIELDS * posted.size, np.uint16)
-    for field, column, of_row in ((0, a, 1), (1, a, 2), (2, b, 3), (3, b, 4), (5, c, 6), (6, c, 7)):
-        short[place + field * size] = (rectangles[posted, of_row] + 1) >> shift[column]
-    short[place + 4 * size] = c
-    anything = ~has_third
-    short[(place + 5 * size)[anything]] = 0
-    short[(place + 6 * size)[anything]] = OUTSIDE - 1
-    return short
+    # The last postings are read together with what stands behind them.
+    fields = np.zeros(FIELDS * posted.size + LANES, np.uint16)
+    for field, of_row in ((0, 1), (1, 2), (2, 3), (3, 4), (5, 6), (6, 7)):
+        fields[place + field * size] = rectangles[posted, of_row] + 1
+    fields[place + 4 * size] = rectangles[posted, 5]
+    return fields
 
 
 def _rest(

@@ -1,6 +1,6 @@
 """A batch of events: columns for the indexes, rows for the reference."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +31,8 @@ class EventBatch:
             if not isinstance(row, Mapping):
                 raise EventError(f"an event is a mapping, not {type(row).__name__}", "Pass a dict, or an Arrow table")
         self._length = len(events)
+        self.remembered: dict[Hashable, Any] = {}
+        """What was made of the events and may be asked for again."""
         self._event = lru_cache(maxsize=4096)(self._read_event)
 
     def __len__(self) -> int:

@@ -19,6 +19,8 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -220,6 +222,15 @@ class Domain:
             exact = {int(place): _exact_number(text) for place, text in texts.items()}
         return cls(kind, arrays[f"{prefix}.constants"], exact, arrays.get(f"{prefix}.guide"))
 
+    @cached_property
+    def digest(self) -> bytes:
+        """Equal for domains of equal constants only."""
+        digest = blake2b(self.kind.value.encode(), digest_size=16)
+        for name, array in self.arrays("").items():
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8))
+        return digest.digest()
+
     @property
     def nbytes(self) -> int:
         """Bytes of the constants."""
@@ -240,8 +251,7 @@ def _encoder(kind: Kind, column: pa.DataType) -> Any:
         if types.is_integer(column):
             return _encode_integers
         if types.is_decimal(column):
-            short = column.precision <= _DIGITS_OF_FLOAT and 0 <= column.scale <= _POWERS_OF_FLOAT
-            return _encode_short_decimals if short and types.is_decimal128(column) else _encode_one_by_one
+            return _encode_floats if _is_short_decimal(column) else _encode_one_by_one
     if kind is Kind.STRING and (
         types.is_string(column) or types.is_large_string(column) or types.is_string_view(column)
     ):
@@ -253,20 +263,44 @@ def _encoder(kind: Kind, column: pa.DataType) -> Any:
     return None
 
 
-def _encode_floats(domain: Domain, array: pa.Array, codes: Codes) -> None:
-    if array.null_count or array.type != pa.float64():
-        array = array.cast(pa.float64()).fill_null(np.nan)
-    _encode_float_values(domain, np.asarray(array), codes)
+def _is_short_decimal(column: pa.DataType) -> bool:
+    is_short: bool = column.precision <= _DIGITS_OF_FLOAT and 0 <= column.scale <= _POWERS_OF_FLOAT
+    return is_short and pa.types.is_decimal128(column)
 
 
-def _encode_short_decimals(domain: Domain, array: pa.Array, codes: Codes) -> None:
-    """Encode as the nearest floats: digits and power of ten are floats, so that one division rounds as it must.
+def floats_of(array: pa.Array) -> npt.NDArray[np.float64]:
+    """The numbers of a column as the nearest floats; NaN for NULL and for what is no number.
 
-    Arrow's own cast does not: it makes 19.990000000000002 of 19.990.
+    >>> floats_of(pa.array([2**53 + 1, None])).tolist(), floats_of(pa.array(["x"])).tolist()
+    ([9007199254740992.0, nan], [nan])
     """
-    low_words = np.frombuffer(array.buffers()[1], np.int64)[::2]
-    digits = low_words[array.offset : array.offset + len(array)].astype(np.float64)
-    _encode_float_values(domain, digits / 10.0**array.type.scale, codes)
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    types, column = pa.types, array.type
+    if types.is_dictionary(column):
+        indices = np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))
+        return np.append(floats_of(array.dictionary), np.nan)[indices]
+    if types.is_floating(column):
+        if array.null_count or column != pa.float64():
+            array = array.cast(pa.float64()).fill_null(np.nan)
+        return np.asarray(array)
+    if types.is_integer(column):
+        floats = np.asarray(array.fill_null(0)).astype(np.float64)
+    elif types.is_decimal(column) and _is_short_decimal(column):
+        # Digits and power of ten are floats, so that one division rounds as it must. Arrow's own cast does not: it
+        # makes 19.990000000000002 of 19.990.
+        low_words = np.frombuffer(array.buffers()[1], np.int64)[::2]
+        floats = low_words[array.offset : array.offset + len(array)].astype(np.float64) / 10.0**column.scale
+    elif types.is_decimal(column):
+        floats = np.array([np.nan if value is None else float(value) for value in array.to_pylist()], np.float64)
+    else:
+        floats = np.full(len(array), np.nan)
+    if array.null_count:
+        floats[np.asarray(array.is_null())] = np.nan
+    return floats
+
+
+def _encode_floats(domain: Domain, array: pa.Array, codes: Codes) -> None:
+    _encode_float_values(domain, floats_of(array), codes)
 
 
 def _encode_float_values(domain: Domain, values: npt.NDArray[np.float64], codes: Codes) -> None:

@@ -1,0 +1,129 @@
+"""Comparisons of many short codes at once, as the bits of one word.
+
+The compiler makes vectors of a loop that compares, but not one word of their outcomes: these functions are written in
+its own language. Uncompiled, NumPy does the same.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import COMPILED
+
+Short = npt.NDArray[np.uint16]
+
+LANES = 32
+"""Short codes in a vector."""
+
+
+def _word(marks: npt.NDArray[np.bool_]) -> np.uint64:
+    return np.uint64(np.packbits(marks, bitorder="little").view(np.uint32)[0])
+
+
+def _are_within(codes: Short, places: tuple[Any, ...], lows: tuple[Any, ...], highs: tuple[Any, ...]) -> np.uint64:
+    """Bit i says whether `low <= codes[place + i] <= high` for each of the places, with its low and high."""
+    marks = np.ones(LANES, bool)
+    for place, low, high in zip(map(int, places), lows, highs, strict=True):
+        lanes = codes[place : place + LANES]
+        marks &= (lanes >= low) & (lanes <= high)
+    return _word(marks)
+
+
+def _contain(fields: Short, lows: tuple[Any, ...], highs: tuple[Any, ...], codes: tuple[Any, ...]) -> np.uint64:
+    """Bit i says whether `fields[low + i] <= code <= fields[high + i]` for each of the codes, with its two places."""
+    marks = np.ones(LANES, bool)
+    for low, high, code in zip(map(int, lows), map(int, highs), codes, strict=True):
+        marks &= (fields[low : low + LANES] <= code) & (fields[high : high + LANES] >= code)
+    return _word(marks)
+
+
+def _count_bits(word: np.uint64) -> int:
+    """How many bits of a word are set."""
+    return int(word).bit_count()
+
+
+def _lowest_bit(word: np.uint64) -> int:
+    """The place of the lowest bit of a word that is set; LANES or more if none is."""
+    return (int(word) & -int(word)).bit_length() - 1 if word else 2 * LANES
+
+
+def _compiled() -> tuple[Callable[..., Any], ...]:
+    """The same functions for kernels."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    vector = ir.VectorType(ir.IntType(16), LANES)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+
+    def loaded(builder: Any, data: Any, place: Any) -> Any:
+        pointer = builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
+        lanes = builder.load(pointer)
+        lanes.align = 2
+        return lanes
+
+    def repeated(builder: Any, code: Any) -> Any:
+        one = builder.insert_element(ir.Constant(vector, ir.Undefined), code, ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
+
+    def word_of(builder: Any, conditions: list[Any]) -> Any:
+        marks = conditions[0]
+        for condition in conditions[1:]:
+            marks = builder.and_(marks, condition)
+        return builder.zext(builder.bitcast(marks, ir.IntType(LANES)), ir.IntType(64))
+
+    def unpacked(builder: Any, tuples: Any) -> Any:
+        unpack: Any = cgutils.unpack_tuple
+        return zip(*(unpack(builder, one) for one in tuples), strict=True)
+
+    def data_of(context: Any, builder: Any, signature: Any, array: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, array).data
+
+    def signature_of(array: Any, count: Any, kinds: tuple[Any, ...]) -> Any:
+        of_tuple: Any = types.UniTuple
+        return types.uint64(array, *(of_tuple(kind, count) for kind in kinds))
+
+    @intrinsic
+    def are_within(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = data_of(context, builder, signature, args[0])
+            conditions = []
+            for place, low, high in unpacked(builder, args[1:]):
+                lanes = loaded(builder, data, place)
+                conditions.append(builder.icmp_unsigned(">=", lanes, repeated(builder, low)))
+                conditions.append(builder.icmp_unsigned("<=", lanes, repeated(builder, high)))
+            return word_of(builder, conditions)
+
+        return signature_of(codes, places.count, (types.uint64, types.uint16, types.uint16)), generate
+
+    @intrinsic
+    def contain(_: Any, fields: Any, lows: Any, _highs: Any, _codes: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = data_of(context, builder, signature, args[0])
+            conditions = []
+            for low, high, code in unpacked(builder, args[1:]):
+                wanted = repeated(builder, code)
+                conditions.append(builder.icmp_unsigned("<=", loaded(builder, data, low), wanted))
+                conditions.append(builder.icmp_unsigned(">=", loaded(builder, data, high), wanted))
+            return word_of(builder, conditions)
+
+        return signature_of(fields, lows.count, (types.uint64, types.uint64, types.uint16)), generate
+
+    @intrinsic
+    def count_bits(_: Any, _word: Any) -> Any:
+        return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.ctpop(args[0])
+
+    @intrinsic
+    def lowest_bit(_: Any, _word: Any) -> Any:
+        no = ir.Constant(ir.IntType(1), 0)
+        return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
+
+    return are_within, contain, count_bits, lowest_bit
+
+
+are_within, contain, count_bits, lowest_bit = (
+    _compiled() if COMPILED else (_are_within, _contain, _count_bits, _lowest_bit)
+)

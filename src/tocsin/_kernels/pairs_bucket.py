@@ -1,0 +1,322 @@
+"""One bucket of a grid: its postings against the events that look into it.
+
+Short codes are compared first, many at once, and decide nearly always. An event whose short code is that of an end of a
+range may lie on either side of it; only then its full codes are compared with those of the rectangle. If there are no
+full codes, such a pair becomes a *doubt*: two rows, (event, rectangle) and (column a, column b).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels import inlined_kernel, kernel
+from tocsin._kernels.lanes import LANES, are_within, contain, count_bits, lowest_bit
+from tocsin._kernels.pairs import RUN, Int32, Short, grown
+from tocsin._kernels.pairs_layout import FEW
+
+Words = npt.NDArray[np.uint64]
+
+FIELDS = 7
+MANY = 16
+"""Fewer than FEW events are compared one by one with postings that are so many times as many."""
+
+
+@kernel
+def _is_end(fields: Short, at: int, size: int, code: int) -> bool:
+    """Whether a short code is that of the low or the high end that stand at `at` and one field further."""
+    is_end: bool = (fields[at] == code) | (fields[at + size] == code)
+    return is_end
+
+
+@kernel
+def _holds_in_full(rectangles: Int32, noted: int, codes: Int32, column_a: int, column_b: int, event: int) -> bool:
+    rectangle = rectangles[noted if noted >= 0 else ~noted]
+    a, b, c = codes[column_a, event], codes[column_b, event], codes[rectangle[5], event]
+    holds: bool = (
+        (a >= rectangle[1])
+        & (a <= rectangle[2])
+        & (b >= rectangle[3])
+        & (b <= rectangle[4])
+        & (c >= rectangle[6])
+        & (c <= rectangle[7])
+    )
+    return holds
+
+
+@inlined_kernel
+def _doubt(doubts: Int32, doubted: int, event: int, noted: int, column_a: int, column_b: int) -> int:
+    """Note a pair that full codes must decide, and its columns; return the end of the doubts."""
+    doubts[doubted, 0] = event
+    doubts[doubted, 1] = noted
+    doubts[doubted + 1, 0] = column_a
+    doubts[doubted + 1, 1] = column_b
+    return doubted + 2
+
+
+@kernel
+def match_event(
+    fields: Short,
+    rectangle_of: Int32,
+    shift: Int32,
+    rectangles: Int32,
+    codes: Int32,
+    place_of: Int32,
+    column_a: int,
+    column_b: int,
+    first: int,
+    size: int,
+    event: int,
+    laid: Short,
+    stride: int,
+    origin: int,
+    pairs: Int32,
+    used: int,
+    doubts: Int32,
+    doubted: int,
+) -> tuple[int, int]:
+    """Write the pairs of one event with the postings of a bucket, and the doubts; return their ends.
+
+    Its short code in a column stands at `laid[place_of[column] * stride + origin]`.
+    """
+    a, b = laid[place_of[column_a] * stride + origin], laid[place_of[column_b] * stride + origin]
+    unsure_a, unsure_b = shift[column_a] != 0, shift[column_b] != 0
+    for start in range(0, size, LANES):
+        low_a = np.uint64(FIELDS * first + start)
+        lows = low_a, low_a + np.uint64(2 * size)
+        highs = low_a + np.uint64(size), low_a + np.uint64(3 * size)
+        left = contain(fields, lows, highs, (a, b))
+        if size - start < LANES:
+            # The lanes behind the bucket are other fields.
+            left &= (np.uint64(1) << np.uint64(size - start)) - np.uint64(1)
+        while left != np.uint64(0):
+            place = start + lowest_bit(left)
+            left &= left - np.uint64(1)
+            at = FIELDS * first + place
+            column_c = np.int64(fields[at + 4 * size])
+            c = laid[place_of[column_c] * stride + origin]
+            if (c < fields[at + 5 * size]) | (c > fields[at + 6 * size]):
+                continue
+            noted = rectangle_of[first + place]
+            unsure = unsure_a & _is_end(fields, at, size, a)
+            unsure |= unsure_b & _is_end(fields, at + 2 * size, size, b)
+            unsure |= (shift[column_c] != 0) & _is_end(fields, at + 5 * size, size, c)
+            if unsure and codes.shape[1] == 0:
+                doubted = _doubt(doubts, doubted, event, noted, column_a, column_b)
+                continue
+            if unsure and not _holds_in_full(rectangles, noted, codes, column_a, column_b, event):
+                continue
+            pairs[used, 0] = event
+            pairs[used, 1] = noted
+            used += 1
+    return used, doubted
+
+
+@inlined_kernel
+def _scan_block(
+    fields: Short,
+    first: int,
+    size: int,
+    start: int,
+    end: int,
+    place_of: Int32,
+    column_a: int,
+    column_b: int,
+    laid: Short,
+    origin: int,
+    width: int,
+    marked: Int32,
+    bits: Words,
+) -> int:
+    """Note which of the postings from `start` to `end` have the short codes of some of `width` events; how many."""
+    block_a, block_b = np.uint64(place_of[column_a] * LANES + origin), np.uint64(place_of[column_b] * LANES + origin)
+    # The lanes from `width` on are none of the bucket's.
+    in_block = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    # Unsigned indexes cannot be negative, which would have to be looked at.
+    field, first_low = np.uint64(size), np.uint64(FIELDS * first)
+    count = np.uint64(0)
+    for place in range(np.uint64(start), np.uint64(end)):
+        low_a = first_low + place
+        low_b, column_c = low_a + np.uint64(2) * field, low_a + np.uint64(4) * field
+        low_c = column_c + field
+        block_c = np.uint64(place_of[fields[column_c]] * LANES + origin)
+        lows = fields[low_a], fields[low_b], fields[low_c]
+        highs = fields[low_a + field], fields[low_b + field], fields[low_c + field]
+        # Half of the postings have a bit: a branch here would be guessed wrong too often.
+        marked[count] = place
+        bits[count] = are_within(laid, (block_a, block_b, block_c), lows, highs) & in_block
+        count += np.uint64(bits[count] != np.uint64(0))
+    return int(count)
+
+
+@inlined_kernel
+def _keep_certain(
+    fields: Short,
+    rectangle_of: Int32,
+    first: int,
+    size: int,
+    column_a: int,
+    column_b: int,
+    place_of: Int32,
+    shift: Int32,
+    rectangles: Int32,
+    codes: Int32,
+    order: Int32,
+    begin: int,
+    laid: Short,
+    origin: int,
+    marked: Int32,
+    bits: Words,
+    likely: int,
+    doubts: Int32,
+    doubted: int,
+) -> tuple[int, int]:
+    """Clear the bits of events that lie on an end and not in the range; return how many are left, and the doubts' end.
+
+    The marks become rectangles. Words without a bit are left out; behind the last one stands a word that has one.
+    """
+    block_a, block_b = np.uint64(place_of[column_a] * LANES + origin), np.uint64(place_of[column_b] * LANES + origin)
+    unsure_a, unsure_b = np.uint16(shift[column_a] != 0), np.uint16(shift[column_b] != 0)
+    field, first_low = np.uint64(size), np.uint64(FIELDS * first)
+    kept, total = np.uint64(0), 0
+    for number in range(np.uint64(likely)):
+        place = np.uint64(marked[number])
+        low_a = first_low + place
+        low_b, low_c = low_a + np.uint64(2) * field, low_a + np.uint64(5) * field
+        column_c = fields[low_c - field]
+        unsure_c = np.uint16(shift[column_c] != 0)
+        block_c = np.uint64(place_of[column_c] * LANES + origin)
+        lows = (
+            np.uint16(fields[low_a] + unsure_a),
+            np.uint16(fields[low_b] + unsure_b),
+            np.uint16(fields[low_c] + unsure_c),
+        )
+        highs = (
+            np.uint16(fields[low_a + field] - unsure_a),
+            np.uint16(fields[low_b + field] - unsure_b),
+            np.uint16(fields[low_c + field] - unsure_c),
+        )
+        noted, left = rectangle_of[np.uint64(first) + place], bits[number]
+        unsure = left & ~are_within(laid, (block_a, block_b, block_c), lows, highs)
+        while unsure != np.uint64(0):
+            lowest = unsure & (~unsure + np.uint64(1))
+            unsure ^= lowest
+            event = order[begin + lowest_bit(lowest)]
+            if codes.shape[1] == 0:
+                doubted = _doubt(doubts, doubted, event, noted, column_a, column_b)
+                left ^= lowest
+            elif not _holds_in_full(rectangles, noted, codes, column_a, column_b, event):
+                left ^= lowest
+        marked[kept] = noted
+        bits[kept] = left
+        kept += np.uint64(left != np.uint64(0))
+        total += count_bits(left)
+    bits[kept] = np.uint64(1)
+    return total, doubted
+
+
+@inlined_kernel
+def _write_block(order: Int32, begin: int, marked: Int32, bits: Words, total: int, pairs: Int32, used: int) -> int:
+    """Write a pair for each of the `total` bits; return their end."""
+    number, left, first = np.uint64(0), bits[0], np.uint64(begin)
+    for place in range(np.uint64(used), np.uint64(used + total)):
+        pairs[place, 0] = order[first + np.uint64(lowest_bit(left))]
+        pairs[place, 1] = marked[number]
+        left &= left - np.uint64(1)
+        # To go on to the next word without a branch: it would be guessed wrong every other time.
+        number += np.uint64(left == np.uint64(0))
+        left = bits[number] if left == np.uint64(0) else left
+    return used + total
+
+
+@inlined_kernel
+def match_bucket(
+    fields: Short,
+    rectangle_of: Int32,
+    shift: Int32,
+    rectangles: Int32,
+    codes: Int32,
+    place_of: Int32,
+    column_a: int,
+    column_b: int,
+    first: int,
+    size: int,
+    order: Int32,
+    begin: int,
+    end: int,
+    laid: Short,
+    origin: int,
+    block: int,
+    marked: Int32,
+    bits: Words,
+    pairs: Int32,
+    used: int,
+    doubts: Int32,
+    doubted: int,
+) -> tuple[Int32, int, Int32, int]:
+    """Add the matches of the events from `order[begin]` to `order[end]` with the postings of a bucket, and the doubts.
+
+    Their blocks begin at `origin`, each `block` codes long.
+    """
+    while begin < end:
+        width = min(LANES, end - begin)
+        if width < FEW and width * MANY <= size:
+            if used + size > len(pairs):
+                pairs = grown(pairs, used + size)
+            if doubted + 2 * size > len(doubts):
+                doubts = grown(doubts, doubted + 2 * size)
+            used, doubted = match_event(
+                fields,
+                rectangle_of,
+                shift,
+                rectangles,
+                codes,
+                place_of,
+                column_a,
+                column_b,
+                first,
+                size,
+                order[begin],
+                laid,
+                LANES,
+                origin,
+                pairs,
+                used,
+                doubts,
+                doubted,
+            )
+            begin += 1
+            origin += 1
+            continue
+        for start in range(0, size, RUN):
+            stop = min(start + RUN, size)
+            likely = _scan_block(
+                fields, first, size, start, stop, place_of, column_a, column_b, laid, origin, width, marked, bits
+            )
+            if doubted + 2 * likely * width > len(doubts):
+                doubts = grown(doubts, doubted + 2 * likely * width)
+            total, doubted = _keep_certain(
+                fields,
+                rectangle_of,
+                first,
+                size,
+                column_a,
+                column_b,
+                place_of,
+                shift,
+                rectangles,
+                codes,
+                order,
+                begin,
+                laid,
+                origin,
+                marked,
+                bits,
+                likely,
+                doubts,
+                doubted,
+            )
+            if used + total > len(pairs):
+                pairs = grown(pairs, used + total)
+            used = _write_block(order, begin, marked, bits, total, pairs, used)
+        begin += width
+        origin += block
+    return pairs, used, doubts, doubted

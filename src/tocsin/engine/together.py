@@ -1,0 +1,108 @@
+"""Segments that match a batch together: what they cut alike is laid out once for all of them.
+
+The segments of a set have about the same constants, hence the same rulers, and tables with the same cells. The events
+of a batch are sorted once for each such table, and the postings of every segment stream past them.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._kernels.pairs import HELD, Events, Tables
+from tocsin._kernels.pairs_layout import FEW, Layouts, lay_out_tables, most_codes, room
+from tocsin.engine.segment import Segment
+from tocsin.matching.auto import AutoMatcher
+
+ENOUGH = 1024
+"""For fewer events than this, each segment does its own."""
+MOST_CODES = 1 << 27
+"""Short codes that are laid out for all at most; for further tables each segment does its own."""
+
+Key = tuple[int, ...]
+"""A table without its postings: rows and shifts of a and b, multipliers, mask, whether it needs values."""
+_MASK = 6
+
+
+class Together:
+    """What segments have in common."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._pairs = [segment.matcher.pairs for segment in segments if isinstance(segment.matcher, AutoMatcher)]
+        rows: dict[Hashable, int] = {}
+        self._row_of = [
+            np.array([rows.setdefault(key, len(rows)) for key in _row_keys(number, segment)], np.int32)
+            for number, segment in enumerate(segments)
+        ]
+        self._of_table = [np.full(pairs.tables.mask.size, -1, np.int32) for pairs in self._pairs]
+        users: dict[Key, list[tuple[int, int]]] = {}
+        for number in range(len(segments)):
+            for table, key in self._table_keys(number):
+                users.setdefault(key, []).append((number, table))
+        common = {key: of for key, of in users.items() if len(of) > 1}
+        self._keys = list(common)
+        self._used: list[list[int]] = []
+        """The rows that the rectangles of each common table use."""
+        for layout, of in enumerate(common.values()):
+            used: set[int] = set()
+            for number, table in of:
+                self._of_table[number][table] = layout
+                tables = self._pairs[number].tables
+                columns = tables.used[tables.used_starts[table] : tables.used_starts[table + 1]]
+                used.update(self._row_of[number][columns].tolist())
+            self._used.append(sorted(used))
+
+    def _table_keys(self, number: int) -> Iterator[tuple[int, Key]]:
+        """The tables of a segment that are grids, each with its key."""
+        tables, row_of = self._pairs[number].tables, self._row_of[number]
+        grids = np.flatnonzero(tables.column_a != HELD)
+        parts: list[npt.NDArray[Any]] = [row_of[tables.column_a], row_of[tables.column_b], tables.shift_a]
+        parts += [tables.shift_b, tables.multiplier_a, tables.multiplier_b, tables.mask, tables.needs_value]
+        return zip(grids.tolist(), zip(*(part[grids].tolist() for part in parts), strict=True), strict=True)
+
+    def lay_out(self, encoded: Sequence[Events]) -> Iterator[tuple[Events, Layouts]]:
+        """The events as each segment encoded them, with the short codes and the layouts that all share."""
+        events = [pairs.with_short_codes(one) for pairs, one in zip(self._pairs, encoded, strict=True)]
+        rows, count = 1 + max(int(row_of.max()) for row_of in self._row_of), events[0].short.shape[1]
+        short = np.empty((rows, count), np.uint16)
+        for one, row_of in zip(events, self._row_of, strict=True):
+            short[row_of] = one.short
+        chosen = [number for number, key in enumerate(self._keys) if key[_MASK] < FEW * count]
+        sizes = [most_codes(self._keys[number][_MASK] + 1, len(self._used[number]), count) for number in chosen]
+        chosen = chosen[: MOST_CODES // max(sizes, default=1)]
+        tables = self._tables(chosen)
+        layouts = room(tables, count)
+        lay_out_tables(tables, short, layouts)
+        place = np.full(len(self._keys) + 1, -1, np.int32)
+        place[chosen] = np.arange(len(chosen))
+        for one, row_of, of_table in zip(events, self._row_of, self._of_table, strict=True):
+            yield one._replace(short=short, row_of=row_of), layouts._replace(of_table=place[of_table])
+
+    def _tables(self, chosen: Sequence[int]) -> Tables:
+        """Some of the common tables, their columns being rows."""
+        fields = np.array([self._keys[number] for number in chosen], np.int64).reshape(-1, _MASK + 2).T
+        row_a, row_b, shift_a, shift_b, multiplier_a, multiplier_b, mask, needs_value = fields
+        used = [self._used[number] for number in chosen]
+        return Tables(
+            column_a=row_a.astype(np.int32),
+            shift_a=shift_a.astype(np.int32),
+            column_b=row_b.astype(np.int32),
+            shift_b=shift_b.astype(np.int32),
+            multiplier_a=multiplier_a.copy(),
+            multiplier_b=multiplier_b.copy(),
+            mask=mask.copy(),
+            first_bucket=np.cumsum(mask + 1) - (mask + 1),
+            needs_value=needs_value.astype(bool),
+            used_starts=np.cumsum([0, *map(len, used)]).astype(np.int64),
+            used=np.array([row for rows in used for row in rows], np.int32),
+        )
+
+
+def _row_keys(number: int, segment: Segment) -> Iterator[Hashable]:
+    """What the short codes of each column depend on: equal keys have equal rows. ANYTHING comes last."""
+    for column in segment.columns:
+        yield column.attribute, column.kind, column.ruler or column.domain.digest
+    for place in range(len(segment.families)):
+        yield number, place
+    yield "ANYTHING"

@@ -1,0 +1,52 @@
+"""Vectors of short codes: compiled and uncompiled functions say the same."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin._kernels import kernel, lanes
+from tocsin._kernels.lanes import LANES, Short
+
+CODES = st.lists(st.integers(0, 65535), min_size=3 * LANES, max_size=3 * LANES).map(lambda x: np.array(x, np.uint16))
+PLACES = st.tuples(st.integers(0, 2 * LANES), st.integers(0, 2 * LANES))
+BOUNDS = st.tuples(st.integers(0, 65535), st.integers(0, 65535))
+
+
+@kernel
+def within(codes: Short, first: int, second: int, low: int, high: int) -> np.uint64:
+    places = np.uint64(first), np.uint64(second)
+    lows, highs = (np.uint16(low), np.uint16(0)), (np.uint16(high), np.uint16(65535))
+    word: np.uint64 = lanes.are_within(codes, places, lows, highs)
+    return word
+
+
+@kernel
+def containing(fields: Short, low: int, high: int, code: int) -> np.uint64:
+    word: np.uint64 = lanes.contain(fields, (np.uint64(low),), (np.uint64(high),), (np.uint16(code),))
+    return word
+
+
+@given(CODES, PLACES, BOUNDS)
+def test_each_bit_is_a_comparison(codes: Short, places: tuple[int, int], bounds: tuple[int, int]) -> None:
+    first, second = places
+    low, high = bounds
+    word = int(within(codes, first, second, low, high))
+    assert word >> LANES == 0
+    for lane in range(LANES):
+        assert bool(word >> lane & 1) == (low <= codes[first + lane] <= high)
+    word = int(containing(codes, first, second, low))
+    for lane in range(LANES):
+        assert bool(word >> lane & 1) == (codes[first + lane] <= low <= codes[second + lane])
+
+
+@kernel
+def bits(word: np.uint64) -> tuple[int, int]:
+    return lanes.count_bits(word), lanes.lowest_bit(word)
+
+
+@given(st.integers(1, 2**64 - 1))
+def test_bits_are_counted_and_found(word: int) -> None:
+    count, lowest = bits(np.uint64(word))
+    assert count == bin(word).count("1")
+    assert word % 2**lowest == 0
+    assert word >> lowest & 1
