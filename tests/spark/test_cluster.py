@@ -97,6 +97,18 @@ def test_the_cluster_answers_as_the_matcher_in_process(master: str, tmp_path: Pa
     assert answer_of(start(tmp_path, "suite", master), tmp_path) == spark_cases.expected()
 
 
+def test_sigterm_ends_a_cluster_with_all_that_it_started() -> None:
+    command = [sys.executable, "-m", "tocsin.spark.cluster", "--workers", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as cluster:
+        assert cluster.stdout is not None
+        assert cluster.stdout.readline().startswith("spark://")
+        started = psutil.Process(cluster.pid).children(recursive=True)
+        assert len(started) >= 2
+        cluster.terminate()
+        assert cluster.wait(60) == 128 + signal.SIGTERM
+    assert not psutil.wait_procs(started, timeout=20)[1]
+
+
 def test_an_executor_is_killed_in_the_middle_of_a_batch(master: str, tmp_path: Path) -> None:
     save(tmp_path / "index", spark_cases.WHERES)
     expected = spark_cases.in_process(spark_cases.WHERES)

@@ -107,7 +107,9 @@ def test_files_answer_as_their_dataframe(
     options = {"id": "key", **options}
     by_rows = tocsin_spark.match(spark.read.parquet(events), index, **options)
     in_files = tocsin_spark.match(events, index, **options)
-    assert in_files.schema == by_rows.schema
+    # The ends of the files say that every event has a name.
+    assert not in_files.schema["event"].nullable
+    assert in_files.schema.simpleString() == by_rows.schema.simpleString()
     answer = sorted(map(str, in_files.collect()))
     assert len(answer) > 100
     assert answer == sorted(map(str, by_rows.collect()))
@@ -142,6 +144,16 @@ def test_spark_reads_what_workers_cannot_and_the_log_says_why(
         assert "workers read the files" in caplog.text
 
 
+@pytest.mark.usefixtures("spark")
+def test_events_without_a_name_are_matched_as_well(index: Path, tmp_path: Path) -> None:
+    for number, names in enumerate((["a", "b"], ["c", None])):
+        table = pa.table({"name": pa.array(names, pa.string()), "i": [5, 6]})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    found = tocsin_spark.match(tmp_path, index, id="name")
+    assert {row["event"] for row in found.collect()} == {"a", "b", "c", None}
+    assert found.schema["event"].nullable
+
+
 def test_files_without_events_and_files_without_a_session(
     spark: "SparkSession", index: Path, events: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +168,7 @@ def test_files_without_events_and_files_without_a_session(
 
 @given(st.lists(st.lists(st.integers(0, 50), max_size=6), max_size=6), st.integers(1, 9))
 def test_every_row_group_is_in_one_task_and_tasks_are_even(files: list[list[int]], least: int) -> None:
-    footers = [Footer(f"file {n}", tuple(rows), sum(rows), pa.schema([])) for n, rows in enumerate(files)]
+    footers = [Footer(f"file {n}", tuple(rows), sum(rows), pa.schema([]), True) for n, rows in enumerate(files)]
     tasks = divide(footers, least)
     read = [(piece.uri, group) for task in tasks for piece in task for group in piece.groups]
     sizes = {(f"file {n}", group): rows for n, groups in enumerate(files) for group, rows in enumerate(groups) if rows}
@@ -171,5 +183,5 @@ def test_every_row_group_is_in_one_task_and_tasks_are_even(files: list[list[int]
 
 def test_a_task_has_no_more_bytes_than_are_well_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tocsin.spark.parquet.BYTES_A_TASK", 1000)
-    footers = [Footer("file", (10,) * 100, 10_000, pa.schema([]))]
+    footers = [Footer("file", (10,) * 100, 10_000, pa.schema([]), True)]
     assert [len(piece.groups) for (piece,) in divide(footers, 2)] == [10] * 10

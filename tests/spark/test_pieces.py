@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tocsin.errors import EventError
 from tocsin.spark.pieces import Attribute, Piece, read_pieces
 
 KEY = Attribute(("key",), pa.int64())
@@ -59,6 +60,13 @@ def test_columns_have_the_types_that_spark_would_send(tmp_path: Path, values: pa
     (batch,) = read_pieces([Piece(uri, (0,))], [KEY, Attribute(("a",), type_)])
     assert batch.column("1").type == type_
     assert batch.column("1").to_pylist() == values.cast(type_).to_pylist()
+
+
+def test_a_file_that_has_changed_since_it_was_planned_for_is_named(tmp_path: Path) -> None:
+    uri = write(tmp_path / "x.parquet", pa.table({"key": [1, None]}))
+    with pytest.raises(EventError, match=r"x\.parquet has changed"):
+        list(read_pieces([Piece(uri, (0,))], [KEY], all_named=True))
+    assert [batch.num_rows for batch in read_pieces([Piece(uri, (0,))], [KEY])] == [2]
 
 
 def test_times_of_old_files_are_points_in_time(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tocsin.engine.matcher import BATCH
+from tocsin.spark.pieces import Attribute, Piece, read_pieces
 from tocsin.spark.worker import match_batches, open_index
 
 PROC = Path("/proc")
@@ -121,8 +122,10 @@ def _match_files(index: str, files: tuple[str, ...]) -> tuple[float, int]:
     start = time.process_time()
     matches = 0
     for file in files:
-        table = pq.read_table(file)
-        table = table.select(["key", *(name for name in table.column_names if name != "key")])
-        batches = table.to_batches(BATCH)
-        matches += sum(batch.num_rows for batch in match_batches(batches, index, "", table.column_names))
+        with pq.ParquetFile(file) as opened:
+            types = {field.name: field.type for field in opened.schema_arrow}
+            pieces = [Piece(file, tuple(range(opened.num_row_groups)))]
+        names = ["key", *(name for name in types if name != "key")]
+        events = read_pieces(pieces, [Attribute((name,), types[name]) for name in names])
+        matches += sum(batch.num_rows for batch in match_batches(events, index, "", names))
     return time.process_time() - start, matches

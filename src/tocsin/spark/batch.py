@@ -125,13 +125,13 @@ def leading_columns(events: DataFrame, id: str, keep: Sequence[str]) -> dict[str
     return {name: column([name]) for name in (id, *keep)}
 
 
-def match_schema(events: DataFrame, leading: Sequence[str]) -> StructType:
-    """The columns of the matches."""
+def match_schema(events: DataFrame, leading: Sequence[str], all_named: bool = False) -> StructType:
+    """The columns of the matches; `event` is never NULL if all events are named."""
     id, *kept = leading
-    # What is never NULL is not asked for it, row by row: that was a fifth of what the JVM did with matches.
+    # What is never NULL is not asked for it, row by row: that was a third of what the JVM did with matches.
     return StructType(
         [
-            StructField("event", events.schema[id].dataType),
+            StructField("event", events.schema[id].dataType, nullable=not all_named),
             StructField("subscription", StringType(), nullable=False),
             StructField("score", DoubleType(), nullable=False),
             *(StructField(name, events.schema[name].dataType) for name in kept),
@@ -163,11 +163,10 @@ def _match_on(
         options=options,
         work=work,
     )
-    rows = numbered(events, columns.values())
-    if work is not None:
-        count = len(work.tasks)
-        rows = events.sparkSession.range(0, count, numPartitions=max(count, 1))
-    return rows.mapInArrow(task, match_schema(events, list(leading)))
+    if work is None:
+        return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
+    numbers = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
+    return numbers.mapInArrow(task, match_schema(events, list(leading), work.all_named))
 
 
 def _best(matches: DataFrame, k: int) -> DataFrame:
@@ -214,5 +213,12 @@ def _match_partition(
     """Match what comes: events, or the numbers of tasks to read."""
     if work is not None:
         tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
-        batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes))
-    return match_batches(batches, place.folder(), place.fingerprint, names, keep, **options)
+        batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes, work.all_named))
+    matches = match_batches(batches, place.folder(), place.fingerprint, names, keep, **options)
+    return map(_named, matches) if work is not None and work.all_named else matches
+
+
+def _named(matches: pa.RecordBatch) -> pa.RecordBatch:
+    """The matches, with a schema that says that their events have names."""
+    schema = matches.schema.set(0, matches.schema.field(0).with_nullable(False))
+    return pa.RecordBatch.from_arrays(matches.columns, schema=schema)

@@ -2,7 +2,7 @@
 
     python -m tocsin.spark.cluster --workers 2
 
-runs one until Ctrl-C and prints the address of its master, for `tocsin match --master`.
+runs one until Ctrl-C or SIGTERM and prints the address of its master, for `tocsin match --master`.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ SETTINGS = {
 def standalone_cluster(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
     """Start a master and workers, wait until all have met, yield the address of the master; stop them at the end."""
     with (
+        _unwound_by_sigterm(),
         tempfile.TemporaryDirectory(prefix="tocsin-cluster-", ignore_cleanup_errors=True) as folder,
         contextlib.ExitStack() as stack,
     ):
@@ -53,6 +55,20 @@ def standalone_cluster(workers: int = 2, cores: int = 1, memory: str = "1g") -> 
             stack.enter_context(_daemon("worker.Worker", [*where, *size, address], log))
         _wait(log, "Successfully registered with master", workers)
         yield address
+
+
+@contextlib.contextmanager
+def _unwound_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the process as Ctrl-C does, not at once: what it has started must be stopped."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -103,7 +119,7 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """Run a cluster until Ctrl-C."""
+    """Run a cluster until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cores", type=int, default=1, help="of each worker")

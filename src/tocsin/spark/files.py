@@ -27,6 +27,7 @@ class EventFile:
 
     events: DataFrame
     path: Path
+    format: str
     can_be_malformed: bool
 
     def bad_lines(self, limit: int = 10) -> list[tuple[int | None, str]]:
@@ -62,7 +63,7 @@ def read_events(session: SparkSession, path: Path, kinds: Kinds, id: str) -> Eve
     frame = frame.select(*(source.alias(name) for name, source in columns.items()))
     if format_ != "parquet":
         frame = frame.withColumns(casts(frame, kinds))
-    return EventFile(frame, path, can_be_malformed)
+    return EventFile(frame, path, format_, can_be_malformed)
 
 
 def file_format(path: Path) -> str:

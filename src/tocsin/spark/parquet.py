@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +37,8 @@ class Plan:
 
     tasks: tuple[tuple[Piece, ...], ...]
     attributes: tuple[Attribute, ...]
+    all_named: bool
+    """Whether the first column, which names the events, is never NULL."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Footer:
     """Of each row group."""
     nbytes: int
     schema: pa.Schema
+    all_named: bool
 
 
 def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
@@ -70,12 +74,13 @@ def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
 
 def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, Plan | None]:
     session = events.sparkSession
+    name = next(iter(steps))
     if is_connect(session):
         return "they are those of the Spark Connect server", None
     try:
         attributes = tuple(Attribute(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
         with ThreadPoolExecutor(READERS) as pool:
-            footers = list(pool.map(_footer, sorted(events.inputFiles())))
+            footers = list(pool.map(partial(_footer, name=name), sorted(events.inputFiles())))
         for schema in _distinct(footer.schema for footer in footers):
             arrange(pa.RecordBatch.from_pylist([], schema), attributes)
     except (OSError, pa.ArrowException, PySparkTypeError) as error:
@@ -85,7 +90,8 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, P
             return f"{column!r} is in the names of folders", None
         if footers and not any(column in footer.schema.names for footer in footers):
             return f"no file has a column {column!r}", None
-    return "", Plan(divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE), attributes)
+    tasks = divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE)
+    return "", Plan(tasks, attributes, all(footer.all_named for footer in footers))
 
 
 def _arrow_type(schema: StructType, steps: Sequence[str]) -> pa.DataType:
@@ -96,14 +102,17 @@ def _arrow_type(schema: StructType, steps: Sequence[str]) -> pa.DataType:
     return to_arrow_type(found, timezone="UTC")
 
 
-def _footer(uri: str) -> Footer:
+def _footer(uri: str, name: str) -> Footer:
     with open_file(uri) as file:
         groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        paths = [file.schema.column(number).path for number in range(len(file.schema))]
+        facts = [group.column(paths.index(name)).statistics for group in groups] if name in paths else [None]
         return Footer(
             uri,
             tuple(group.num_rows for group in groups),
             sum(group.total_byte_size for group in groups),
             file.schema_arrow,
+            all(fact is not None and fact.has_null_count and fact.null_count == 0 for fact in facts),
         )
 
 

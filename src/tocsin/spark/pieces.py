@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
+from tocsin.errors import EventError
 from tocsin.spark.worker import BYTES, EVENTS
 
 
@@ -37,9 +38,16 @@ def open_file(uri: str) -> pq.ParquetFile:
 
 
 def read_pieces(
-    pieces: Iterable[Piece], attributes: Sequence[Attribute], events: int = EVENTS, nbytes: int = BYTES
+    pieces: Iterable[Piece],
+    attributes: Sequence[Attribute],
+    all_named: bool = False,
+    events: int = EVENTS,
+    nbytes: int = BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Read the row groups in batches of about the same size, with a column for each attribute, named by its number."""
+    """Read the row groups in batches of about the same size, with a column for each attribute, named by its number.
+
+    If `all_named`, it is an error that the first is NULL somewhere: the file is another than the one planned for.
+    """
     columns = sorted({".".join(attribute.steps) for attribute in attributes})
     for piece in pieces:
         with open_file(piece.uri) as file:
@@ -48,7 +56,10 @@ def read_pieces(
             parts = max(math.ceil(rows / events), math.ceil(sum(group.total_byte_size for group in groups) / nbytes), 1)
             size = max(1, math.ceil(rows / parts))
             for batch in file.iter_batches(size, row_groups=list(piece.groups), columns=columns, use_threads=False):
-                yield arrange(batch, attributes)
+                arranged = arrange(batch, attributes)
+                if all_named and arranged.column(0).null_count:
+                    raise EventError(f"{piece.uri} has changed during the job", "Call match anew")
+                yield arranged
 
 
 def arrange(batch: pa.RecordBatch, attributes: Sequence[Attribute]) -> pa.RecordBatch:
