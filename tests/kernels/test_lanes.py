@@ -26,6 +26,26 @@ def containing(fields: Short, low: int, high: int, code: int) -> np.uint64:
     return word
 
 
+@kernel
+def on_ends(codes: Short, first: int, second: int, low: int, high: int, wanted: int) -> np.uint64:
+    places, lows = (np.uint64(first), np.uint64(second)), (np.uint16(low), np.uint16(low))
+    highs, both = (np.uint16(high), np.uint16(high)), (np.uint64(wanted), np.uint64(0))
+    word: np.uint64 = lanes.lie_on_ends(codes, places, lows, highs, both)
+    return word
+
+
+@given(CODES, PLACES, BOUNDS, st.integers(0, 2**LANES - 1))
+def test_a_code_on_an_end_is_noticed_where_it_is_wanted(
+    codes: Short, places: tuple[int, int], bounds: tuple[int, int], wanted: int
+) -> None:
+    first, second = places
+    low = int(codes[first])
+    word = int(on_ends(codes, first, second, low, bounds[1], wanted))
+    for lane in range(LANES):
+        is_end = codes[first + lane] in (low, bounds[1])
+        assert bool(word >> lane & 1) == (is_end and bool(wanted >> lane & 1))
+
+
 @given(CODES, PLACES, BOUNDS)
 def test_each_bit_is_a_comparison(codes: Short, places: tuple[int, int], bounds: tuple[int, int]) -> None:
     first, second = places

@@ -31,6 +31,17 @@ def _are_within(codes: Short, places: tuple[Any, ...], lows: tuple[Any, ...], hi
     return _word(marks)
 
 
+def _lie_on_ends(
+    codes: Short, places: tuple[Any, ...], lows: tuple[Any, ...], highs: tuple[Any, ...], wanted: tuple[Any, ...]
+) -> np.uint64:
+    """Bit i says whether `codes[place + i]` is low or high, for one of the places whose `wanted` bit i is set."""
+    word = np.uint64(0)
+    for place, low, high, bits in zip(map(int, places), lows, highs, wanted, strict=True):
+        lanes = codes[place : place + LANES]
+        word |= _word((lanes == low) | (lanes == high)) & bits
+    return word
+
+
 def _contain(fields: Short, lows: tuple[Any, ...], highs: tuple[Any, ...], codes: tuple[Any, ...]) -> np.uint64:
     """Bit i says whether `fields[low + i] <= code <= fields[high + i]` for each of the codes, with its two places."""
     marks = np.ones(LANES, bool)
@@ -100,6 +111,21 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
         return signature_of(codes, places.count, (types.uint64, types.uint16, types.uint16)), generate
 
     @intrinsic
+    def lie_on_ends(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any, _wanted: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = data_of(context, builder, signature, args[0])
+            word = ir.Constant(ir.IntType(64), 0)
+            for place, low, high, bits in unpacked(builder, args[1:]):
+                lanes = loaded(builder, data, place)
+                is_low = builder.icmp_unsigned("==", lanes, repeated(builder, low))
+                is_high = builder.icmp_unsigned("==", lanes, repeated(builder, high))
+                word = builder.or_(word, builder.and_(word_of(builder, [builder.or_(is_low, is_high)]), bits))
+            return word
+
+        kinds = (types.uint64, types.uint16, types.uint16, types.uint64)
+        return signature_of(codes, places.count, kinds), generate
+
+    @intrinsic
     def contain(_: Any, fields: Any, lows: Any, _highs: Any, _codes: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data = data_of(context, builder, signature, args[0])
@@ -121,9 +147,9 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
         no = ir.Constant(ir.IntType(1), 0)
         return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
 
-    return are_within, contain, count_bits, lowest_bit
+    return are_within, lie_on_ends, contain, count_bits, lowest_bit
 
 
-are_within, contain, count_bits, lowest_bit = (
-    _compiled() if COMPILED else (_are_within, _contain, _count_bits, _lowest_bit)
+are_within, lie_on_ends, contain, count_bits, lowest_bit = (
+    _compiled() if COMPILED else (_are_within, _lie_on_ends, _contain, _count_bits, _lowest_bit)
 )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import inlined_kernel, kernel
-from tocsin._kernels.lanes import LANES, are_within, contain, count_bits, lowest_bit
+from tocsin._kernels.lanes import LANES, are_within, contain, count_bits, lie_on_ends, lowest_bit
 from tocsin._kernels.pairs import RUN, Int32, Short, grown
 from tocsin._kernels.pairs_layout import FEW
 
@@ -110,49 +110,40 @@ def match_event(
     return used, doubted
 
 
-@inlined_kernel
-def _scan_block(
-    fields: Short,
-    first: int,
-    size: int,
-    start: int,
-    end: int,
-    place_of: Int32,
+@kernel
+def _decide(
+    doubtful: np.uint64,
+    noted: int,
     column_a: int,
     column_b: int,
-    laid: Short,
-    origin: int,
-    width: int,
-    marked: Int32,
-    bits: Words,
-) -> int:
-    """Note which of the postings from `start` to `end` have the short codes of some of `width` events; how many."""
-    block_a, block_b = np.uint64(place_of[column_a] * LANES + origin), np.uint64(place_of[column_b] * LANES + origin)
-    # The lanes from `width` on are none of the bucket's.
-    in_block = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
-    # Unsigned indexes cannot be negative, which would have to be looked at.
-    field, first_low = np.uint64(size), np.uint64(FIELDS * first)
-    count = np.uint64(0)
-    for place in range(np.uint64(start), np.uint64(end)):
-        low_a = first_low + place
-        low_b, column_c = low_a + np.uint64(2) * field, low_a + np.uint64(4) * field
-        low_c = column_c + field
-        block_c = np.uint64(place_of[fields[column_c]] * LANES + origin)
-        lows = fields[low_a], fields[low_b], fields[low_c]
-        highs = fields[low_a + field], fields[low_b + field], fields[low_c + field]
-        # Half of the postings have a bit: a branch here would be guessed wrong too often.
-        marked[count] = place
-        bits[count] = are_within(laid, (block_a, block_b, block_c), lows, highs) & in_block
-        count += np.uint64(bits[count] != np.uint64(0))
-    return int(count)
+    rectangles: Int32,
+    codes: Int32,
+    order: Int32,
+    begin: int,
+    doubts: Int32,
+    doubted: int,
+) -> tuple[np.uint64, int]:
+    """The bits of doubtful events that match, by their full codes; if there are none, they are doubts."""
+    matching = np.uint64(0)
+    while doubtful != np.uint64(0):
+        lowest = doubtful & (~doubtful + np.uint64(1))
+        doubtful ^= lowest
+        event = order[begin + lowest_bit(lowest)]
+        if codes.shape[1] == 0:
+            doubted = _doubt(doubts, doubted, event, noted, column_a, column_b)
+        elif _holds_in_full(rectangles, noted, codes, column_a, column_b, event):
+            matching |= lowest
+    return matching, doubted
 
 
 @inlined_kernel
-def _keep_certain(
+def _scan_block(
     fields: Short,
     rectangle_of: Int32,
     first: int,
     size: int,
+    start: int,
+    end: int,
     column_a: int,
     column_b: int,
     place_of: Int32,
@@ -163,53 +154,46 @@ def _keep_certain(
     begin: int,
     laid: Short,
     origin: int,
+    width: int,
     marked: Int32,
     bits: Words,
-    likely: int,
     doubts: Int32,
     doubted: int,
 ) -> tuple[int, int]:
-    """Clear the bits of events that lie on an end and not in the range; return how many are left, and the doubts' end.
+    """Note which of the postings from `start` to `end` match which of `width` events.
 
-    The marks become rectangles. Words without a bit are left out; behind the last one stands a word that has one.
+    Return how many bits there are and the end of the doubts. Words without a bit are left out; behind the last one
+    stands a word that has one.
     """
     block_a, block_b = np.uint64(place_of[column_a] * LANES + origin), np.uint64(place_of[column_b] * LANES + origin)
-    unsure_a, unsure_b = np.uint16(shift[column_a] != 0), np.uint16(shift[column_b] != 0)
-    field, first_low = np.uint64(size), np.uint64(FIELDS * first)
-    kept, total = np.uint64(0), 0
-    for number in range(np.uint64(likely)):
-        place = np.uint64(marked[number])
+    # The lanes from `width` on are none of the bucket's.
+    in_block = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    unsure_a, unsure_b = in_block * np.uint64(shift[column_a] != 0), in_block * np.uint64(shift[column_b] != 0)
+    # Unsigned indexes cannot be negative, which would have to be looked at.
+    field, first_low, first_rectangle = np.uint64(size), np.uint64(FIELDS * first), np.uint64(first)
+    count, total = np.uint64(0), 0
+    for place in range(np.uint64(start), np.uint64(end)):
         low_a = first_low + place
         low_b, low_c = low_a + np.uint64(2) * field, low_a + np.uint64(5) * field
-        column_c = fields[low_c - field]
-        unsure_c = np.uint16(shift[column_c] != 0)
-        block_c = np.uint64(place_of[column_c] * LANES + origin)
-        lows = (
-            np.uint16(fields[low_a] + unsure_a),
-            np.uint16(fields[low_b] + unsure_b),
-            np.uint16(fields[low_c] + unsure_c),
-        )
-        highs = (
-            np.uint16(fields[low_a + field] - unsure_a),
-            np.uint16(fields[low_b + field] - unsure_b),
-            np.uint16(fields[low_c + field] - unsure_c),
-        )
-        noted, left = rectangle_of[np.uint64(first) + place], bits[number]
-        unsure = left & ~are_within(laid, (block_a, block_b, block_c), lows, highs)
-        while unsure != np.uint64(0):
-            lowest = unsure & (~unsure + np.uint64(1))
-            unsure ^= lowest
-            event = order[begin + lowest_bit(lowest)]
-            if codes.shape[1] == 0:
-                doubted = _doubt(doubts, doubted, event, noted, column_a, column_b)
-                left ^= lowest
-            elif not _holds_in_full(rectangles, noted, codes, column_a, column_b, event):
-                left ^= lowest
-        marked[kept] = noted
-        bits[kept] = left
-        kept += np.uint64(left != np.uint64(0))
-        total += count_bits(left)
-    bits[kept] = np.uint64(1)
+        column_c = np.uint64(fields[low_c - field])
+        blocks = block_a, block_b, np.uint64(place_of[column_c] * LANES + origin)
+        lows = fields[low_a], fields[low_b], fields[low_c]
+        highs = fields[low_a + field], fields[low_b + field], fields[low_c + field]
+        unsure = unsure_a, unsure_b, in_block * np.uint64(shift[column_c] != 0)
+        word = are_within(laid, blocks, lows, highs) & in_block
+        doubtful = word & lie_on_ends(laid, blocks, lows, highs, unsure)
+        noted = rectangle_of[first_rectangle + place]
+        if doubtful != np.uint64(0):
+            matching, doubted = _decide(
+                doubtful, noted, column_a, column_b, rectangles, codes, order, begin, doubts, doubted
+            )
+            word ^= doubtful ^ matching
+        # Half of the postings have a bit: a branch here would be guessed wrong too often.
+        marked[count] = noted
+        bits[count] = word
+        count += np.uint64(word != np.uint64(0))
+        total += count_bits(word)
+    bits[count] = np.uint64(1)
     return total, doubted
 
 
@@ -288,16 +272,15 @@ def match_bucket(
             continue
         for start in range(0, size, RUN):
             stop = min(start + RUN, size)
-            likely = _scan_block(
-                fields, first, size, start, stop, place_of, column_a, column_b, laid, origin, width, marked, bits
-            )
-            if doubted + 2 * likely * width > len(doubts):
-                doubts = grown(doubts, doubted + 2 * likely * width)
-            total, doubted = _keep_certain(
+            if doubted + 2 * width * (stop - start) > len(doubts):
+                doubts = grown(doubts, doubted + 2 * width * (stop - start))
+            total, doubted = _scan_block(
                 fields,
                 rectangle_of,
                 first,
                 size,
+                start,
+                stop,
                 column_a,
                 column_b,
                 place_of,
@@ -308,9 +291,9 @@ def match_bucket(
                 begin,
                 laid,
                 origin,
+                width,
                 marked,
                 bits,
-                likely,
                 doubts,
                 doubted,
             )
