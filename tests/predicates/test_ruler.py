@@ -21,11 +21,15 @@ DECIMALS = st.decimals(-60, 60, allow_nan=False, places=20)
 
 @given(st.lists(NUMBERS, min_size=2, max_size=60), st.lists(st.one_of(ODD, DECIMALS), min_size=1))
 def test_a_value_has_a_short_code_that_its_code_allows(constants: list[float], values: list[object]) -> None:
-    domain = Domain(Kind.NUMBER, np.unique(np.array(constants)))
+    distinct = np.unique(np.array(constants))
+    domain = Domain(Kind.NUMBER, distinct)
     with patch.object(ruler, "EVEN", 1):
-        found = Ruler.of(domain)
-    if found is None:
-        return
+        any_spread = Ruler.of(domain)
+    for found in filter(None, (any_spread, Ruler.between(distinct, logarithmic=True))):
+        check_codes(found, domain, values)
+
+
+def check_codes(found: Ruler, domain: Domain, values: list[object]) -> None:
     allowed = found.of_codes(domain)
     assert (np.diff(allowed.lowest.astype(int)) >= 0).all()
     assert (np.diff(allowed.highest.astype(int)) >= 0).all()
@@ -51,19 +55,22 @@ def test_similar_constants_have_the_same_ruler() -> None:
     rulers = {Ruler.of(Domain(Kind.NUMBER, np.unique(random.random(20_000) * 1.1 - 0.05))) for _ in range(5)}
     assert len(rulers) == 1
     assert None not in rulers
+    rulers = {Ruler.of(Domain(Kind.NUMBER, np.unique(np.exp(random.normal(3, 2, 20_000))))) for _ in range(5)}
+    assert len(rulers) <= 2, "an end may fall on either side of where it is rounded"
+    assert {found is not None and found.logarithmic for found in rulers} == {True}
 
 
 @pytest.mark.parametrize(
     "constants",
     [
         np.linspace(0, 1, ruler.EVEN - 1),
-        np.append(np.linspace(0, 1, 50_000), 1e9),
+        np.concatenate([np.linspace(0, 1, 10_000), np.linspace(0.3, 0.3 + 1e-9, 10_000)]),
         np.linspace(-1.7, 1.7, 50_000) * 1e308,
     ],
-    ids=["too few", "an outlier", "no finite span"],
+    ids=["too few", "a cluster", "no finite span"],
 )
 def test_other_constants_have_none(constants: np.ndarray) -> None:
-    assert Ruler.of(Domain(Kind.NUMBER, constants)) is None
+    assert Ruler.of(Domain(Kind.NUMBER, np.unique(constants))) is None
 
 
 def test_a_value_outside_the_ruler_has_an_end_of_it() -> None:

@@ -305,8 +305,8 @@ def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: In
     return np.stack([test, owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 
 
-def _marks(ruler: Ruler | None) -> list[float] | None:
-    return [ruler.origin, ruler.marks_a_unit] if ruler is not None else None
+def _marks(ruler: Ruler | None) -> list[float | bool] | None:
+    return [ruler.origin, ruler.marks_a_unit, ruler.logarithmic] if ruler is not None else None
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
