@@ -202,6 +202,7 @@ def _lengths(report: Report, quick: bool, seed: int) -> None:
         texts = generate_expressions("newswire", 5_000 if quick else 50_000, length=length, seed=seed)
         points.append((length, texts, documents))
     _sweep(report, "5_newswire", "Figure 5: length of expressions and documents, NITF-like", "length", points, TOP)
+    _claim_bytes(report, f"up to {points[-1][0]} long", "5_newswire")
 
 
 def _filters(report: Report, quick: bool, seed: int) -> None:
@@ -217,6 +218,20 @@ def _filters(report: Report, quick: bool, seed: int) -> None:
         most, ap, postponed = points[-1][0], series["gpx-ap"][-1][1], series["yfilter"][-1][1]
         name = f"GPX-ap, filters inline, against YFilter at {most} filters, {_ROLE[dtd]}-like (paper)"
         report.claim(name, "at least 1.5 times", f"{postponed / ap:.1f}", postponed >= 1.5 * ap)
+        rates = [ap / auto for (_, ap), (_, auto) in zip(series["gpx-ap"], series["auto"], strict=True)]
+        name = f"auto against GPX-ap, 0 to {most} filters, {_ROLE[dtd]}-like, the worst of them"
+        report.claim(name, "at least 0.9 times", f"{min(rates):.2f}", min(rates) >= 0.9)
+        _claim_bytes(report, f"up to {most} filters, {_ROLE[dtd]}-like", f"6_{dtd}")
+
+
+def _claim_bytes(report: Report, which: str, experiment: str) -> None:
+    """The most memory that the better indexes took in an experiment."""
+    sizes = [
+        result.bytes_per_subscription or 0.0
+        for result in report.results
+        if result.engine in ("auto", "gpx-ap") and str(result.extra["experiment"]).startswith(experiment)
+    ]
+    report.claim(f"bytes a distinct expression, {which}", "at most 150", f"{max(sizes):.0f}", max(sizes) <= 150)
 
 
 def _against_lxml(report: Report, quick: bool, seed: int) -> None:
