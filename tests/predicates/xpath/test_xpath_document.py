@@ -213,6 +213,20 @@ def test_filters_on_attributes_need_no_evaluation() -> None:
     index.check()
 
 
+@pytest.mark.parametrize("name", XPATH_INDEXES)
+def test_one_id_stands_for_equal_expressions(name: str) -> None:
+    texts = ["//b", "/a/b", "a/b[@x = 1]", "b", "/a/b", "/a[. = 'y']", "//a/b[@x = 1]", "/a[. = 'y']", "/c"]
+    index = XPATH_INDEXES[name]()
+    index.build([parse_xpath(text) for text in texts])
+    documents = ['<a><b x="1">y</b></a>', "<a><b/></a>", "<c/>"]
+    batch = index.encode(documents)
+    for _ in range(2):
+        found = index.match_representatives(batch)
+        assert [found[place].tolist() for place in range(3)] == [[0, 1, 2, 5], [0, 1], [8]]
+    every = index.match_encoded(batch)
+    assert [every[place].tolist() for place in range(3)] == [[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 3, 4], [8]]
+
+
 def test_deleting_an_unknown_id_is_an_error() -> None:
     index = AutoIndex()
     index.build([parse_xpath("/a")])

@@ -54,6 +54,7 @@ class StructureIndex(ABC):
         self._path_of: Ints = self.catalog.add(expressions)
         self._late: list[int] = []
         self._tail: Groups | None = None
+        self._firsts: Groups | None = None
         self._alive = np.full(len(expressions) // 64 + 1, ~np.uint64(0), dtype=np.uint64)
         self._evidence = np.zeros(6, dtype=np.int64)
         self._documents = 0
@@ -130,20 +131,10 @@ class StructureIndex(ABC):
 
     def match_representatives(self, batch: EncodedBatch) -> XPathMatches:
         """Match documents already read, one id for all equal expressions: the first of them that was built."""
-        groups = self._groups
-        plain, filtered = groups.plain, groups.filtered.copy()
-        first = np.append(0, np.cumsum(np.diff(plain) > 0)).astype(np.int32)
-        members = groups.members[plain[:-1][np.diff(plain) > 0]]
-        if len(filtered):
-            members = np.append(members, groups.members[filtered[:, 1]])
-            filtered[:, 1] = first[-1] + np.arange(len(filtered))
-            filtered[:, 2] = filtered[:, 1] + 1
-        ordered = len(filtered) == 0 and bool((np.diff(members) > 0).all())
-        one_each = groups._replace(
-            plain=frozen(first), filtered=frozen(filtered), members=frozen(members), ordered=ordered
-        )._replace(same=ordered and _same(first, members))
         with self._lock:
-            result = self._collect(batch.arrays, *self._structures(batch.arrays), one_each)
+            if self._firsts is None:
+                self._firsts = _first_members(self._groups)
+            result = self._collect(batch.arrays, *self._structures(batch.arrays), self._firsts)
         return XPathMatches(*result, batch.errors)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -171,6 +162,7 @@ class StructureIndex(ABC):
         same = ordered and _same(grouped["plain"], grouped["members"])
         self._groups = Groups(**grouped, alive=self._alive, ordered=ordered, same=same)
         self._structure_count = len(self.catalog.structures)
+        self._firsts = None
 
     @property
     def nbytes(self) -> int:
@@ -241,6 +233,7 @@ class StructureIndex(ABC):
         self._late = []
         self._tail = None
         self._groups = self._group(self._path_of, 0)
+        self._firsts = None
         self._structure_count = len(self.catalog.structures)
         structures = np.unique(self.catalog.structure_of_paths()[self._path_of])
         self._build_structures(structures.astype(np.int32))
@@ -355,6 +348,25 @@ def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def _first_members(groups: Groups) -> Groups:
+    """The same groups with only the first member of each."""
+    plain, filtered = groups.plain, groups.filtered.copy()
+    first = np.append(0, np.cumsum(np.diff(plain) > 0)).astype(np.int32)
+    members = groups.members[plain[:-1][np.diff(plain) > 0]]
+    if len(filtered):
+        members = np.append(members, groups.members[filtered[:, 1]])
+        filtered[:, 1] = first[-1] + np.arange(len(filtered))
+        filtered[:, 2] = filtered[:, 1] + 1
+    ordered = len(filtered) == 0 and bool((np.diff(members) > 0).all())
+    return groups._replace(
+        plain=frozen(first),
+        filtered=frozen(filtered),
+        members=frozen(members),
+        ordered=ordered,
+        same=ordered and _same(first, members),
+    )
 
 
 def _same(plain: Ints, members: Ints) -> bool:
