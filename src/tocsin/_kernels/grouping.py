@@ -25,17 +25,8 @@ class Owners(NamedTuple):
 
 
 @kernel
-def _append(target: Int32, place: int, source: Int32) -> int:
-    """Copy `source` to `target` from `place` on, as fast as memory allows; return the end."""
-    end = place + source.size
-    part = target[place:end]
-    for number in range(source.size):
-        part[number] = source[number]
-    return end
-
-
-@kernel
 def _append_kept(target: Int32, place: int, source: Int32, dropped: Bools) -> int:
+    """Copy those of `source` that are not dropped to `target` from `place` on; return the end."""
     for subscription in source:
         if not dropped[subscription]:
             target[place] = subscription
@@ -74,7 +65,7 @@ def count_by_event(pairs: Int32, owners: Owners, dropped: Bools, events: int) ->
 @kernel
 def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, starts: Int64, values: Int32) -> None:
     """Write the subscriptions of each event to `values`; the list of a conjunction is copied, not gone through."""
-    owner = owners.owner
+    owner, starts_of_members, members = owners.owner, owners.starts, owners.members
     some_dropped = dropped.size > 0
     ends = starts.copy()
     for place in range(len(pairs)):
@@ -82,11 +73,15 @@ def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, st
         end = ends[event]
         if subscription < 0:
             group = ~subscription
-            members = owners.members[owners.starts[group] : owners.starts[group + 1]]
-            if members.size == sizes[group]:
-                end = _append(values, end, members)
+            first, last = starts_of_members[group], starts_of_members[group + 1]
+            if last - first == sizes[group]:
+                # Unsigned indexes cannot be negative, so that the compiler makes vectors of this loop.
+                source, target = np.uint64(first), np.uint64(end)
+                for number in range(np.uint64(last - first)):
+                    values[target + number] = members[source + number]
+                end += last - first
             else:
-                end = _append_kept(values, end, members, dropped)
+                end = _append_kept(values, end, members[first:last], dropped)
         elif not (some_dropped and dropped[subscription]):
             values[end] = subscription
             end += 1
