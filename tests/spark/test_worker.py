@@ -10,7 +10,7 @@ import pytest
 
 from tocsin.engine.matcher import Matcher
 from tocsin.errors import StorageError
-from tocsin.spark.worker import match_batches, open_index, united
+from tocsin.spark.worker import Texts, match_batches, open_index, united
 
 WHERES = {"cheap": "price < 10", "dear": "price >= 10", "nested": "maker.name = 'Ada'", "all": "price IS NOT NULL"}
 
@@ -64,6 +64,20 @@ def test_columns_that_are_kept_go_with_each_match(index: str) -> None:
 def test_the_event_column_keeps_the_type_of_the_ids(index: str, type_: pa.DataType) -> None:
     (batch,) = match_batches([events([5], type_)], index, "1", NAMES)
     assert batch.schema.field("event").type == type_
+
+
+@pytest.mark.parametrize("worth", [0, 1, 16])
+def test_ids_are_decoded_whichever_way_is_worth_it(monkeypatch: pytest.MonkeyPatch, worth: int) -> None:
+    monkeypatch.setattr(Texts, "WORTH", worth)
+    texts = Texts()
+    for ids in (["a", "", "Ångström", "x" * 40], ["b", "c"], ["only"]):
+        dictionary = pa.array(["before", *ids], pa.large_string()).slice(1)
+        numbers = [len(ids) - 1, *range(len(ids)), 0]
+        column = pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), dictionary)
+        for part, expected in ((column, numbers), (column.slice(1, 1), numbers[1:2])):
+            found = texts.decode(part)
+            assert found.type == pa.string()
+            assert found.to_pylist() == [ids[number] for number in expected]
 
 
 def test_no_events_give_no_matches(index: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.engine.matcher import Matcher
 from tocsin.errors import StorageError
@@ -115,7 +116,7 @@ def match_slices(
     **options: Any,
 ) -> Iterator[pa.RecordBatch]:
     """Match batches whose columns have their names, slice by slice."""
-    pace = pace or Pace()
+    pace, texts = pace or Pace(), Texts()
     for batch in batches:
         start = 0
         while start < batch.num_rows:
@@ -123,14 +124,37 @@ def match_slices(
             start += events.num_rows
             matches = matcher.match_batch(events, **options)
             for chunk in matches.to_batches(max_chunksize=rows):
-                yield _with_columns(chunk, events, keep)
+                yield _with_columns(chunk, events, keep, texts)
             pace.saw(events.num_rows, matches.num_rows)
 
 
-def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int) -> pa.RecordBatch:
+class Texts:
+    """Decodes ids. Those of a dictionary are made strings with short offsets once, which fit the caches better."""
+
+    WORTH = 16
+    """How many times as many ids as there are matches to decode are worth that."""
+
+    def __init__(self) -> None:
+        self._short: dict[tuple[int, int, int], tuple[pa.Array, pa.Array]] = {}
+
+    def decode(self, column: pa.DictionaryArray) -> pa.StringArray:
+        """The ids as strings."""
+        ids = column.dictionary
+        data = ids.buffers()[2]
+        if data is None or data.size >= 1 << 31 or len(ids) > self.WORTH * len(column):
+            return column.cast(pa.string())
+        key = data.address, ids.offset, len(ids)
+        if key not in self._short:
+            # With the dictionary itself, so that its address stays its own.
+            self._short[key] = ids, ids.cast(pa.string())
+        return pc.take(self._short[key][1], column.indices, boundscheck=False)
+
+
+def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, texts: Texts) -> pa.RecordBatch:
     """Matches by row numbers as matches with the columns of their events."""
-    columns = [column.take(chunk.column("event")) for column in events.columns[:keep]]
-    subscription = chunk.column("subscription").cast(pa.string())
+    rows = chunk.column("event")
+    columns = [pc.take(column, rows, boundscheck=False) for column in events.columns[:keep]]
+    subscription = texts.decode(chunk.column("subscription"))
     score = chunk.column("score").cast(pa.float64())
     names = ["event", *events.schema.names[1:keep]]
     event, *kept = (pa.field(name, column.type) for name, column in zip(names, columns, strict=True))
