@@ -168,8 +168,10 @@ def codes_of_strings(
 def codes_by_ruler(
     origin: float, marks_a_unit: float, last: int, values: npt.NDArray[np.float64], short: npt.NDArray[np.uint16]
 ) -> None:
-    """Write the short code of each value: 1 to `last` by the marks of a ruler, 0 for NaN."""
+    """Write the short code of each value: the mark below it, from 2 to `last` - 1; 1 and `last` beyond; 0 for NaN."""
     for row in range(np.uint64(values.size)):
         value = values[row]
-        mark = _bucket(value, origin, marks_a_unit, last - 1.0)
-        short[row] = np.uint16(mark) + np.uint16(1) if value == value else np.uint16(0)
+        mark = (value - origin) * marks_a_unit
+        mark = mark if mark > -1.0 else -1.0
+        mark = mark if mark < last - 2.0 else last - 2.0
+        short[row] = np.uint16(int(mark) + 2) if value == value else np.uint16(0)

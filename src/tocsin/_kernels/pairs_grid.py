@@ -6,7 +6,7 @@ from tocsin._kernels import kernel
 from tocsin._kernels.lanes import LANES
 from tocsin._kernels.pairs import HELD, RUN, Events, Found, Int32, Postings, Tables, grown, verify_rest
 from tocsin._kernels.pairs_bucket import match_bucket, match_event
-from tocsin._kernels.pairs_layout import FEW, Layouts, blocks_of, enter, lay_out, most_codes
+from tocsin._kernels.pairs_layout import FEW, NOT_NOW, OWN, Layouts, blocks_of, enter, lay_out, most_codes
 
 OUTSIDE = 65535
 """A short code that lies in no range."""
@@ -52,8 +52,10 @@ def match_grids(
         if column_a == HELD:
             continue
         columns = tables.used[tables.used_starts[table] : tables.used_starts[table + 1]]
-        slot = layouts.of_table[table] if layouts.of_table.size > 0 else -1
-        if slot >= 0:
+        slot = layouts.of_table[table] if layouts.of_table.size > 0 else OWN
+        if slot == NOT_NOW:
+            continue
+        if slot != OWN:
             rows = layouts.used[layouts.used_starts[slot] : layouts.used_starts[slot + 1]]
             ends = layouts.ends[layouts.first_end[slot] : layouts.first_end[slot] + buckets]
             order, laid = layouts.order[slot], layouts.laid[slot]

@@ -17,11 +17,15 @@ FEW = 5
 """Fewer events than this in a bucket are compared with its postings one by one."""
 
 
+OWN, NOT_NOW = -1, -2
+"""Instead of a layout: the table is laid out for this index alone; it is left for another time."""
+
+
 class Layouts(NamedTuple):
     """Layouts that several indexes share, and which of them the tables of one index use."""
 
     of_table: Int32
-    """The layout of each table, or -1. Empty: no table has one."""
+    """The layout of each table, or OWN, or NOT_NOW. Empty: no table has one."""
     first_end: Int64
     """Where the buckets of each layout start in `ends`."""
     ends: Int32

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from tocsin._kernels.grouping import Owners, group_by_event, pairs_with_owners
 from tocsin._kernels.pairs import Events
-from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts
 from tocsin.engine.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.engine.encoding import Column, codes_of, encode, encode_short
 from tocsin.engine.families import FAMILIES, Family, Probed, Slices
@@ -24,6 +23,8 @@ from tocsin.errors import SubscriptionError
 from tocsin.matching.auto import AutoMatcher, of_tests_alone
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.duplicates import share
+from tocsin.matching.pairs import CodesOf
+from tocsin.matching.short import crowded
 from tocsin.matching.two_phase import TwoPhaseMatcher
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
@@ -49,6 +50,8 @@ class Segment:
     extras: Strings
     """JSON of what few subscriptions have: weights and tags; empty text for most."""
     columns: list[Column]
+    needs_codes: bool
+    """Whether short codes leave more to decide than the ends of ranges, or leave many events on the same end."""
     families: list[tuple[str, str, Family]]
     matcher: AutoMatcher | TwoPhaseMatcher
     owners: Owners
@@ -86,12 +89,12 @@ class Segment:
         filed_under = filed_under[shared.representatives]
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
         rulers = [Ruler.of(column.domain) if options.is_auto else None for column in columns]
+        short = {place: ruler.of_codes(columns[place].domain) for place, ruler in enumerate(rulers) if ruler}
         matcher: AutoMatcher | TwoPhaseMatcher
         if options.is_auto:
             split = int(np.count_nonzero(~alone[shared.representatives]))
             named = np.bincount(conjunctions.test, minlength=tests.selective.size)
             frequency = np.where(tests.selective, named, conjunctions.test.size + 1.0)
-            short = {place: ruler.of_codes(columns[place].domain) for place, ruler in enumerate(rulers) if ruler}
             matcher = AutoMatcher.build(shared.conjunctions, split, shares, filed_under, frequency, short)
         else:
             matcher = TwoPhaseMatcher(shared.conjunctions, options.index, options.matcher)
@@ -111,6 +114,12 @@ class Segment:
                 Column(column.attribute, column.kind, column.domain, ruler)
                 for column, ruler in zip(columns, rulers, strict=True)
             ],
+            needs_codes=(
+                not isinstance(matcher, AutoMatcher)
+                or bool(tests.families)
+                or matcher.pairs.needs_codes
+                or any(crowded(shared.conjunctions, place, of_codes) for place, of_codes in short.items())
+            ),
             families=tests.families,
             matcher=matcher,
             owners=shared.owners,
@@ -184,11 +193,14 @@ class Segment:
         events: Events,
         evidence: Evidence,
         dropped: npt.NDArray[np.bool_],
-        layouts: Layouts = NO_LAYOUTS,
+        by_pairs: tuple[Int32, int] | None = None,
     ) -> Slices:
-        """The same for events that are encoded and may be laid out already; `evidence` takes the work and its time."""
+        """The same for events that are encoded; `evidence` takes the work and its time.
+
+        `by_pairs` has the pairs by ranges and the candidates for them, if they are found already.
+        """
         start = time.perf_counter()
-        pairs = self._found(batch, events, evidence, layouts)
+        pairs = self._found(batch, events, evidence, by_pairs)
         starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
@@ -200,7 +212,7 @@ class Segment:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
-        pairs = self._found(batch, events, evidence, NO_LAYOUTS)
+        pairs = self._found(batch, events, evidence)
         evidence.match_s += time.perf_counter() - start
         return pairs_with_owners(pairs, self.owners), evidence
 
@@ -208,22 +220,23 @@ class Segment:
         """Phase 1 for a batch, and the evidence of it."""
         start = time.perf_counter()
         evidence = Evidence(events=len(batch))
-        if self._needs_codes:
+        if self.needs_codes:
             events = encode(self.columns, self.families, batch, judged, evidence)
         else:
             events = encode_short(self.columns, batch, evidence)
         evidence.encode_s = time.perf_counter() - start
         return events, evidence
 
-    @cached_property
-    def _needs_codes(self) -> bool:
-        """Whether short codes leave more than ends of ranges to decide."""
-        return bool(self.families) or not isinstance(self.matcher, AutoMatcher) or self.matcher.pairs.needs_codes
+    def codes_of(self, batch: EventBatch) -> CodesOf:
+        """How to get the codes of some events of a batch."""
+        return lambda rows: codes_of(self.columns, batch, rows)
 
-    def _found(self, batch: EventBatch, events: Events, evidence: Evidence, layouts: Layouts) -> Int32:
+    def _found(
+        self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: tuple[Int32, int] | None = None
+    ) -> Int32:
         """The (event, conjunction) pairs that match, in no order."""
         if isinstance(self.matcher, AutoMatcher):
-            pairs, candidates = self.matcher.match(events, layouts, lambda rows: codes_of(self.columns, batch, rows))
+            pairs, candidates = self.matcher.match(events, self.codes_of(batch), by_pairs)
         else:
             pairs, candidates = self.matcher.match(events)
         evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
@@ -246,6 +259,7 @@ class Segment:
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value, _marks(column.ruler)] for column in self.columns],
+            "needs_codes": self.needs_codes,
             "families": [[name, attribute] for name, attribute, _ in self.families],
             "two_phase": algorithms,
         }
@@ -276,6 +290,7 @@ class Segment:
             id_order=arrays["id_order"],
             scores=arrays["scores"],
             columns=columns,
+            needs_codes=meta["needs_codes"],
             families=families,
             matcher=matcher,
             owners=Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),

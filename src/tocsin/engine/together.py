@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.pairs import HELD, Events, Tables
-from tocsin._kernels.pairs_layout import FEW, Layouts, lay_out_tables, most_codes, room
+from tocsin._kernels.pairs import HELD, Events, Int32, Short, Tables
+from tocsin._kernels.pairs_layout import FEW, NO_LAYOUTS, NOT_NOW, OWN, Layouts, lay_out_tables, most_codes, room
 from tocsin.engine.segment import Segment
 from tocsin.matching.auto import AutoMatcher
+from tocsin.matching.pairs import CodesOf, Matching
 
 ENOUGH = 1024
 """For fewer events than this, each segment does its own."""
-MOST_CODES = 1 << 27
-"""Short codes that are laid out for all at most; for further tables each segment does its own."""
+CODES_AT_ONCE = 1 << 21
+"""Short codes that are laid out at a time: few enough that they are still in a cache for the last segment."""
 
 Key = tuple[int, ...]
 """A table without its postings: rows and shifts of a and b, multipliers, mask, whether it needs values."""
@@ -61,23 +62,42 @@ class Together:
         parts += [tables.shift_b, tables.multiplier_a, tables.multiplier_b, tables.mask, tables.needs_value]
         return zip(grids.tolist(), zip(*(part[grids].tolist() for part in parts), strict=True), strict=True)
 
-    def lay_out(self, encoded: Sequence[Events]) -> Iterator[tuple[Events, Layouts]]:
-        """The events as each segment encoded them, with the short codes and the layouts that all share."""
+    def match(self, encoded: Sequence[Events], codes_of: Sequence[CodesOf]) -> list[tuple[Int32, int]]:
+        """For each segment, what its `PairMatcher.match` returns for the events that it encoded."""
         events = [pairs.with_short_codes(one) for pairs, one in zip(self._pairs, encoded, strict=True)]
         rows, count = 1 + max(int(row_of.max()) for row_of in self._row_of), events[0].short.shape[1]
         short = np.empty((rows, count), np.uint16)
         for one, row_of in zip(events, self._row_of, strict=True):
             short[row_of] = one.short
+        matchings = [
+            Matching(pairs, one._replace(short=short, row_of=row_of))
+            for pairs, one, row_of in zip(self._pairs, events, self._row_of, strict=True)
+        ]
+        for layouts in self._rounds(short):
+            for matching, of_table in zip(matchings, self._of_table, strict=True):
+                matching.look(layouts._replace(of_table=layouts.of_table[of_table]))
+        return [matching.finish(codes) for matching, codes in zip(matchings, codes_of, strict=True)]
+
+    def _rounds(self, short: Short) -> Iterator[Layouts]:
+        """Layouts of the common tables, a few at a time; `of_table` has the layout of each common table, then OWN.
+
+        First come those that each segment lays out for itself.
+        """
+        count = short.shape[1]
+        of_table = np.full(len(self._keys) + 1, OWN, np.int32)
         chosen = [number for number, key in enumerate(self._keys) if key[_MASK] < FEW * count]
+        of_table[chosen] = NOT_NOW
+        yield NO_LAYOUTS._replace(of_table=of_table)
         sizes = [most_codes(self._keys[number][_MASK] + 1, len(self._used[number]), count) for number in chosen]
-        chosen = chosen[: MOST_CODES // max(sizes, default=1)]
-        tables = self._tables(chosen)
-        layouts = room(tables, count)
-        lay_out_tables(tables, short, layouts)
-        place = np.full(len(self._keys) + 1, -1, np.int32)
-        place[chosen] = np.arange(len(chosen))
-        for one, row_of, of_table in zip(events, self._row_of, self._of_table, strict=True):
-            yield one._replace(short=short, row_of=row_of), layouts._replace(of_table=place[of_table])
+        at_once = max(1, CODES_AT_ONCE // max(sizes, default=1))
+        for start in range(0, len(chosen), at_once):
+            few = chosen[start : start + at_once]
+            tables = self._tables(few)
+            layouts = room(tables, count)
+            lay_out_tables(tables, short, layouts)
+            of_table = np.full(len(self._keys) + 1, NOT_NOW, np.int32)
+            of_table[few] = np.arange(len(few))
+            yield layouts._replace(of_table=of_table)
 
     def _tables(self, chosen: Sequence[int]) -> Tables:
         """Some of the common tables, their columns being rows."""

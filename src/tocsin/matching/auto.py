@@ -4,7 +4,7 @@ Words, patterns and paths have no grid to be filed in. Key reads a few bytes for
 at a time, where a posting of access pairs is made for ranges.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.pairs import Events
-from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.frequency import Drift
 from tocsin.matching.key import Key
-from tocsin.matching.pairs import PairMatcher
+from tocsin.matching.pairs import CodesOf, PairMatcher
 from tocsin.predicates.ruler import ShortCodes
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 _TRUE, _NOT_TRUE = 1, 6
+_NO_PAIRS = np.empty((0, 2), np.int32)
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,21 @@ class AutoMatcher:
         return cls(split, PairMatcher.build(by_pairs, popularity, test[:split], short), key)
 
     def match(
-        self, events: Events, layouts: Layouts = NO_LAYOUTS, codes_of: Callable[[Int32], Int32] | None = None
+        self, events: Events, codes_of: CodesOf | None = None, by_pairs: tuple[Int32, int] | None = None
     ) -> tuple[Int32, int]:
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified.
 
-        For `layouts` and `codes_of` see `PairMatcher.match`.
+        For `codes_of` see `PairMatcher.match`; `by_pairs` is what it returns, if it is known.
         """
+        if by_pairs is None and self.split:
+            by_pairs = self.pairs.match(events, codes_of)
         if not len(self.key):
-            return self.pairs.match(events, layouts, codes_of)
+            return by_pairs or (_NO_PAIRS, 0)
         self.drift.observe(events.true_starts, events.true)
         by_key, looked_at = self.key.match_in_pairs(events.true_starts, events.true)
-        if not self.split:
+        if not self.split or by_pairs is None:
             return by_key, looked_at
-        pairs, candidates = self.pairs.match(events, layouts, codes_of)
+        pairs, candidates = by_pairs
         return np.concatenate([pairs, by_key]), candidates + looked_at
 
     def assuming(self, first: int, end: int) -> PairMatcher:

@@ -26,6 +26,9 @@ from tocsin.predicates.ruler import LAST, ShortCodes
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
+CodesOf = Callable[[Int32], Int32]
+"""The codes of some events of a batch, by their numbers."""
+
 _ANY_TRUTH = 7
 _HASH_A, _HASH_B = 0x9E3779B1, 0x85EBCA6B
 _ROOM = 128
@@ -87,34 +90,22 @@ class PairMatcher:
             Postings(starts, rows, fields, shift, rectangle, full[in_grid], conjunction_of, rest_starts, rest, ranges),
         )
 
-    def match(
-        self, events: Events, layouts: Layouts = NO_LAYOUTS, codes_of: Callable[[Int32], Int32] | None = None
-    ) -> tuple[Int32, int]:
+    def match(self, events: Events, codes_of: CodesOf | None = None) -> tuple[Int32, int]:
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified.
 
-        `layouts` has what was laid out for several matchers at once. If `needs_codes` is not the case, the events may
-        come with no codes but short ones; then `codes_of` gives the codes of a few events.
+        If `needs_codes` is not the case, the events may come with no codes but short ones; then `codes_of` gives the
+        codes of a few events.
         """
-        events = self.with_short_codes(events)
-        # Only what is used of the room costs memory, and NumPy asks for large pages.
-        found = Found(np.empty((_ROOM * (events.short.shape[1] + 32), 2), np.int32), 0)
-        found, by_test = match_held(self.tables, self.postings, events, found)
-        found, by_range, doubts = match_grids(self.tables, self.postings, events, layouts, found)
-        if len(doubts):
-            assert codes_of is not None, "events without codes come with a way to get them"
-            verified = self._verified(doubts, codes_of)
-            used = found.used + len(verified)
-            pairs = found.pairs if used <= len(found.pairs) else grown(found.pairs, used)
-            pairs[found.used : used] = verified
-            found = Found(pairs, used)
-        return found.pairs[: found.used], by_test + by_range
+        matching = Matching(self, events)
+        matching.look(NO_LAYOUTS)
+        return matching.finish(codes_of)
 
     @property
     def needs_codes(self) -> bool:
         """Whether some conjunction has a test or more predicates than its postings carry."""
         return self.postings.rest.size > 0 or self.postings.rows.size > 0
 
-    def _verified(self, doubts: Int32, codes_of: Callable[[Int32], Int32]) -> Int32:
+    def verified(self, doubts: Int32, codes_of: CodesOf) -> Int32:
         """The doubts that match, as pairs."""
         (event, number), (column_a, column_b) = doubts[::2].T, doubts[1::2].T
         _, low_a, high_a, low_b, high_b, column_c, low_c, high_c = self.postings.rectangles[number].T
@@ -169,6 +160,39 @@ class PairMatcher:
         assert (self.tables.mask & (self.tables.mask + 1) == 0).all(), "a table has a power of two of buckets"
         assert (self.postings.rest_starts[1:] >= self.postings.rest_starts[:-1]).all(), "rest lists follow each other"
         assert self.postings.rest_starts[-1] == len(self.postings.rest), "the last rest list ends at the end"
+
+
+class Matching:
+    """One batch on its way through a matcher: grids may be looked into a few at a time."""
+
+    def __init__(self, matcher: PairMatcher, events: Events) -> None:
+        self._matcher = matcher
+        self.events = matcher.with_short_codes(events)
+        # Only what is used of the room costs memory, and NumPy asks for large pages.
+        found = Found(np.empty((_ROOM * (self.events.short.shape[1] + 32), 2), np.int32), 0)
+        self._found, self._candidates = match_held(matcher.tables, matcher.postings, self.events, found)
+        self._doubts: list[Int32] = []
+
+    def look(self, layouts: Layouts) -> None:
+        """Look into the grids, but for those that `layouts` leaves for another time."""
+        matcher = self._matcher
+        self._found, candidates, doubts = match_grids(
+            matcher.tables, matcher.postings, self.events, layouts, self._found
+        )
+        self._candidates += candidates
+        self._doubts.append(doubts)
+
+    def finish(self, codes_of: CodesOf | None) -> tuple[Int32, int]:
+        """What `PairMatcher.match` returns."""
+        pairs, used = self._found
+        doubts = np.concatenate(self._doubts)
+        if len(doubts):
+            assert codes_of is not None, "events without codes come with a way to get them"
+            verified = self._matcher.verified(doubts, codes_of)
+            pairs = pairs if used + len(verified) <= len(pairs) else grown(pairs, used + len(verified))
+            pairs[used : used + len(verified)] = verified
+            used += len(verified)
+        return pairs[:used], self._candidates
 
 
 def _ranges_of(predicates: Predicates, side: Side) -> tuple[Int64, Int64]:

@@ -12,6 +12,9 @@ from tocsin.predicates.ruler import LAST, ShortCodes
 
 Int32 = npt.NDArray[np.int32]
 
+_CROWD = 16
+"""So many ranges, and so many times the mean, may end at one short code."""
+
 
 def shifts_by_rank(last_code: Int32) -> Int32:
     """How far the codes of each column must be shifted to be short."""
@@ -46,3 +49,10 @@ def shorten(conjunctions: Conjunctions, short: Mapping[int, ShortCodes]) -> tupl
         shift[column] = RULER
         last_short[column] = LAST - 1
     return replace(conjunctions, low=low, high=high, last_code=last_short[:-1]), shift
+
+
+def crowded(conjunctions: Conjunctions, column: int, short: ShortCodes) -> bool:
+    """Whether many ranges of a column end at the same short code: an event there leaves all of them to be decided."""
+    rows = conjunctions.column == column
+    ends = np.concatenate([short.lowest[conjunctions.low[rows] + 1], short.highest[conjunctions.high[rows] + 1]])
+    return bool(np.bincount(ends, minlength=1).max() > _CROWD * (1 + ends.size / LAST))

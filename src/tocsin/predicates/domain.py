@@ -228,7 +228,7 @@ class Domain:
         digest = blake2b(self.kind.value.encode(), digest_size=16)
         for name, array in self.arrays("").items():
             digest.update(name.encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8))
+            digest.update(np.ascontiguousarray(array).data)
         return digest.digest()
 
     @property
@@ -278,7 +278,8 @@ def floats_of(array: pa.Array) -> npt.NDArray[np.float64]:
     types, column = pa.types, array.type
     if types.is_dictionary(column):
         indices = np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))
-        return np.append(floats_of(array.dictionary), np.nan)[indices]
+        decoded: npt.NDArray[np.float64] = np.append(floats_of(array.dictionary), np.nan)[indices]
+        return decoded
     if types.is_floating(column):
         if array.null_count or column != pa.float64():
             array = array.cast(pa.float64()).fill_null(np.nan)

@@ -55,9 +55,9 @@ class Ruler:
 
     >>> ruler = Ruler.of(Domain(Kind.NUMBER, np.linspace(-0.04, 1.03, 10_000)))
     >>> ruler
-    Ruler(origin=-0.125, marks_a_unit=52426.4, logarithmic=False)
+    Ruler(origin=-0.125, marks_a_unit=52424.8, logarithmic=False)
     >>> ruler.codes_of_values([-5, -0.125, 0, 1.125, 99, None, "x"]).tolist()
-    [1, 1, 6554, 65534, 65534, 0, 0]
+    [1, 2, 6555, 65533, 65534, 0, 0]
     """
 
     origin: float
@@ -87,7 +87,7 @@ class Ruler:
             return None
         unit = 2.0 ** math.floor(math.log2(last - first)) / _STEPS
         origin, end = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
-        return cls(origin, (LAST - 1) / (end - origin), logarithmic)
+        return cls(origin, (LAST - 3) / (end - origin), logarithmic)
 
     def _codes(self, values: Floats) -> Short:
         short = np.empty(values.size, np.uint16)
