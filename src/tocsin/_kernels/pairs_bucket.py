@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from tocsin._kernels import inlined_kernel, kernel
 from tocsin._kernels.lanes import LANES, are_within, contain, count_bits, lie_on_ends, lowest_bit
-from tocsin._kernels.pairs import RUN, Int32, Short, grown
-from tocsin._kernels.pairs_layout import FEW
+from tocsin._kernels.pairs import RUN, Int32, Int64, Short, grown
+from tocsin._kernels.pairs_layout import FEW, blocks_of
 
 Words = npt.NDArray[np.uint64]
 
@@ -136,83 +136,27 @@ def _decide(
     return matching, doubted
 
 
-@inlined_kernel
-def _scan_block(
-    fields: Short,
-    rectangle_of: Int32,
-    first: int,
-    size: int,
-    start: int,
-    end: int,
-    column_a: int,
-    column_b: int,
-    place_of: Int32,
-    shift: Int32,
-    rectangles: Int32,
-    codes: Int32,
-    order: Int32,
-    begin: int,
-    laid: Short,
-    origin: int,
-    width: int,
-    marked: Int32,
-    bits: Words,
-    doubts: Int32,
-    doubted: int,
-) -> tuple[int, int]:
-    """Note which of the postings from `start` to `end` match which of `width` events.
-
-    Return how many bits there are and the end of the doubts. Words without a bit are left out; behind the last one
-    stands a word that has one.
-    """
-    block_a, block_b = np.uint64(place_of[column_a] * LANES + origin), np.uint64(place_of[column_b] * LANES + origin)
-    # The lanes from `width` on are none of the bucket's.
-    in_block = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
-    unsure_a, unsure_b = in_block * np.uint64(shift[column_a] != 0), in_block * np.uint64(shift[column_b] != 0)
-    # Unsigned indexes cannot be negative, which would have to be looked at.
-    field, first_low, first_rectangle = np.uint64(size), np.uint64(FIELDS * first), np.uint64(first)
-    count, total = np.uint64(0), 0
-    for place in range(np.uint64(start), np.uint64(end)):
-        low_a = first_low + place
-        low_b, low_c = low_a + np.uint64(2) * field, low_a + np.uint64(5) * field
-        column_c = np.uint64(fields[low_c - field])
-        blocks = block_a, block_b, np.uint64(place_of[column_c] * LANES + origin)
-        lows = fields[low_a], fields[low_b], fields[low_c]
-        highs = fields[low_a + field], fields[low_b + field], fields[low_c + field]
-        unsure = unsure_a, unsure_b, in_block * np.uint64(shift[column_c] != 0)
-        word = are_within(laid, blocks, lows, highs) & in_block
-        doubtful = word & lie_on_ends(laid, blocks, lows, highs, unsure)
-        noted = rectangle_of[first_rectangle + place]
-        if doubtful != np.uint64(0):
-            matching, doubted = _decide(
-                doubtful, noted, column_a, column_b, rectangles, codes, order, begin, doubts, doubted
-            )
-            word ^= doubtful ^ matching
-        # Half of the postings have a bit: a branch here would be guessed wrong too often.
-        marked[count] = noted
-        bits[count] = word
-        count += np.uint64(word != np.uint64(0))
-        total += count_bits(word)
+@kernel
+def _write_notes(
+    order: Int32, noted: Int32, bits: Words, count: int, total: int, pairs: Int32, used: int
+) -> tuple[Int32, int]:
+    """Add a pair for each of the `total` bits of `count` notes."""
+    if used + total > len(pairs):
+        pairs = grown(pairs, used + total)
     bits[count] = np.uint64(1)
-    return total, doubted
-
-
-@inlined_kernel
-def _write_block(order: Int32, begin: int, marked: Int32, bits: Words, total: int, pairs: Int32, used: int) -> int:
-    """Write a pair for each of the `total` bits; return their end."""
-    number, left, first = np.uint64(0), bits[0], np.uint64(begin)
+    number, left = np.uint64(0), bits[0]
     for place in range(np.uint64(used), np.uint64(used + total)):
-        pairs[place, 0] = order[first + np.uint64(lowest_bit(left))]
-        pairs[place, 1] = marked[number]
+        pairs[place, 0] = order[np.uint64(noted[number, 1]) + np.uint64(lowest_bit(left))]
+        pairs[place, 1] = noted[number, 0]
         left &= left - np.uint64(1)
         # To go on to the next word without a branch: it would be guessed wrong every other time.
         number += np.uint64(left == np.uint64(0))
         left = bits[number] if left == np.uint64(0) else left
-    return used + total
+    return pairs, used + total
 
 
-@inlined_kernel
-def match_bucket(
+@kernel
+def match_table(
     fields: Short,
     rectangle_of: Int32,
     shift: Int32,
@@ -221,85 +165,106 @@ def match_bucket(
     place_of: Int32,
     column_a: int,
     column_b: int,
-    first: int,
-    size: int,
+    starts: Int64,
+    held: int,
     order: Int32,
-    begin: int,
-    end: int,
+    ends: Int32,
     laid: Short,
-    origin: int,
     block: int,
-    marked: Int32,
+    noted: Int32,
     bits: Words,
     pairs: Int32,
     used: int,
     doubts: Int32,
     doubted: int,
-) -> tuple[Int32, int, Int32, int]:
-    """Add the matches of the events from `order[begin]` to `order[end]` with the postings of a bucket, and the doubts.
+) -> tuple[Int32, int, Int32, int, int]:
+    """Add the matches of the events in `order`, laid out in blocks of `block` codes, with all buckets of a table.
 
-    Their blocks begin at `origin`, each `block` codes long.
+    `starts` are those of its buckets, `held` of which are postings of other tables. Return pairs and doubts, each with
+    its end, and how many candidates were verified. A note is a word of bits, its rectangle and the place of the first
+    event in `order`; notes become pairs when there are many. All loops stand here: a call for each bucket would cost as
+    much as the bucket.
     """
-    while begin < end:
-        width = min(LANES, end - begin)
-        if width < FEW and width * MANY <= size:
-            if used + size > len(pairs):
-                pairs = grown(pairs, used + size)
-            if doubted + 2 * size > len(doubts):
-                doubts = grown(doubts, doubted + 2 * size)
-            used, doubted = match_event(
-                fields,
-                rectangle_of,
-                shift,
-                rectangles,
-                codes,
-                place_of,
-                column_a,
-                column_b,
-                first,
-                size,
-                order[begin],
-                laid,
-                LANES,
-                origin,
-                pairs,
-                used,
-                doubts,
-                doubted,
-            )
-            begin += 1
-            origin += 1
-            continue
-        for start in range(0, size, RUN):
-            stop = min(start + RUN, size)
-            if doubted + 2 * width * (stop - start) > len(doubts):
-                doubts = grown(doubts, doubted + 2 * width * (stop - start))
-            total, doubted = _scan_block(
-                fields,
-                rectangle_of,
-                first,
-                size,
-                start,
-                stop,
-                column_a,
-                column_b,
-                place_of,
-                shift,
-                rectangles,
-                codes,
-                order,
-                begin,
-                laid,
-                origin,
-                width,
-                marked,
-                bits,
-                doubts,
-                doubted,
-            )
-            if used + total > len(pairs):
-                pairs = grown(pairs, used + total)
-            used = _write_block(order, begin, marked, bits, total, pairs, used)
-        begin += width
-        origin += block
-    return pairs, used, doubts, doubted
+    place_a, place_b = place_of[column_a] * LANES, place_of[column_b] * LANES
+    not_sure_a, not_sure_b = np.uint64(shift[column_a] != 0), np.uint64(shift[column_b] != 0)
+    count, total, candidates = 0, 0, 0
+    begin, origin = 0, 0
+    for bucket in range(ends.size):
+        end = int(ends[bucket])
+        first, size = starts[bucket] - held, starts[bucket + 1] - starts[bucket]
+        candidates += (end - begin) * size
+        if size == 0:
+            origin += blocks_of(end - begin) * block
+            begin = end
+        # Unsigned indexes cannot be negative, which would have to be looked at.
+        field, first_low, first_rectangle = np.uint64(size), np.uint64(FIELDS * first), np.uint64(first)
+        while begin < end:
+            width = min(LANES, end - begin)
+            if width < FEW and width * MANY <= size:
+                if used + size > len(pairs):
+                    pairs = grown(pairs, used + size)
+                if doubted + 2 * size > len(doubts):
+                    doubts = grown(doubts, doubted + 2 * size)
+                for lane in range(width):
+                    used, doubted = match_event(
+                        fields,
+                        rectangle_of,
+                        shift,
+                        rectangles,
+                        codes,
+                        place_of,
+                        column_a,
+                        column_b,
+                        first,
+                        size,
+                        order[begin + lane],
+                        laid,
+                        LANES,
+                        origin + lane,
+                        pairs,
+                        used,
+                        doubts,
+                        doubted,
+                    )
+                    if used + size > len(pairs):
+                        pairs = grown(pairs, used + size)
+                    if doubted + 2 * size > len(doubts):
+                        doubts = grown(doubts, doubted + 2 * size)
+                begin += width
+                origin += block
+                continue
+            block_a, block_b = np.uint64(place_a + origin), np.uint64(place_b + origin)
+            # The lanes from `width` on are none of the bucket's.
+            in_block = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+            unsure_a, unsure_b = in_block * not_sure_a, in_block * not_sure_b
+            for place in range(np.uint64(size)):
+                low_a = first_low + place
+                low_b, low_c = low_a + np.uint64(2) * field, low_a + np.uint64(5) * field
+                column_c = np.uint64(fields[low_c - field])
+                blocks = block_a, block_b, np.uint64(place_of[column_c] * LANES + origin)
+                lows = fields[low_a], fields[low_b], fields[low_c]
+                highs = fields[low_a + field], fields[low_b + field], fields[low_c + field]
+                unsure = unsure_a, unsure_b, in_block * np.uint64(shift[column_c] != 0)
+                word = are_within(laid, blocks, lows, highs) & in_block
+                doubtful = word & lie_on_ends(laid, blocks, lows, highs, unsure)
+                rectangle = rectangle_of[first_rectangle + place]
+                if doubtful != np.uint64(0):
+                    if doubted + 2 * LANES > len(doubts):
+                        doubts = grown(doubts, doubted + 2 * LANES)
+                    matching, doubted = _decide(
+                        doubtful, rectangle, column_a, column_b, rectangles, codes, order, begin, doubts, doubted
+                    )
+                    word ^= doubtful ^ matching
+                # Half of the postings have a bit: a branch here would be guessed wrong too often.
+                noted[count, 0] = rectangle
+                noted[count, 1] = begin
+                bits[count] = word
+                count += int(word != np.uint64(0))
+                total += count_bits(word)
+                if count == RUN:
+                    pairs, used = _write_notes(order, noted, bits, count, total, pairs, used)
+                    count, total = 0, 0
+            begin += width
+            origin += block
+    pairs, used = _write_notes(order, noted, bits, count, total, pairs, used)
+    return pairs, used, doubts, doubted, candidates

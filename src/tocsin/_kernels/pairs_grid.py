@@ -5,8 +5,8 @@ import numpy as np
 from tocsin._kernels import kernel
 from tocsin._kernels.lanes import LANES
 from tocsin._kernels.pairs import HELD, RUN, Events, Found, Int32, Postings, Tables, grown, verify_rest
-from tocsin._kernels.pairs_bucket import match_bucket, match_event
-from tocsin._kernels.pairs_layout import FEW, NOT_NOW, OWN, Layouts, blocks_of, enter, lay_out, most_codes
+from tocsin._kernels.pairs_bucket import match_event, match_table
+from tocsin._kernels.pairs_layout import FEW, NOT_NOW, OWN, Layouts, enter, lay_out, most_codes
 
 OUTSIDE = 65535
 """A short code that lies in no range."""
@@ -43,7 +43,7 @@ def match_grids(
             most = max(most, most_codes(tables.mask[table] + 1, used_columns, count))
     own_laid = np.empty(most, np.uint16)
     place_of, place_of_row = np.empty(row_of.size, np.int32), np.empty(len(short), np.int32)
-    marked, bits = np.empty(RUN + 1, np.int32), np.empty(RUN + 1, np.uint64)
+    noted, bits = np.empty((RUN + 1, 2), np.int32), np.empty(RUN + 1, np.uint64)
     pairs, used, candidates = found.pairs, found.used, 0
     doubts, doubted = np.empty((RUN, 2), np.int32), 0
     for table in range(tables.mask.size):
@@ -96,39 +96,29 @@ def match_grids(
             ends = np.zeros(buckets, np.int32)
             lay_out(event_of, bucket_of, entries, short, rows, ends, order, laid)
         _set_places(columns, row_of, rows, place_of_row, place_of)
-        begin, origin, block = 0, 0, rows.size * LANES
-        for bucket in range(buckets):
-            end = ends[bucket]
-            first = starts[first_bucket + bucket] - held
-            size = starts[first_bucket + bucket + 1] - held - first
-            candidates += (end - begin) * size
-            if size > 0 and begin < end:
-                pairs, used, doubts, doubted = match_bucket(
-                    fields,
-                    rectangle_of,
-                    shift,
-                    rectangles,
-                    codes,
-                    place_of,
-                    column_a,
-                    column_b,
-                    first,
-                    size,
-                    order,
-                    begin,
-                    end,
-                    laid,
-                    origin,
-                    block,
-                    marked,
-                    bits,
-                    pairs,
-                    used,
-                    doubts,
-                    doubted,
-                )
-            origin += blocks_of(end - begin) * block
-            begin = end
+        pairs, used, doubts, doubted, verified = match_table(
+            fields,
+            rectangle_of,
+            shift,
+            rectangles,
+            codes,
+            place_of,
+            column_a,
+            column_b,
+            starts[first_bucket : first_bucket + buckets + 1],
+            held,
+            order,
+            ends,
+            laid,
+            rows.size * LANES,
+            noted,
+            bits,
+            pairs,
+            used,
+            doubts,
+            doubted,
+        )
+        candidates += verified
     if postings.conjunction_of.size > 0 or postings.rest.size > 0:
         used = verify_rest(postings, events, postings.conjunction_of, pairs, found.used, used)
     return Found(pairs, used), candidates, doubts[:doubted]
