@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from strategies import comparisons, conditions, conditions_on_history, events, logic, odd_conditions, odd_events
@@ -115,6 +115,12 @@ def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index:
     st.lists(events(), min_size=1, max_size=6),
     st.booleans(),
     st.booleans(),
+)
+@example(
+    ["i = ANY (SELECT i FROM history h)", "i >= i OR (i >= i AND i = ANY (SELECT j FROM history h))"],
+    [{}],
+    False,
+    False,
 )
 def test_published_events_are_history_for_the_next(
     texts: list[str], batch: list[Event], at_once: bool, constants_first: bool

@@ -84,6 +84,8 @@ def _failing_step(path: str, document: str | bytes, options: Options) -> str:
 
 
 def _judge_history(predicate: Tested, test: Exists | Quantified, event: Event, history: History) -> Verdict:
+    if not history.keeps(test):
+        return Verdict(predicate, False, "not judged: another alternative holds whenever this one does")
     truth = history.holds(test, event)
     value = Accepts.TRUE if truth else Accepts.NULL if truth is None else Accepts.FALSE
     old = history.witness(test, event)

@@ -13,7 +13,7 @@ from tocsin.engine.options import Options
 from tocsin.engine.parts import Snapshot, View
 from tocsin.errors import StorageError
 from tocsin.model.events import Event, EventBatch
-from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths
+from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.order import Order
 from tocsin.predicates.history.prefilter import Savings
 from tocsin.predicates.history.store import HistoryStore
@@ -103,6 +103,11 @@ class History:
         with self._lock:
             self._follow(snapshot)
             return [None if back is None else (back.order, back.prefilter.savings()) for back in self._backs]
+
+    def keeps(self, test: HistoryTest) -> bool:
+        """Whether it remembers what a test looks at: not if an alternative covers each one that has the test."""
+        with self._lock:
+            return attributes_of([test]) <= self.store.columns.keys()
 
     def witness(self, test: HistoryTest, event: Event) -> Event | None:
         """An old event that satisfies EXISTS or ANY, or breaks ALL; None if there is none."""
