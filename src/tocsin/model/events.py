@@ -31,6 +31,7 @@ class EventBatch:
             if not isinstance(row, Mapping):
                 raise EventError(f"an event is a mapping, not {type(row).__name__}", "Pass a dict, or an Arrow table")
         self._length = len(events)
+        self._columns: dict[str, pa.Array | list[Any] | None] = {}
         self.remembered: dict[Hashable, Any] = {}
         """What was made of the events and may be asked for again."""
         self._event = lru_cache(maxsize=4096)(self._read_event)
@@ -40,6 +41,11 @@ class EventBatch:
 
     def column(self, attribute: str) -> pa.Array | list[Any] | None:
         """The values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
+        if attribute not in self._columns:
+            self._columns[attribute] = self._read_column(attribute)
+        return self._columns[attribute]
+
+    def _read_column(self, attribute: str) -> pa.Array | list[Any] | None:
         if self.table is None:
             return [lookup(row, attribute) for row in self._rows]
         found = find_column(self.table, attribute)
