@@ -84,7 +84,7 @@ def test_short_rests_are_put_off_and_long_ones_cut(clock: Clock) -> None:
     taken = Turns()
     with taken.matching():
         for _ in range(7):
-            change(taken, clock, 0.0015)
+            change(taken, clock, 0.003 / turns.REST)
         assert clock.slept == pytest.approx([0.012])
         change(taken, clock, 60.0)
         change(taken, clock, 0.0)

@@ -8,13 +8,16 @@ from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription]], Segment]
 
+FACTOR = 4
+"""Every match looks into every part, so that few parts are worth building some of them again."""
+
 
 class Buffer:
     """Subscriptions that came since the last match, as they are, and earlier ones in a few small parts.
 
-    A match makes a part of those that came since, together with the parts that are not larger, as a carry goes through
-    the digits of a binary number. So n subscriptions are in at most log n parts, each was built at most log n times,
-    and a match that follows a few changes builds little.
+    A match makes a part of those that came since, together with the parts that are not FACTOR times larger, as a carry
+    goes through the digits of a number. So n subscriptions are in a few parts, each was built a few times, and a match
+    that follows a few changes builds little.
     """
 
     def __init__(self) -> None:
@@ -30,7 +33,7 @@ class Buffer:
         if not self.fresh:
             return
         parts, taken = list(self.parts), list(self.fresh.values())
-        while parts and len(parts[-1]) <= len(taken):
+        while parts and len(parts[-1]) <= FACTOR * len(taken):
             taken += parts.pop().subscriptions()
         self.parts = (*parts, Part(build(taken)))
         self.fresh = {}

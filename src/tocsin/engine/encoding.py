@@ -108,6 +108,8 @@ def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32) -> Int32
 
 def _mismatches(columns: Sequence[Column], batch: EventBatch, null: npt.NDArray[np.bool_]) -> dict[str, int]:
     """How many values are there but NULL for every kind their attribute is compared with."""
+    if not null[: len(columns)].any():
+        return {}
     unread: dict[str, npt.NDArray[np.bool_]] = {}
     for place, column in enumerate(columns):
         if column.kind is not Kind.ANY:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-REST = 2.0
-"""Seconds of rest for each second of work: changes take a third of the time, matches have the rest to themselves."""
+REST = 4.0
+"""Seconds of rest for each second of work: changes take a fifth of the time, matches have the rest to themselves."""
 SHORTEST = 0.01
 """Rests of fewer seconds are put off: several changes in a row cost the next match one part, not one each."""
 LONGEST = 0.25

@@ -169,8 +169,10 @@ class Matching:
         self._matcher = matcher
         self.events = matcher.with_short_codes(events)
         # Only what is used of the room costs memory, and NumPy asks for large pages.
-        found = Found(np.empty((_ROOM * (self.events.short.shape[1] + 32), 2), np.int32), 0)
-        self._found, self._candidates = match_held(matcher.tables, matcher.postings, self.events, found)
+        self._found = Found(np.empty((_ROOM * (self.events.short.shape[1] + 32), 2), np.int32), 0)
+        self._candidates = 0
+        if matcher.postings.rows.size:
+            self._found, self._candidates = match_held(matcher.tables, matcher.postings, self.events, self._found)
         self._doubts: list[Int32] = []
 
     def look(self, layouts: Layouts) -> None:

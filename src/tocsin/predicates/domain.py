@@ -136,7 +136,7 @@ class Domain:
     def _code_of_number(self, value: Any) -> int:
         constants: Any = self.constants
         if not self.exact and (isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_AS_FLOAT)):
-            place = int(np.searchsorted(constants, float(value)))
+            place = int(constants.searchsorted(float(value)))
             return 2 * place + bool(place < constants.size and constants[place] == value)
         low, high = 0, int(constants.size)
         while low < high:
