@@ -26,16 +26,8 @@ RULER = -1
 """As the shift of short codes: they are read from a ruler, and come with the events."""
 HELD = -1
 """As column a of a table: the tests that hold for the event instead of one code. Such tables come first."""
-BLOCK = 32
-"""Events that are compared with a posting at once."""
 RUN = 1024
 """Postings that are marked before their marks are read."""
-
-_SPREAD = 0x0102040810204080
-_DE_BRUIJN = 0x03F79D71B4CB0A89
-_POSITION = np.zeros(64, np.uint8)
-for _bit in range(64):
-    _POSITION[((1 << _bit) * _DE_BRUIJN & (2**64 - 1)) >> 58] = _bit
 
 
 class Tables(NamedTuple):
@@ -225,23 +217,6 @@ def grown(pairs: Int32, wanted: int) -> Int32:
     larger = np.empty((2 * max(len(pairs), wanted), 2), np.int32)
     larger[: len(pairs)] = pairs
     return larger
-
-
-@inlined_kernel
-def bits_of(marks: npt.NDArray[np.uint64]) -> np.uint64:
-    """The marks of a block, bytes of 0 or 1 in words of eight, as the bits of one word."""
-    bits = np.uint64(0)
-    for word in range(BLOCK // 8):
-        byte = (marks[word] * np.uint64(_SPREAD)) >> np.uint64(56)
-        bits |= byte << np.uint64(8 * word)
-    return bits
-
-
-@inlined_kernel
-def place_of(bit: np.uint64) -> int:
-    """The place of the only bit in a word."""
-    place: int = _POSITION[(bit * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
-    return place
 
 
 @kernel

@@ -201,11 +201,11 @@ def match_table(
         while begin < end:
             width = min(LANES, end - begin)
             if width < FEW and width * MANY <= size:
-                if used + size > len(pairs):
-                    pairs = grown(pairs, used + size)
-                if doubted + 2 * size > len(doubts):
-                    doubts = grown(doubts, doubted + 2 * size)
                 for lane in range(width):
+                    if used + size > len(pairs):
+                        pairs = grown(pairs, used + size)
+                    if doubted + 2 * size > len(doubts):
+                        doubts = grown(doubts, doubted + 2 * size)
                     used, doubted = match_event(
                         fields,
                         rectangle_of,
@@ -226,10 +226,6 @@ def match_table(
                         doubts,
                         doubted,
                     )
-                    if used + size > len(pairs):
-                        pairs = grown(pairs, used + size)
-                    if doubted + 2 * size > len(doubts):
-                        doubts = grown(doubts, doubted + 2 * size)
                 begin += width
                 origin += block
                 continue

@@ -4,21 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import inlined_kernel, kernel
-from tocsin._kernels.pairs import (
-    BLOCK,
-    HELD,
-    RUN,
-    Events,
-    Found,
-    Int32,
-    Postings,
-    Tables,
-    bits_of,
-    grown,
-    place_of,
-    sort_by_bucket,
-    verify_rest,
-)
+from tocsin._kernels.lanes import LANES, lowest_bit
+from tocsin._kernels.pairs import HELD, RUN, Events, Found, Int32, Postings, Tables, grown, sort_by_bucket, verify_rest
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -29,6 +16,7 @@ FEW = 4
 
 _OUTSIDE = -2
 """A code that lies in no range."""
+_SPREAD = 0x0102040810204080
 
 
 @inlined_kernel
@@ -81,6 +69,16 @@ def _scan_event(
     return used
 
 
+@inlined_kernel
+def _bits_of(marks: npt.NDArray[np.uint64]) -> np.uint64:
+    """The marks of a block, bytes of 0 or 1 in words of eight, as the bits of one word."""
+    bits = np.uint64(0)
+    for word in range(LANES // 8):
+        byte = (marks[word] * np.uint64(_SPREAD)) >> np.uint64(56)
+        bits |= byte << np.uint64(8 * word)
+    return bits
+
+
 @kernel
 def _scan_block(
     rows: Int32,
@@ -98,22 +96,22 @@ def _scan_block(
 ) -> int:
     """Note which postings from `first` to `last` have the codes of some member of the block; return how many.
 
-    The block has BLOCK codes for each column, if `filled`; codes a and b are its last two columns.
+    The block has LANES codes for each column, if `filled`; codes a and b are its last two columns.
     """
-    block_a = np.uint64(block.size - 2 * BLOCK)
-    block_b = np.uint64(block.size - BLOCK)
+    block_a = np.uint64(block.size - 2 * LANES)
+    block_b = np.uint64(block.size - LANES)
     count = 0
     for posting in range(first, last):
         column_c = rows[posting, 5] if rows[posting, 5] >= 0 else ~rows[posting, 5]
         if not filled[column_c]:
             filled[column_c] = True
             for slot in range(width):
-                block[column_c * BLOCK + slot] = codes[column_c, members[slot]]
-        block_c = np.uint64(column_c * BLOCK)
+                block[column_c * LANES + slot] = codes[column_c, members[slot]]
+        block_c = np.uint64(column_c * LANES)
         low_a, high_a, low_b, high_b = rows[posting, 1], rows[posting, 2], rows[posting, 3], rows[posting, 4]
         low_c, high_c = rows[posting, 6], rows[posting, 7]
         # Unsigned indexes cannot be negative, so that the compiler makes vectors of this loop.
-        for lane in range(np.uint64(BLOCK)):
+        for lane in range(np.uint64(LANES)):
             marks[lane] = (
                 (block[block_a + lane] >= low_a)
                 & (block[block_a + lane] <= high_a)
@@ -124,7 +122,7 @@ def _scan_block(
             )
         # Many postings have a bit: a branch here would be guessed wrong too often.
         marked[count] = posting
-        bits[count] = bits_of(words)
+        bits[count] = _bits_of(words)
         count += bits[count] != np.uint64(0)
     return count
 
@@ -135,9 +133,8 @@ def _write_block(rows: Int32, members: Int32, marked: Int32, bits: Words, count:
     for number in range(count):
         noted, left = _noted(rows, marked[number]), bits[number]
         while left != np.uint64(0):
-            lowest = left & (~left + np.uint64(1))
-            left ^= lowest
-            pairs[used, 0] = members[place_of(lowest)]
+            pairs[used, 0] = members[lowest_bit(left)]
+            left &= left - np.uint64(1)
             pairs[used, 1] = noted
             used += 1
     return used
@@ -150,10 +147,10 @@ def match_held(tables: Tables, postings: Postings, events: Events, found: Found)
     most = events.true.size
     event_of, code_of, order = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     bucket_of = np.empty(most, np.int32)
-    members, block = np.empty(BLOCK, np.int32), np.empty((codes.shape[0] + 2) * BLOCK, np.int32)
-    filled, marks = np.empty(codes.shape[0], np.bool_), np.empty(BLOCK, np.uint8)
+    members, block = np.empty(LANES, np.int32), np.empty((codes.shape[0] + 2) * LANES, np.int32)
+    filled, marks = np.empty(codes.shape[0], np.bool_), np.empty(LANES, np.uint8)
     words, marked, bits = marks.view(np.uint64), np.empty(RUN + 1, np.int32), np.empty(RUN + 1, np.uint64)
-    block_a, block_b = block.size - 2 * BLOCK, block.size - BLOCK
+    block_a, block_b = block.size - 2 * LANES, block.size - LANES
     pairs, used, candidates = found.pairs, found.used, 0
     for table in range(tables.mask.size):
         if tables.column_a[table] != HELD:
@@ -174,7 +171,7 @@ def match_held(tables: Tables, postings: Postings, events: Events, found: Found)
             if first == last:
                 begin = end
             while begin < end:
-                width = min(BLOCK, end - begin) if end - begin >= FEW else 1
+                width = min(LANES, end - begin) if end - begin >= FEW else 1
                 if width == 1:
                     entry = order[begin] if many else begin
                     event = event_of[entry]
