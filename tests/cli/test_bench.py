@@ -56,6 +56,12 @@ def test_engines_that_disagree_exit_1_also_with_json(run: "Run") -> None:
     assert "engines disagree" in answer.err
 
 
+def test_a_figure_that_the_paper_does_not_have(run: "Run") -> None:
+    answer = run("bench", "gpx", "--figure", 2, "--figure", 7)
+    assert answer.code == 2
+    assert "no experiment in Figure 7. Choose from 2 to 6." in answer.err
+
+
 def test_output_writes_the_report_and_the_figures(run: "Run", tmp_path: Path) -> None:
     answer = run("bench", "toy-bench", "--json", "--output", tmp_path / "results")
     assert answer.code == 0
