@@ -97,7 +97,7 @@ def _event(key: int) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_files_answer_as_their_dataframe(
+def test_files_answer_as_their_rows(
     spark: "SparkSession",
     index: Path,
     events: str,
@@ -105,7 +105,7 @@ def test_files_answer_as_their_dataframe(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = {"id": "key", **options}
-    by_rows = tocsin_spark.match(spark.read.parquet(events), index, **options)
+    by_rows = tocsin_spark.match(spark.read.parquet(events).select("*"), index, **options)
     in_files = tocsin_spark.match(events, index, **options)
     # The ends of the files say that every event has a name.
     assert not in_files.schema["event"].nullable
@@ -115,6 +115,69 @@ def test_files_answer_as_their_dataframe(
     assert answer == sorted(map(str, by_rows.collect()))
     in_files.explain()
     assert "FileScan" not in capsys.readouterr().out
+    by_rows.explain()
+    assert "FileScan" in capsys.readouterr().out
+
+
+def test_a_dataframe_of_nothing_but_files_is_read_by_workers(
+    spark: "SparkSession", index: Path, events: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(file) for file in sorted(Path(events).iterdir())]
+    cached = spark.read.parquet(events).filter("key >= 0").cache()
+    kept = spark.read.parquet(*files).persist()
+    frames = {
+        "folder": (spark.read.parquet(events), False),
+        "files": (spark.read.parquet(*files[:2]), False),
+        "format": (spark.read.format("parquet").load(events), False),
+        "options": (spark.read.option("mergeSchema", True).parquet(events), True),
+        "filter": (spark.read.parquet(events).filter("key > 3"), True),
+        "view": (spark.read.parquet(events).alias("e"), True),
+        "cached": (cached, True),
+        "kept": (kept, True),
+    }
+    for name, (frame, by_spark) in frames.items():
+        tocsin_spark.match(frame, index, id="key").explain()
+        assert ("FileScan" in capsys.readouterr().out) == by_spark, name
+    cached.unpersist()
+    kept.unpersist()
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"org.apache.spark.version": "2.4.8"},
+        {"org.apache.spark.version": "3.0.1"},
+        {"org.apache.spark.version": "4.0.0", "org.apache.spark.legacyDateTime": ""},
+        {"org.apache.spark.version": "4.0.0", "org.apache.spark.legacyINT96": ""},
+    ],
+    ids=str,
+)
+def test_spark_shifts_the_dates_of_the_old_calendar(
+    spark: "SparkSession", tmp_path: Path, properties: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    matcher = Matcher.from_table(pa.table({"id": ["that day"], "where": ["day = DATE '1582-10-04'"]}))
+    matcher.save(tmp_path / "index")
+    days = pa.table({"key": [1, 2], "day": [dt.date(1582, 10, 4), dt.date(1582, 10, 14)]})
+    parquet.write_table(days.replace_schema_metadata(properties), tmp_path / "days.parquet")
+    with caplog.at_level("INFO", "tocsin.spark.parquet"):
+        found = tocsin_spark.match(tmp_path / "days.parquet", tmp_path / "index", id="key").collect()
+    assert "may have dates of the old calendar" in caplog.text
+    rows = spark.read.parquet(str(tmp_path / "days.parquet")).filter("day = DATE '1582-10-04'").collect()
+    assert [row["event"] for row in found] == [row["key"] for row in rows]
+
+
+def test_spark_reads_very_many_files(
+    spark: "SparkSession",
+    index: Path,
+    events: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("tocsin.spark.parquet.MOST_FILES", 2)
+    with caplog.at_level("INFO", "tocsin.spark.parquet"):
+        found = tocsin_spark.match(spark.read.parquet(events), index, id="key")
+    assert "more than 2 files" in caplog.text
+    assert found.count() > 100
 
 
 def test_a_folder_a_file_a_glob_and_an_address_are_files(spark: "SparkSession", index: Path, events: str) -> None:

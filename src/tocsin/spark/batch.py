@@ -39,7 +39,7 @@ def match(
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the columns in `keep`.
 
     `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read them by
-    themselves, which costs less than a DataFrame of the same files; the answer is the same.
+    themselves, which costs less than to have Spark read them. So they do if a DataFrame is nothing but such files.
 
     `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
     `Matcher.save` made. Events are named by their column `id`; of the others only those that a subscription names are
@@ -54,7 +54,6 @@ def match(
     ``ship=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of the
     snapshot that is the newest now, for all tasks and whenever they run.
     """
-    in_files = isinstance(events, (str, Path))
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
@@ -70,7 +69,6 @@ def match(
         how=how,
         shards=shards,
         ship=ship,
-        in_files=in_files,
     )
 
 
@@ -87,15 +85,14 @@ def match_view(
     how: str = "overlap",
     shards: int | None = None,
     ship: bool | None = None,
-    in_files: bool = False,
 ) -> DataFrame:
-    """Match against a view of an index; see `match`. Events that are `in_files` were read by `read_parquet`."""
+    """Match against a view of an index; see `match`."""
     leading = leading_columns(events, id, keep)
     options: dict[str, Any] = {"where_tags": dict(tags)} if tags else {}
     if Question.of_batch(top_k, mode, combine, how) is not None:
         options |= {"top_k": top_k, "mode": mode, "combine": combine, "how": how}
     parts = [view.path] if shards is None else shard(view, shards)
-    frames = [_match_on(events, leading, part, ship, options, in_files) for part in parts]
+    frames = [_match_on(events, leading, part, ship, options) for part in parts]
     if shards is None:
         return frames[0]
     united = reduce(DataFrame.unionAll, frames)
@@ -150,10 +147,9 @@ def _match_on(
     path: Path,
     ship: bool | None,
     options: dict[str, Any],
-    in_files: bool,
 ) -> DataFrame:
     attributes = event_steps(events.schema, Matcher.open(path).attributes - leading.keys())
-    work = plan(events, {name: [name] for name in leading} | attributes) if in_files else None
+    work = plan(events, {name: [name] for name in leading} | attributes)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
     task = partial(
         _match_partition,

@@ -1,7 +1,7 @@
 """Events in Parquet files that workers read themselves: which task reads which row groups.
 
-Events in a DataFrame pass the JVM as rows: Parquet to columns, to rows, to Arrow, to Python. Events in files need not.
-Spark lists the files and says what types they have; the rest is for Python alone.
+Events in a DataFrame pass the JVM as rows: Parquet to columns, to rows, to Arrow, to Python. If it is nothing but files
+they need not. Spark lists the files and says what types they have; the rest is for Python alone.
 """
 
 import logging
@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
@@ -27,6 +28,8 @@ TASKS_A_CORE = 2
 BYTES_A_TASK = 1 << 27
 """A task has no more, if the row groups are small enough: what is lost when it fails."""
 READERS = 16
+MOST_FILES = 10_000
+"""The ends of more are not read on the driver, which takes a minute or so of these on a far store."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +54,8 @@ class Footer:
     nbytes: int
     schema: pa.Schema
     all_named: bool
+    old_calendar: bool = False
+    """Whether Spark shifts dates before 1582, since a Spark of before 2021 or its calendar wrote them."""
 
 
 def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
@@ -63,10 +68,10 @@ def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
 
 
 def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
-    """Divide the files of a DataFrame that `read_parquet` made; None if Spark must read them, and the log says why."""
+    """Divide the files that a DataFrame is made of; None if Spark must read the events, and the log says why."""
     reason, found = _plan(events, steps)
     if found is None:
-        _log.info("plan: Spark reads the files: %s", reason)
+        _log.info("plan: Spark reads the events: %s", reason)
     else:
         _log.info("plan: workers read the files, in %d tasks", len(found.tasks))
     return found
@@ -77,14 +82,22 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, P
     name = next(iter(steps))
     if is_connect(session):
         return "they are those of the Spark Connect server", None
+    if not is_plain(events):
+        return "they are more than Parquet files read without options", None
+    files = sorted(events.inputFiles())
+    if len(files) > MOST_FILES:
+        return f"they are in more than {MOST_FILES:,} files", None
     try:
         attributes = tuple(Attribute(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
         with ThreadPoolExecutor(READERS) as pool:
-            footers = list(pool.map(partial(_footer, name=name), sorted(events.inputFiles())))
+            footers = list(pool.map(partial(_footer, name=name), files))
         for schema in _distinct(footer.schema for footer in footers):
             arrange(pa.RecordBatch.from_pylist([], schema), attributes)
     except (OSError, pa.ArrowException, PySparkTypeError) as error:
         return str(error), None
+    for footer in footers:
+        if footer.old_calendar:
+            return f"{footer.uri} may have dates of the old calendar", None
     for column in {path[0] for path in steps.values()}:
         if any(f"/{column}=" in footer.uri for footer in footers):
             return f"{column!r} is in the names of folders", None
@@ -92,6 +105,21 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, P
             return f"no file has a column {column!r}", None
     tasks = divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE)
     return "", Plan(tasks, attributes, all(footer.all_named for footer in footers))
+
+
+def is_plain(events: DataFrame) -> bool:
+    """Whether a DataFrame is all columns and rows of Parquet files, read without options, and not cached."""
+    relation: Any = events._jdf.queryExecution().analyzed()
+    if _class_name(relation) != "LogicalRelation" or _class_name(relation.relation()) != "HadoopFsRelation":
+        return False
+    options = relation.relation().options()
+    has_options = options.size() > int(options.contains("path"))
+    is_cached = events.storageLevel.useMemory or events.storageLevel.useDisk
+    return _class_name(relation.relation().fileFormat()) == "ParquetFileFormat" and not has_options and not is_cached
+
+
+def _class_name(of: Any) -> str:
+    return str(of.getClass().getSimpleName())
 
 
 def _arrow_type(schema: StructType, steps: Sequence[str]) -> pa.DataType:
@@ -113,7 +141,14 @@ def _footer(uri: str, name: str) -> Footer:
             sum(group.total_byte_size for group in groups),
             file.schema_arrow,
             all(fact is not None and fact.has_null_count and fact.null_count == 0 for fact in facts),
+            _old_calendar(file.metadata.metadata or {}),
         )
+
+
+def _old_calendar(properties: Mapping[bytes, bytes]) -> bool:
+    """By what Spark writes at the end of a file; versions compare as texts, as Spark itself compares them."""
+    is_marked = b"org.apache.spark.legacyDateTime" in properties or b"org.apache.spark.legacyINT96" in properties
+    return is_marked or properties.get(b"org.apache.spark.version", b"9") < b"3.1.0"
 
 
 def _distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
