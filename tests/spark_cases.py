@@ -1,7 +1,8 @@
 """The same cases for every way to run: in process, on Spark, by shards, on a cluster; also as a program, to be killed.
 
 python spark_cases.py suite MASTER FOLDER     all answers, as one line of JSON
-python spark_cases.py batch MASTER FOLDER     a slow batch job for each line of input; executors may be killed meanwhile
+python spark_cases.py rows MASTER FOLDER      a slow batch job for each line of input; executors may be killed meanwhile
+python spark_cases.py files MASTER FOLDER     the same over files that workers read
 python spark_cases.py stream FOLDER           a stream over the files in FOLDER, to its end; it may be killed
 """
 
@@ -10,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,19 +94,32 @@ def expected() -> dict[str, Answer]:
     return {"batch": plain, "files": plain, "shards": plain, "history": history, "stream": plain}
 
 
-def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def slow(batches: Iterator[pa.RecordBatch], seconds: float) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        time.sleep(0.2)
+        time.sleep(seconds)
         yield batch
 
 
-def slow_batches(spark: "SparkSession", folder: Path) -> None:
-    """For each line of the input, a job of 30 tasks that take a while."""
+def slow_rows(spark: "SparkSession", folder: Path) -> "DataFrame":
+    """Matches by 30 tasks that get their events slowly."""
     from tocsin import spark as tocsin_spark
 
-    events = spark.createDataFrame(rows(), SCHEMA).repartition(30).mapInArrow(slow, SCHEMA)
+    events = spark.createDataFrame(rows(), SCHEMA).repartition(30).mapInArrow(partial(slow, seconds=0.2), SCHEMA)
+    return tocsin_spark.match(events, folder / "index", id="key")
+
+
+def slow_files(spark: "SparkSession", folder: Path) -> "DataFrame":
+    """Matches by 4 tasks that read files and give what they found slowly."""
+    from tocsin import spark as tocsin_spark
+
+    spark.createDataFrame(rows(), SCHEMA).repartition(30).write.mode("overwrite").parquet(str(folder / "events"))
+    found = tocsin_spark.match(folder / "events", folder / "index", id="key")
+    return found.mapInArrow(partial(slow, seconds=0.8), found.schema)
+
+
+def slow_batches(found: "DataFrame") -> None:
+    """A job for each line of the input."""
     for _ in sys.stdin:
-        found = tocsin_spark.match(events, folder / "index", id="key")
         print("RUNNING", flush=True)
         answer = sorted([row["event"], row["subscription"]] for row in found.collect())
         print("ANSWER" + json.dumps(answer), flush=True)
@@ -146,8 +161,10 @@ def main(mode: str, *arguments: str) -> None:
     with local_session(master, {**SETTINGS, **quick, "spark.sql.shuffle.partitions": "2"}) as spark:
         if mode == "suite":
             print("ANSWER" + json.dumps(on_spark(spark, folder)), flush=True)
-        elif mode == "batch":
-            slow_batches(spark, folder)
+        elif mode == "rows":
+            slow_batches(slow_rows(spark, folder))
+        elif mode == "files":
+            slow_batches(slow_files(spark, folder))
         else:
             stream_files(spark, folder)
             print('ANSWER"done"', flush=True)

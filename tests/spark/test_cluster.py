@@ -109,11 +109,12 @@ def test_sigterm_ends_a_cluster_with_all_that_it_started() -> None:
     assert not psutil.wait_procs(started, timeout=20)[1]
 
 
-def test_an_executor_is_killed_in_the_middle_of_a_batch(master: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("events", ["rows", "files"])
+def test_an_executor_is_killed_in_the_middle_of_a_batch(master: str, tmp_path: Path, events: str) -> None:
     save(tmp_path / "index", spark_cases.WHERES)
     expected = spark_cases.in_process(spark_cases.WHERES)
     draw = random.Random(time.time_ns())
-    driver = start(tmp_path, "batch", master)
+    driver = start(tmp_path, events, master)
     assert driver.stdin is not None
     for _ in range(RUNS):
         driver.stdin.write("go\n")
