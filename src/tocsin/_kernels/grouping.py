@@ -88,6 +88,35 @@ def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, st
         ends[event] = end
 
 
+@kernel
+def _count_pairs(pairs: Int32, events: int) -> Int64:
+    """Where the conjunctions of each event will start, with one more entry."""
+    starts = np.zeros(events + 1, np.int64)
+    for place in range(len(pairs)):
+        starts[np.uint64(pairs[place, 0]) + np.uint64(1)] += 1
+    for event in range(events):
+        starts[event + 1] += starts[event]
+    return starts
+
+
+@kernel
+def _fill_pairs(pairs: Int32, starts: Int64, values: Int32) -> None:
+    """Write the conjunctions of each event to `values`."""
+    ends = starts.copy()
+    for place in range(len(pairs)):
+        event = np.uint64(pairs[place, 0])
+        values[np.uint64(ends[event])] = pairs[place, 1]
+        ends[event] += 1
+
+
+def group_conjunctions(pairs: Int32, events: int) -> tuple[Int64, Int32]:
+    """What `group_by_event` returns if each conjunction is its own subscription and none is dropped."""
+    starts = _count_pairs(pairs, events)
+    values = np.empty(len(pairs), np.int32)
+    _fill_pairs(pairs, starts, values)
+    return starts, values
+
+
 def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools, events: int) -> tuple[Int64, Int32]:
     """The subscriptions of each event, each once: those of event i are `values[starts[i]:starts[i + 1]]`.
 

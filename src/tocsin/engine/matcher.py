@@ -16,6 +16,7 @@ from tocsin.engine.families import Slices
 from tocsin.engine.history import Judged
 from tocsin.engine.parts import Snapshot, Tags, View
 from tocsin.engine.plan import Plan, plan
+from tocsin.engine.repeated import repeated
 from tocsin.engine.segment import Segment
 from tocsin.engine.subscriptions import SubscriptionSet
 from tocsin.engine.together import ENOUGH
@@ -282,7 +283,7 @@ def _as_table(
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
     events = rows if names is None else names.take(rows)
     if scores is segment.scores and segment.same_score is not None:
-        score = np.full(slices.values.size, segment.same_score)
+        score = repeated(segment.same_score).column(slices.values.size)
     else:
-        score = scores[slices.values]
-    return pa.table({"event": events, "subscription": subscriptions, "score": pa.array(score)})
+        score = pa.array(scores[slices.values])
+    return pa.table({"event": events, "subscription": subscriptions, "score": score})

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from tocsin._kernels.grouping import Owners, group_by_event, pairs_with_owners
+from tocsin._kernels.grouping import Owners, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin._kernels.pairs import Events
 from tocsin.engine.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.engine.encoding import Column, codes_of, encode, encode_short
@@ -152,6 +152,11 @@ class Segment:
         return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
 
     @cached_property
+    def is_one_to_one(self) -> bool:
+        """Whether each conjunction has the number of its only subscription."""
+        return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
+
+    @cached_property
     def same_score(self) -> float | None:
         """The score that all subscriptions were given, if they were given the same."""
         scores = self.scores
@@ -201,7 +206,10 @@ class Segment:
         """
         start = time.perf_counter()
         pairs = self._found(batch, events, evidence, by_pairs)
-        starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
+        if self.is_one_to_one and dropped.size == 0:
+            starts, values = group_conjunctions(pairs, len(batch))
+        else:
+            starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
         return Slices(starts, values)

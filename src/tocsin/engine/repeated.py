@@ -1,0 +1,34 @@
+"""A value again and again: the scores of subscriptions that were all given the same one."""
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+MOST = 1 << 22
+"""Longer columns are not kept."""
+
+
+class Repeated:
+    """Columns of one value, as slices of one array that is kept: to fill a new one costs more than to find a match."""
+
+    def __init__(self, value: float) -> None:
+        self._value = value
+        self._kept = pa.array([], pa.float64())
+
+    def column(self, length: int) -> pa.Array:
+        """The value so many times."""
+        if length > MOST:
+            return pa.array(np.full(length, self._value))
+        if length > len(self._kept):
+            self._kept = pa.array(np.full(length, self._value))
+        # Who pickles a slice takes the whole array along: never much more than the column itself.
+        if 2 * length < len(self._kept):
+            return pa.array(np.full(length, self._value))
+        return self._kept.slice(0, length)
+
+
+@lru_cache(maxsize=8)
+def repeated(value: float) -> Repeated:
+    """What is kept of a value, for all indexes of this process."""
+    return Repeated(value)
