@@ -60,6 +60,25 @@ def test_each_bit_is_a_comparison(codes: Short, places: tuple[int, int], bounds:
 
 
 @kernel
+def admitted(fields: Short, columns: int, lows: int, highs: int, rows: Short, first: int) -> np.uint64:
+    word: np.uint64 = lanes.admit(fields, np.uint64(columns), np.uint64(lows), np.uint64(highs), rows, np.uint64(first))
+    return word
+
+
+@given(CODES, st.lists(st.integers(0, 2 * LANES), min_size=LANES, max_size=LANES), PLACES, st.integers(0, 65535))
+def test_a_code_is_picked_by_its_column(codes: Short, columns: list[int], places: tuple[int, int], on_end: int) -> None:
+    low, high = places
+    fields = np.concatenate([codes, np.array(columns, np.uint16)])
+    rows, first = np.roll(codes, 1), on_end % LANES
+    rows[first + columns[0] % LANES] = codes[low] if on_end % 2 else codes[high]
+    word = int(admitted(fields, codes.size, low, high, rows, first))
+    assert word >> LANES == 0
+    for lane, column in enumerate(columns):
+        holds = column >= LANES or codes[low + lane] <= rows[first + column] <= codes[high + lane]
+        assert bool(word >> lane & 1) == holds
+
+
+@kernel
 def bits(word: np.uint64) -> tuple[int, int]:
     return lanes.count_bits(word), lanes.lowest_bit(word)
 

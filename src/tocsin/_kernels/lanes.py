@@ -50,6 +50,16 @@ def _contain(fields: Short, lows: tuple[Any, ...], highs: tuple[Any, ...], codes
     return _word(marks)
 
 
+def _admit(fields: Short, columns: Any, lows: Any, highs: Any, rows: Short, first: Any) -> np.uint64:
+    """Bit i says whether `fields[low + i] <= row[column] <= fields[high + i]`, for the column `fields[columns + i]`.
+
+    The row is that of LANES codes from `rows[first]` on; columns beyond it are admitted.
+    """
+    column, low, high = (fields[int(place) : int(place) + LANES] for place in (columns, lows, highs))
+    code = rows[int(first) + column % LANES]
+    return _word(((low <= code) & (code <= high)) | (column >= LANES))
+
+
 def _count_bits(word: np.uint64) -> int:
     """How many bits of a word are set."""
     return int(word).bit_count()
@@ -60,14 +70,19 @@ def _lowest_bit(word: np.uint64) -> int:
     return (int(word) & -int(word)).bit_length() - 1 if word else 2 * LANES
 
 
+def _fetch(array: npt.NDArray[Any], place: np.uint64) -> None:
+    """Ask for what stands at a place of an array to come into the cache, without waiting for it."""
+
+
 def _compiled() -> tuple[Callable[..., Any], ...]:
     """The same functions for kernels."""
     from llvmlite import ir
     from numba import types
-    from numba.core import cgutils
+    from numba.core import cgutils, codegen, config
     from numba.extending import intrinsic
 
     vector = ir.VectorType(ir.IntType(16), LANES)
+    function_of: Any = cgutils.get_or_insert_function
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
 
     def loaded(builder: Any, data: Any, place: Any) -> Any:
@@ -90,8 +105,8 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
         unpack: Any = cgutils.unpack_tuple
         return zip(*(unpack(builder, one) for one in tuples), strict=True)
 
-    def data_of(context: Any, builder: Any, signature: Any, array: Any) -> Any:
-        return context.make_array(signature.args[0])(context, builder, array).data
+    def data_of(context: Any, builder: Any, signature: Any, args: Any, number: int = 0) -> Any:
+        return context.make_array(signature.args[number])(context, builder, args[number]).data
 
     def signature_of(array: Any, count: Any, kinds: tuple[Any, ...]) -> Any:
         of_tuple: Any = types.UniTuple
@@ -100,7 +115,7 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
     @intrinsic
     def are_within(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args[0])
+            data = data_of(context, builder, signature, args)
             conditions = []
             for place, low, high in unpacked(builder, args[1:]):
                 lanes = loaded(builder, data, place)
@@ -113,7 +128,7 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
     @intrinsic
     def lie_on_ends(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any, _wanted: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args[0])
+            data = data_of(context, builder, signature, args)
             word = ir.Constant(ir.IntType(64), 0)
             for place, low, high, bits in unpacked(builder, args[1:]):
                 lanes = loaded(builder, data, place)
@@ -128,7 +143,7 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
     @intrinsic
     def contain(_: Any, fields: Any, lows: Any, _highs: Any, _codes: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args[0])
+            data = data_of(context, builder, signature, args)
             conditions = []
             for low, high, code in unpacked(builder, args[1:]):
                 wanted = repeated(builder, code)
@@ -137,6 +152,48 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
             return word_of(builder, conditions)
 
         return signature_of(fields, lows.count, (types.uint64, types.uint64, types.uint16)), generate
+
+    # Where the processor cannot pick from a vector by the numbers in another one, each lane is read by itself.
+    features_of_this: Any = codegen.get_host_cpu_features
+    picks = "+avx512bw" in features_of_this() and vars(config)["CPU_NAME"] is None
+
+    def picked(builder: Any, data: Any, first: Any, numbers: Any) -> Any:
+        if picks:
+            kind = ir.FunctionType(vector, [vector, vector])
+            pick = function_of(builder.module, kind, "llvm.x86.avx512.permvar.hi.512")
+            return builder.call(pick, [loaded(builder, data, first), numbers])
+        codes = ir.Constant(vector, ir.Undefined)
+        inside = builder.and_(numbers, ir.Constant(vector, [LANES - 1] * LANES))
+        for lane in range(LANES):
+            at = ir.Constant(ir.IntType(32), lane)
+            place = builder.add(first, builder.zext(builder.extract_element(inside, at), ir.IntType(64)))
+            codes = builder.insert_element(codes, builder.load(builder.gep(data, [place])), at)
+        return codes
+
+    @intrinsic
+    def admit(_: Any, fields: Any, _columns: Any, _lows: Any, _highs: Any, rows: Any, _first: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = data_of(context, builder, signature, args)
+            columns, lows, highs = (loaded(builder, data, place) for place in args[1:4])
+            codes = picked(builder, data_of(context, builder, signature, args, 4), args[5], columns)
+            holds = builder.and_(builder.icmp_unsigned("<=", lows, codes), builder.icmp_unsigned("<=", codes, highs))
+            is_beyond = builder.icmp_unsigned(">=", columns, ir.Constant(vector, [LANES] * LANES))
+            return word_of(builder, [builder.or_(holds, is_beyond)])
+
+        return types.uint64(fields, types.uint64, types.uint64, types.uint64, rows, types.uint64), generate
+
+    @intrinsic
+    def fetch(_: Any, array: Any, _place: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+            fetch = function_of(builder.module, kind, "llvm.prefetch.p0i8")
+            place = builder.gep(data_of(context, builder, signature, args), [args[1]])
+            # To read, to be kept in all caches, data.
+            builder.call(fetch, [builder.bitcast(place, pointer), number(0), number(3), number(1)])
+            return context.get_dummy_value()
+
+        return types.none(array, types.uint64), generate
 
     @intrinsic
     def count_bits(_: Any, _word: Any) -> Any:
@@ -147,9 +204,9 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
         no = ir.Constant(ir.IntType(1), 0)
         return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
 
-    return are_within, lie_on_ends, contain, count_bits, lowest_bit
+    return are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch
 
 
-are_within, lie_on_ends, contain, count_bits, lowest_bit = (
-    _compiled() if COMPILED else (_are_within, _lie_on_ends, _contain, _count_bits, _lowest_bit)
+are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch = (
+    _compiled() if COMPILED else (_are_within, _lie_on_ends, _contain, _admit, _count_bits, _lowest_bit, _fetch)
 )

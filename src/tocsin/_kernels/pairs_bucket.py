@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels import inlined_kernel, kernel
-from tocsin._kernels.lanes import LANES, are_within, contain, count_bits, lie_on_ends, lowest_bit
+from tocsin._kernels.lanes import LANES, admit, are_within, contain, count_bits, fetch, lie_on_ends, lowest_bit
 from tocsin._kernels.pairs import RUN, Int32, Int64, Short, grown
-from tocsin._kernels.pairs_layout import FEW, blocks_of
+from tocsin._kernels.pairs_layout import blocks_of
 
 Words = npt.NDArray[np.uint64]
 
 FIELDS = 7
-MANY = 16
-"""Fewer than FEW events are compared one by one with postings that are so many times as many."""
+FEW = 8
+"""So few events of a bucket are compared one by one, each with LANES postings at once, if it has as many."""
 
 
 @kernel
@@ -53,61 +53,67 @@ def _doubt(doubts: Int32, doubted: int, event: int, noted: int, column_a: int, c
 
 
 @kernel
-def match_event(
+def match_few(
     fields: Short,
     rectangle_of: Int32,
     shift: Int32,
     rectangles: Int32,
     codes: Int32,
-    place_of: Int32,
+    short: Short,
+    row_of: Int32,
+    rows: Short,
     column_a: int,
     column_b: int,
     first: int,
     size: int,
-    event: int,
-    laid: Short,
-    stride: int,
-    origin: int,
+    order: Int32,
+    begin: int,
+    end: int,
     pairs: Int32,
     used: int,
     doubts: Int32,
     doubted: int,
-) -> tuple[int, int]:
-    """Write the pairs of one event with the postings of a bucket, and the doubts; return their ends.
-
-    Its short code in a column stands at `laid[place_of[column] * stride + origin]`.
-    """
-    a, b = laid[place_of[column_a] * stride + origin], laid[place_of[column_b] * stride + origin]
+) -> tuple[Int32, int, Int32, int]:
+    """Add the pairs of the events `order[begin:end]`, one by one, with the postings of a bucket, and the doubts."""
+    most = (end - begin) * size
+    if used + most > len(pairs):
+        pairs = grown(pairs, used + most)
+    if doubted + 2 * most > len(doubts):
+        doubts = grown(doubts, doubted + 2 * most)
     unsure_a, unsure_b = shift[column_a] != 0, shift[column_b] != 0
-    for start in range(0, size, LANES):
-        low_a = np.uint64(FIELDS * first + start)
-        lows = low_a, low_a + np.uint64(2 * size)
-        highs = low_a + np.uint64(size), low_a + np.uint64(3 * size)
-        left = contain(fields, lows, highs, (a, b))
-        if size - start < LANES:
-            # The lanes behind the bucket are other fields.
-            left &= (np.uint64(1) << np.uint64(size - start)) - np.uint64(1)
-        while left != np.uint64(0):
-            place = start + lowest_bit(left)
-            left &= left - np.uint64(1)
-            at = FIELDS * first + place
-            column_c = np.int64(fields[at + 4 * size])
-            c = laid[place_of[column_c] * stride + origin]
-            if (c < fields[at + 5 * size]) | (c > fields[at + 6 * size]):
-                continue
-            noted = rectangle_of[first + place]
-            unsure = unsure_a & _is_end(fields, at, size, a)
-            unsure |= unsure_b & _is_end(fields, at + 2 * size, size, b)
-            unsure |= (shift[column_c] != 0) & _is_end(fields, at + 5 * size, size, c)
-            if unsure and codes.shape[1] == 0:
-                doubted = _doubt(doubts, doubted, event, noted, column_a, column_b)
-                continue
-            if unsure and not _holds_in_full(rectangles, noted, codes, column_a, column_b, event):
-                continue
-            pairs[used, 0] = event
-            pairs[used, 1] = noted
-            used += 1
-    return used, doubted
+    row_a, row_b = row_of[column_a], row_of[column_b]
+    for number in range(begin, end):
+        event = order[number]
+        a, b = short[row_a, event], short[row_b, event]
+        for start in range(0, size, LANES):
+            field, low_a = np.uint64(size), np.uint64(FIELDS * first + start)
+            low_b, column = low_a + np.uint64(2) * field, low_a + np.uint64(4) * field
+            left = contain(fields, (low_a, low_b), (low_a + field, low_b + field), (a, b))
+            left &= admit(fields, column, column + field, column + field + field, rows, np.uint64(event * LANES))
+            if size - start < LANES:
+                # The lanes behind the bucket are other fields.
+                left &= (np.uint64(1) << np.uint64(size - start)) - np.uint64(1)
+            while left != np.uint64(0):
+                place = start + lowest_bit(left)
+                left &= left - np.uint64(1)
+                at = FIELDS * first + place
+                column_c = np.int64(fields[at + 4 * size])
+                c = short[row_of[column_c], event]
+                if (c < fields[at + 5 * size]) | (c > fields[at + 6 * size]):
+                    continue
+                noted = rectangle_of[first + place]
+                unsure = unsure_a & _is_end(fields, at, size, a)
+                unsure |= unsure_b & _is_end(fields, at + 2 * size, size, b)
+                unsure |= (shift[column_c] != 0) & _is_end(fields, at + 5 * size, size, c)
+                if unsure and codes.shape[1] == 0:
+                    doubted = _doubt(doubts, doubted, event, noted, column_a, column_b)
+                    continue
+                if unsure and not _holds_in_full(rectangles, noted, codes, column_a, column_b, event):
+                    continue
+                pairs[used, 0] = event
+                pairs[used, 1] = noted
+                used += 1
+    return pairs, used, doubts, doubted
 
 
 @kernel
@@ -162,6 +168,9 @@ def match_table(
     shift: Int32,
     rectangles: Int32,
     codes: Int32,
+    short: Short,
+    row_of: Int32,
+    rows: Short,
     place_of: Int32,
     column_a: int,
     column_b: int,
@@ -193,6 +202,12 @@ def match_table(
         end = int(ends[bucket])
         first, size = starts[bucket] - held, starts[bucket + 1] - starts[bucket]
         candidates += (end - begin) * size
+        # While this bucket is looked at, the next one comes into the cache.
+        next_first, next_end = starts[bucket + 1] - held, starts[min(bucket + 2, ends.size)] - held
+        for place in range(next_first, next_end, LANES // 2):
+            fetch(rectangle_of, np.uint64(place))
+        for place in range(FIELDS * next_first, FIELDS * next_end, LANES):
+            fetch(fields, np.uint64(place))
         if size == 0:
             origin += blocks_of(end - begin) * block
             begin = end
@@ -200,32 +215,28 @@ def match_table(
         field, first_low, first_rectangle = np.uint64(size), np.uint64(FIELDS * first), np.uint64(first)
         while begin < end:
             width = min(LANES, end - begin)
-            if width < FEW and width * MANY <= size:
-                for lane in range(width):
-                    if used + size > len(pairs):
-                        pairs = grown(pairs, used + size)
-                    if doubted + 2 * size > len(doubts):
-                        doubts = grown(doubts, doubted + 2 * size)
-                    used, doubted = match_event(
-                        fields,
-                        rectangle_of,
-                        shift,
-                        rectangles,
-                        codes,
-                        place_of,
-                        column_a,
-                        column_b,
-                        first,
-                        size,
-                        order[begin + lane],
-                        laid,
-                        LANES,
-                        origin + lane,
-                        pairs,
-                        used,
-                        doubts,
-                        doubted,
-                    )
+            if size >= LANES and width <= FEW:
+                pairs, used, doubts, doubted = match_few(
+                    fields,
+                    rectangle_of,
+                    shift,
+                    rectangles,
+                    codes,
+                    short,
+                    row_of,
+                    rows,
+                    column_a,
+                    column_b,
+                    first,
+                    size,
+                    order,
+                    begin,
+                    begin + width,
+                    pairs,
+                    used,
+                    doubts,
+                    doubted,
+                )
                 begin += width
                 origin += block
                 continue

@@ -4,9 +4,9 @@ import numpy as np
 
 from tocsin._kernels import kernel
 from tocsin._kernels.lanes import LANES
-from tocsin._kernels.pairs import HELD, RUN, Events, Found, Int32, Postings, Tables, grown, verify_rest
-from tocsin._kernels.pairs_bucket import match_event, match_table
-from tocsin._kernels.pairs_layout import FEW, NOT_NOW, OWN, Layouts, enter, lay_out, most_codes
+from tocsin._kernels.pairs import HELD, RUN, Events, Found, Int32, Postings, Short, Tables, verify_rest
+from tocsin._kernels.pairs_bucket import match_few, match_table
+from tocsin._kernels.pairs_layout import NOT_NOW, OWN, SPARSE, Layouts, enter, lay_out, most_codes
 
 OUTSIDE = 65535
 """A short code that lies in no range."""
@@ -22,12 +22,23 @@ def _set_places(columns: Int32, row_of: Int32, rows: Int32, place_of_row: Int32,
 
 
 @kernel
+def side_by_side(short: Short, row_of: Int32) -> Short:
+    """For each event LANES places: its short codes in the first columns of an index."""
+    columns, events = min(row_of.size, LANES), short.shape[1]
+    rows = np.empty(events * LANES, np.uint16)
+    for event in range(events):
+        for column in range(columns):
+            rows[event * LANES + column] = short[row_of[column], event]
+    return rows
+
+
+@kernel
 def match_grids(
     tables: Tables, postings: Postings, events: Events, layouts: Layouts, found: Found
 ) -> tuple[Found, int, Int32]:
     """Add the matches in grids, in no order; also return how many candidates were verified for them, and the doubts."""
     codes, short, row_of = events.codes, events.short, events.row_of
-    all_short, count = short.reshape(-1), short.shape[1]
+    count, rows = short.shape[1], side_by_side(short, row_of)
     starts, held = postings.starts, len(postings.rows)
     fields, shift, rectangle_of, rectangles = (
         postings.short,
@@ -38,7 +49,7 @@ def match_grids(
     event_of, bucket_of, own_order = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
     most = 0
     for table in range(tables.mask.size):
-        if tables.mask[table] < FEW * count:
+        if tables.mask[table] < SPARSE * count:
             used_columns = tables.used_starts[table + 1] - tables.used_starts[table]
             most = max(most, most_codes(tables.mask[table] + 1, used_columns, count))
     own_laid = np.empty(most, np.uint16)
@@ -56,52 +67,51 @@ def match_grids(
         if slot == NOT_NOW:
             continue
         if slot != OWN:
-            rows = layouts.used[layouts.used_starts[slot] : layouts.used_starts[slot + 1]]
+            laid_rows = layouts.used[layouts.used_starts[slot] : layouts.used_starts[slot + 1]]
             ends = layouts.ends[layouts.first_end[slot] : layouts.first_end[slot] + buckets]
             order, laid = layouts.order[slot], layouts.laid[slot]
         else:
             entries = enter(tables, table, short, row_of, event_of, bucket_of)
-            if entries * FEW < buckets:
+            if entries * SPARSE < buckets:
                 for entry in range(entries):
-                    event = event_of[entry]
-                    first = starts[first_bucket + bucket_of[entry]] - held
-                    size = starts[first_bucket + bucket_of[entry] + 1] - held - first
+                    bucket = first_bucket + bucket_of[entry]
+                    size = starts[bucket + 1] - starts[bucket]
                     candidates += size
-                    if used + size > len(pairs):
-                        pairs = grown(pairs, used + size)
-                    if doubted + 2 * size > len(doubts):
-                        doubts = grown(doubts, doubted + 2 * size)
-                    used, doubted = match_event(
+                    pairs, used, doubts, doubted = match_few(
                         fields,
                         rectangle_of,
                         shift,
                         rectangles,
                         codes,
+                        short,
                         row_of,
+                        rows,
                         column_a,
                         column_b,
-                        first,
+                        starts[bucket] - held,
                         size,
-                        event,
-                        all_short,
-                        count,
-                        event,
+                        event_of,
+                        entry,
+                        entry + 1,
                         pairs,
                         used,
                         doubts,
                         doubted,
                     )
                 continue
-            rows, order, laid = row_of[columns], own_order, own_laid
+            laid_rows, order, laid = row_of[columns], own_order, own_laid
             ends = np.zeros(buckets, np.int32)
-            lay_out(event_of, bucket_of, entries, short, rows, ends, order, laid)
-        _set_places(columns, row_of, rows, place_of_row, place_of)
+            lay_out(event_of, bucket_of, entries, short, laid_rows, ends, order, laid)
+        _set_places(columns, row_of, laid_rows, place_of_row, place_of)
         pairs, used, doubts, doubted, verified = match_table(
             fields,
             rectangle_of,
             shift,
             rectangles,
             codes,
+            short,
+            row_of,
+            rows,
             place_of,
             column_a,
             column_b,
@@ -110,7 +120,7 @@ def match_grids(
             order,
             ends,
             laid,
-            rows.size * LANES,
+            laid_rows.size * LANES,
             noted,
             bits,
             pairs,

@@ -13,8 +13,8 @@ from tocsin._kernels import kernel
 from tocsin._kernels.lanes import LANES
 from tocsin._kernels.pairs import Int32, Int64, Short, Tables, sort_by_bucket
 
-FEW = 5
-"""Fewer events than this in a bucket are compared with its postings one by one."""
+SPARSE = 5
+"""Fewer events than one for so many buckets are not sorted by them."""
 
 
 OWN, NOT_NOW = -1, -2

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.pairs import HELD, Events, Int32, Short, Tables
-from tocsin._kernels.pairs_layout import FEW, NO_LAYOUTS, NOT_NOW, OWN, Layouts, lay_out_tables, most_codes, room
+from tocsin._kernels.pairs_layout import NO_LAYOUTS, NOT_NOW, OWN, SPARSE, Layouts, lay_out_tables, most_codes, room
 from tocsin.engine.segment import Segment
 from tocsin.matching.auto import AutoMatcher
 from tocsin.matching.pairs import CodesOf, Matching
@@ -85,7 +85,7 @@ class Together:
         """
         count = short.shape[1]
         of_table = np.full(len(self._keys) + 1, OWN, np.int32)
-        chosen = [number for number, key in enumerate(self._keys) if key[_MASK] < FEW * count]
+        chosen = [number for number, key in enumerate(self._keys) if key[_MASK] < SPARSE * count]
         of_table[chosen] = NOT_NOW
         yield NO_LAYOUTS._replace(of_table=of_table)
         sizes = [most_codes(self._keys[number][_MASK] + 1, len(self._used[number]), count) for number in chosen]
