@@ -134,6 +134,16 @@ def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools,
 
 
 @kernel
+def events_of(starts: Int64, first: int) -> Int64:
+    """The number of the event of each value, if the events are numbered from `first` on."""
+    events = np.empty(starts[-1], np.int64)
+    for event in range(starts.size - 1):
+        for place in range(np.uint64(starts[event]), np.uint64(starts[event + 1])):
+            events[place] = first + event
+    return events
+
+
+@kernel
 def pairs_with_owners(pairs: Int32, owners: Owners) -> Int32:
     """The (event, subscription) pairs of (event, conjunction) pairs, in no order, some of them several times."""
     total = 0

@@ -91,6 +91,8 @@ class Events(NamedTuple):
     """Short codes, a row for each column and shared with other indexes; empty: (code + 1) >> shift will do."""
     row_of: Int32 = np.empty(0, np.int32)
     """The row of each column in `short`."""
+    rows: Short = np.empty(0, np.uint16)
+    """For each event LANES places: its short codes in the first columns, side by side; empty: not needed yet."""
 
 
 class Found(NamedTuple):

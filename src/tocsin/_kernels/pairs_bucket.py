@@ -202,12 +202,13 @@ def match_table(
         end = int(ends[bucket])
         first, size = starts[bucket] - held, starts[bucket + 1] - starts[bucket]
         candidates += (end - begin) * size
-        # While this bucket is looked at, the next one comes into the cache.
         next_first, next_end = starts[bucket + 1] - held, starts[min(bucket + 2, ends.size)] - held
-        for place in range(next_first, next_end, LANES // 2):
-            fetch(rectangle_of, np.uint64(place))
-        for place in range(FIELDS * next_first, FIELDS * next_end, LANES):
-            fetch(fields, np.uint64(place))
+        if next_end - next_first >= LANES:
+            # While this bucket is looked at, the next one comes into the cache.
+            for place in range(next_first, next_end, LANES // 2):
+                fetch(rectangle_of, np.uint64(place))
+            for place in range(FIELDS * next_first, FIELDS * next_end, LANES):
+                fetch(fields, np.uint64(place))
         if size == 0:
             origin += blocks_of(end - begin) * block
             begin = end
@@ -215,7 +216,7 @@ def match_table(
         field, first_low, first_rectangle = np.uint64(size), np.uint64(FIELDS * first), np.uint64(first)
         while begin < end:
             width = min(LANES, end - begin)
-            if size >= LANES and width <= FEW:
+            if size >= LANES and width <= FEW and rows.size > 0:
                 pairs, used, doubts, doubted = match_few(
                     fields,
                     rectangle_of,

@@ -23,7 +23,7 @@ def _set_places(columns: Int32, row_of: Int32, rows: Int32, place_of_row: Int32,
 
 @kernel
 def side_by_side(short: Short, row_of: Int32) -> Short:
-    """For each event LANES places: its short codes in the first columns of an index."""
+    """The short codes of each event in the first LANES columns of an index."""
     columns, events = min(row_of.size, LANES), short.shape[1]
     rows = np.empty(events * LANES, np.uint16)
     for event in range(events):
@@ -38,7 +38,7 @@ def match_grids(
 ) -> tuple[Found, int, Int32]:
     """Add the matches in grids, in no order; also return how many candidates were verified for them, and the doubts."""
     codes, short, row_of = events.codes, events.short, events.row_of
-    count, rows = short.shape[1], side_by_side(short, row_of)
+    count, rows = short.shape[1], events.rows
     starts, held = postings.starts, len(postings.rows)
     fields, shift, rectangle_of, rectangles = (
         postings.short,
@@ -73,6 +73,8 @@ def match_grids(
         else:
             entries = enter(tables, table, short, row_of, event_of, bucket_of)
             if entries * SPARSE < buckets:
+                if rows.size == 0:
+                    rows = side_by_side(short, row_of)
                 for entry in range(entries):
                     bucket = first_bucket + bucket_of[entry]
                     size = starts[bucket + 1] - starts[bucket]

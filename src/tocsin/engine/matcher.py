@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin._kernels.grouping import events_of
 from tocsin.engine.explain import Explanation, explain
 from tocsin.engine.families import Slices
 from tocsin.engine.history import Judged
@@ -279,7 +280,7 @@ def _matches(
 def _as_table(
     slices: Slices, first: int, names: pa.Array | None, segment: Segment, scores: npt.NDArray[np.float64]
 ) -> pa.Table:
-    rows = pa.array(np.repeat(np.arange(first, first + slices.starts.size - 1), np.diff(slices.starts)))
+    rows = pa.array(events_of(slices.starts, first))
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
     events = rows if names is None else names.take(rows)
     if scores is segment.scores and segment.same_score is not None:

@@ -10,22 +10,21 @@ MOST = 1 << 22
 
 
 class Repeated:
-    """Columns of one value, as slices of one array that is kept: to fill a new one costs more than to find a match."""
+    """Columns of one value, as slices of arrays that are kept: to fill a new one costs more than to find a match."""
 
     def __init__(self, value: float) -> None:
         self._value = value
-        self._kept = pa.array([], pa.float64())
+        self._kept: dict[int, pa.Array] = {}
+        """By the bits of their lengths: who pickles a slice takes the whole array along, never twice the column."""
 
     def column(self, length: int) -> pa.Array:
         """The value so many times."""
         if length > MOST:
             return pa.array(np.full(length, self._value))
-        if length > len(self._kept):
-            self._kept = pa.array(np.full(length, self._value))
-        # Who pickles a slice takes the whole array along: never much more than the column itself.
-        if 2 * length < len(self._kept):
-            return pa.array(np.full(length, self._value))
-        return self._kept.slice(0, length)
+        bits = length.bit_length()
+        if bits not in self._kept:
+            self._kept[bits] = pa.array(np.full(1 << bits, self._value))
+        return self._kept[bits].slice(0, length)
 
 
 @lru_cache(maxsize=8)

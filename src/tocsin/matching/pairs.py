@@ -7,6 +7,7 @@ verified without a look elsewhere. A batch is sorted by cell and each cell's pos
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from tocsin._kernels.lanes import LANES
 from tocsin._kernels.pairs import HELD, Events, Found, Postings, Tables, file_rectangles, grown
 from tocsin._kernels.pairs_bucket import FIELDS
-from tocsin._kernels.pairs_grid import OUTSIDE, match_grids
+from tocsin._kernels.pairs_grid import OUTSIDE, match_grids, side_by_side
 from tocsin._kernels.pairs_held import match_held
 from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts, short_codes
 from tocsin.matching.access import Access, Side, choose, shifts
@@ -105,6 +106,12 @@ class PairMatcher:
         """Whether some conjunction has a test or more predicates than its postings carry."""
         return self.postings.rest.size > 0 or self.postings.rows.size > 0
 
+    @cached_property
+    def fills_vectors(self) -> bool:
+        """Whether a bucket of the grids has half of a vector of postings or more, in the mean."""
+        buckets = (self.tables.mask[self.tables.column_a != HELD] + 1).sum()
+        return bool(2 * self.postings.rectangle.size >= LANES * buckets > 0)
+
     def verified(self, doubts: Int32, codes_of: CodesOf) -> Int32:
         """The doubts that match, as pairs."""
         (event, number), (column_a, column_b) = doubts[::2].T, doubts[1::2].T
@@ -168,6 +175,8 @@ class Matching:
     def __init__(self, matcher: PairMatcher, events: Events) -> None:
         self._matcher = matcher
         self.events = matcher.with_short_codes(events)
+        if matcher.fills_vectors:
+            self.events = self.events._replace(rows=side_by_side(self.events.short, self.events.row_of))
         # Only what is used of the room costs memory, and NumPy asks for large pages.
         self._found = Found(np.empty((_ROOM * (self.events.short.shape[1] + 32), 2), np.int32), 0)
         self._candidates = 0
