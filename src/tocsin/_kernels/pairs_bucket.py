@@ -191,8 +191,8 @@ def match_table(
 
     `starts` are those of its buckets, `held` of which are postings of other tables. Return pairs and doubts, each with
     its end, and how many candidates were verified. A note is a word of bits, its rectangle and the place of the first
-    event in `order`; notes become pairs when there are many. All loops stand here: a call for each bucket would cost as
-    much as the bucket.
+    event in `order`; notes become pairs when there are many. The loops stand here, since a call would cost as much as a
+    small bucket; only few events of a large one are worth it.
     """
     place_a, place_b = place_of[column_a] * LANES, place_of[column_b] * LANES
     not_sure_a, not_sure_b = np.uint64(shift[column_a] != 0), np.uint64(shift[column_b] != 0)

@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-MOST = 1 << 22
-"""Longer columns are not kept."""
+MOST = (1 << 22) - 1
+"""Longer columns are not kept: what is kept of a value has 64 MB at most."""
 
 
 class Repeated:
@@ -27,7 +27,7 @@ class Repeated:
         return self._kept[bits].slice(0, length)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def repeated(value: float) -> Repeated:
     """What is kept of a value, for all indexes of this process."""
     return Repeated(value)
