@@ -10,7 +10,8 @@ from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.model.condition import AttributeComparison, Exists
 from tocsin.model.predicate import Predicate, Ranges
-from tocsin.reference import evaluate, holds
+from tocsin.predicates.evaluate import holds
+from tocsin.reference import evaluate
 
 Event = dict[str, Any]
 Ranked = list[tuple[str, float]]

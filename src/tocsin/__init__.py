@@ -11,8 +11,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tocsin.engine.explain import Explanation
-    from tocsin.engine.matcher import Matcher
     from tocsin.errors import (
         EventError,
         MissingDependencyError,
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
         TocsinError,
         UnknownSubscriptionError,
     )
+    from tocsin.index.explanation import Explanation
+    from tocsin.matcher import Matcher
     from tocsin.model.result import Evidence, Matches
     from tocsin.model.subscription import Subscription
 
@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Explanation": "tocsin.engine.explain",
-    "Matcher": "tocsin.engine.matcher",
+    "Explanation": "tocsin.index.explanation",
+    "Matcher": "tocsin.matcher",
     "Evidence": "tocsin.model.result",
     "Matches": "tocsin.model.result",
     "Subscription": "tocsin.model.subscription",

@@ -1,14 +1,13 @@
 """The executable specification: evaluate each condition on each event, by the book, in three-valued logic.
 
-It is slow, and every index is tested against it. `evaluate` works on a condition as the user wrote it; `holds` works on
-one predicate of its normal form.
+It is slow, and every index is tested against it. It works on conditions as users write them, before any rewriting.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from tocsin.errors import EventError, UnknownSubscriptionError
+from tocsin.errors import UnknownSubscriptionError
 from tocsin.language.parse import parse
 from tocsin.model.condition import (
     And,
@@ -20,37 +19,24 @@ from tocsin.model.condition import (
     Exists,
     HasPhrase,
     HasWords,
-    HistoryTerm,
     InList,
     IsNull,
     IsTruth,
     Like,
     Not,
-    OldComparedToConstant,
-    OldComparedToNew,
     Op,
     Or,
     Quantified,
-    Quantifier,
     Truth,
     XPathExists,
 )
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
 from tocsin.model.text import has_phrase, like, missing_words, parse_words, tokens
 from tocsin.model.values import (
-    Constant,
-    Kind,
-    Number,
     compare_to_constant,
-    compare_values,
     is_null,
-    kind_of,
-    moment,
 )
-
-Event = Mapping[str, object]
-History = Sequence[Event]
+from tocsin.predicates.evaluate import Event, History, all_of, any_of, compare, evaluate_test, judge_sign, judge_text
 
 
 def evaluate(condition: Condition, event: Event, history: History = ()) -> bool | None:
@@ -85,41 +71,18 @@ def evaluate(condition: Condition, event: Event, history: History = ()) -> bool 
     return done.pop()
 
 
-def all_of(values: Sequence[bool | None]) -> bool | None:
-    """The AND of truth values."""
-    return False if False in values else None if None in values else True
-
-
-def any_of(values: Sequence[bool | None]) -> bool | None:
-    """The OR of truth values."""
-    return True if True in values else None if None in values else False
-
-
-def _judge(op: Op, sign: int | None) -> bool | None:
-    return None if sign is None else op.holds(sign)
-
-
-def _compare(event: Event, attribute: str, op: Op, constant: Any) -> bool | None:
-    return _judge(op, compare_to_constant(lookup(event, attribute), constant))
-
-
 def _in_list(node: InList, event: Event, _: History) -> bool | None:
     value = lookup(event, node.attribute)
     signs = [None if c is None else compare_to_constant(value, c) for c in node.constants]  # type: ignore[arg-type]  # slots are bound
-    return any_of([_judge(Op.EQ, sign) for sign in signs])
-
-
-def _text(event: Event, attribute: str, judge: Callable[[str], bool]) -> bool | None:
-    value = lookup(event, attribute)
-    return judge(value) if isinstance(value, str) else None
+    return any_of([judge_sign(Op.EQ, sign) for sign in signs])
 
 
 def _has_words(node: HasWords, event: Event, _: History) -> bool | None:
-    return _text(event, node.attribute, lambda text: not missing_words(text, parse_words(str(node.text))))
+    return judge_text(event, node.attribute, lambda text: not missing_words(text, parse_words(str(node.text))))
 
 
 def _has_phrase(node: HasPhrase, event: Event, _: History) -> bool | None:
-    return _text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
+    return judge_text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
 
 
 @lru_cache(maxsize=10_000)
@@ -129,150 +92,23 @@ def _like(pattern: str, escape: str | None, ignore_case: bool) -> Callable[[str]
 
 def _like_pattern(node: Like, event: Event, _: History) -> bool | None:
     escape = None if node.escape is None else str(node.escape)
-    return _text(event, node.attribute, _like(str(node.pattern), escape, node.ignore_case))
-
-
-def _array_contains(node: ArrayContains, event: Event, _: History) -> bool | None:
-    value = lookup(event, node.attribute)
-    constant: Any = node.constant
-    if not isinstance(value, (list, tuple)):
-        return None
-    return any(compare_to_constant(item, constant) == 0 for item in value)
-
-
-def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> bool | None:
-    return _judge(node.op, compare_values(lookup(event, node.left), lookup(event, node.right)))
-
-
-def _xpath_exists(node: XPathExists, event: Event, _: History) -> bool | None:
-    # Only who asks for XML pays for lxml.
-    from tocsin.predicates.xpath.oracle import evaluate as selects
-    from tocsin.predicates.xpath.parse import parse_xpath
-
-    value = lookup(event, node.attribute)
-    if not isinstance(value, (str, bytes)):
-        return None
-    try:
-        return selects(parse_xpath(str(node.path)), value)
-    except EventError:
-        return None
-
-
-def _selected(terms: Sequence[HistoryTerm], event: Event, history: History) -> list[Event]:
-    """The earlier events that make every term TRUE."""
-
-    def holds_for(old: Event, term: HistoryTerm) -> bool | None:
-        if isinstance(term, OldComparedToNew):
-            return _judge(term.op, compare_values(lookup(old, term.old), lookup(event, term.new)))
-        if isinstance(term, OldComparedToConstant):
-            return _compare(old, term.old, term.op, term.constant)
-        return is_null(lookup(old, term.old)) != term.negated
-
-    return [old for old in history if all(holds_for(old, term) is True for term in terms)]
-
-
-def _exists(node: Exists, event: Event, history: History) -> bool | None:
-    return bool(_selected(node.terms, event, history))
-
-
-def _quantified(node: Quantified, event: Event, history: History) -> bool | None:
-    value = lookup(event, node.attribute)
-    selected = _selected(node.terms, event, history)
-    values = [_judge(node.op, compare_values(value, lookup(old, node.old))) for old in selected]
-    return any_of(values) if node.quantifier is Quantifier.ANY else all_of(values)
+    return judge_text(event, node.attribute, _like(str(node.pattern), escape, node.ignore_case))
 
 
 _Evaluator = Callable[[Any, Event, History], bool | None]
 _ATOMS: dict[type, _Evaluator] = {
     Truth: lambda node, _event, _history: node.value,
-    Comparison: lambda node, event, _: _compare(event, node.attribute, node.op, node.constant),
+    Comparison: lambda node, event, _: compare(event, node.attribute, node.op, node.constant),
     Between: lambda node, event, _: all_of(
-        [_compare(event, node.attribute, Op.GE, node.low), _compare(event, node.attribute, Op.LE, node.high)]
+        [compare(event, node.attribute, Op.GE, node.low), compare(event, node.attribute, Op.LE, node.high)]
     ),
     InList: _in_list,
     IsNull: lambda node, event, _: is_null(lookup(event, node.attribute)),
-    AttributeComparison: _compare_attributes,
     Like: _like_pattern,
-    ArrayContains: _array_contains,
     HasWords: _has_words,
     HasPhrase: _has_phrase,
-    XPathExists: _xpath_exists,
-    Exists: _exists,
-    Quantified: _quantified,
+    **dict.fromkeys((ArrayContains, AttributeComparison, XPathExists, Exists, Quantified), evaluate_test),
 }
-
-
-def _any_word(test: AnyWord, event: Event, _: History) -> bool | None:
-    return _text(event, test.attribute, lambda text: len(missing_words(text, test.words)) < len(test.words))
-
-
-def _any_pattern(test: AnyPattern, event: Event, _: History) -> bool | None:
-    return _text(event, test.attribute, lambda text: any(_matcher(pattern)(text) for pattern in test.patterns))
-
-
-@lru_cache(maxsize=10_000)
-def _matcher(pattern: Pattern) -> Callable[[str], bool]:
-    parts = (
-        "".join("\\" + c if c in "\\%_" else c for c in part)
-        if isinstance(part, str)
-        else "_" * part.least + "%" * part.many
-        for part in pattern.parts
-    )
-    return like("".join(parts), "\\", pattern.ignore_case)
-
-
-_TESTS: dict[type, _Evaluator] = {
-    AnyWord: _any_word,
-    AnyPattern: _any_pattern,
-    Phrase: lambda test, event, _: _text(event, test.attribute, lambda text: has_phrase(text, list(test.words))),
-    ArrayContains: _array_contains,
-    AttributeComparison: _compare_attributes,
-    XPathExists: _xpath_exists,
-    Exists: _exists,
-    Quantified: _quantified,
-}
-
-
-def evaluate_test(test: Test, event: Event, history: History = ()) -> bool | None:
-    """Return TRUE, FALSE or NULL (None) for one test of a normal form."""
-    return _TESTS[type(test)](test, event, history)
-
-
-def holds(predicate: Predicate, event: Event, history: History = ()) -> bool:
-    """Tell whether one predicate of a normal form holds for an event."""
-    if isinstance(predicate, Ranges):
-        return _in_ranges(predicate, lookup(event, predicate.attribute))
-    value = evaluate_test(predicate.test, event, history)
-    return (Accepts.NULL if value is None else Accepts.TRUE if value else Accepts.FALSE) in predicate.accepts
-
-
-def _in_ranges(predicate: Ranges, value: object) -> bool:
-    if predicate.kind is Kind.ANY:
-        return predicate.or_null if is_null(value) else bool(predicate.ranges)
-    if kind_of(value) is not predicate.kind:
-        return predicate.or_null
-    return any(_in_range(value, candidate) for candidate in predicate.ranges)
-
-
-def _in_range(value: Any, candidate: Range) -> bool:
-    above = candidate.low is None or _distance(value, candidate.low) >= (0 if candidate.low_closed else 1)
-    return above and (
-        candidate.high is None or _distance(value, candidate.high) <= (0 if candidate.high_closed else -1)
-    )
-
-
-def _distance(value: Any, end: Any) -> int:
-    """The sign of value minus end, for an end of the value's kind."""
-    if isinstance(end, Number):
-        sign = compare_to_constant(value, end.exact)
-    elif kind_of(value) is Kind.TIME:
-        when = moment(value)
-        sign = (when > (end, 0)) - (when < (end, 0))
-    else:
-        constant: Constant = end
-        sign = compare_to_constant(value, constant)
-    assert sign is not None, "the kinds were compared before"
-    return sign
 
 
 class ReferenceMatcher:

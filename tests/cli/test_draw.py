@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tocsin.predicates.intervals import INDEXES
-from tocsin.predicates.intervals.example import example_drawing
+from tocsin.papers.tatbul import INDEXES
+from tocsin.papers.tatbul.example import example_drawing
 
 if TYPE_CHECKING:
     from cli.conftest import Run

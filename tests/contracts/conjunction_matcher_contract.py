@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tocsin.conjunctions.key.terms import ConjunctionMatcher, csr, forbid
 from tocsin.errors import OptionError
-from tocsin.matching.protocol import ConjunctionMatcher, csr, forbid
 
 PREDICATES = 12
 # Each matcher runs the tests of this class on its own.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from tocsin.errors import OptionError
-from tocsin.predicates.intervals.protocol import PredicateIndex
+from tocsin.papers.tatbul.protocol import PredicateIndex
 
 # Each index runs the tests of this class on its own.
 INHERITED = [HealthCheck.differing_executors]

@@ -13,7 +13,8 @@ from tocsin.language.operands import FUNCTIONS
 from tocsin.language.parse import parse
 from tocsin.language.shape import MAX_DEPTH
 from tocsin.model.condition import And, Atom, Condition, IsTruth, Not, Op, Or
-from tocsin.reference import evaluate, holds
+from tocsin.predicates.evaluate import holds
+from tocsin.reference import evaluate
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^\| `(.+?)` \| `(.+?)` \| (TRUE|FALSE|NULL) \|$", TEXT, re.M)

@@ -9,7 +9,8 @@ from tocsin.language.parse import parse
 from tocsin.language.to_sql import to_sql
 from tocsin.model.predicate import AnyPattern, Ranges
 from tocsin.model.predicate import Tested as _Tested
-from tocsin.reference import evaluate, holds
+from tocsin.predicates.evaluate import holds
+from tocsin.reference import evaluate
 
 N = 5_000
 

@@ -1,7 +1,7 @@
 """The Matcher equals the reference, and DuckDB, on generated subscriptions and events."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from strategies import comparisons, conditions, conditions_on_history, events, logic, odd_conditions, odd_events
 from tocsin import Matcher
+from tocsin.conjunctions.pairs import access
 from tocsin.language.parse import parse
-from tocsin.matching import access
-from tocsin.matching.two_phase import PHASE_1, PHASE_2
-from tocsin.predicates import ruler
 from tocsin.predicates.history.order import Order
+from tocsin.predicates.ranges import quantize as ruler
 from tocsin.reference import ReferenceMatcher, evaluate
+from tocsin.registry import IndexName, MatcherName
 
 Event = dict[str, Any]
 Found = set[tuple[int, str]]
@@ -71,7 +71,7 @@ def test_segments_that_match_together(
     with pytest.MonkeyPatch.context() as always:
         always.setattr(access, "LOOK", 0.0)
         always.setattr(ruler, "EVEN", 2)
-        always.setattr("tocsin.engine.matcher.ENOUGH", 1)
+        always.setattr("tocsin.matcher.ENOUGH", 1)
         matcher = Matcher(background_merge=False)
         for start in range(3):
             matcher.load(table.take(list(range(start, len(texts), 3))))
@@ -101,8 +101,8 @@ def test_matcher_equals_duckdb(
 @given(
     texts=st.lists(conditions(), min_size=1, max_size=6),
     batch=st.lists(events(), min_size=1, max_size=4),
-    index=st.sampled_from(["auto", *PHASE_1]),
-    matcher=st.sampled_from(list(PHASE_2)),
+    index=st.sampled_from(get_args(IndexName)),
+    matcher=st.sampled_from(get_args(MatcherName)),
 )
 def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index: str, matcher: str) -> None:
     table = pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)})
@@ -126,7 +126,7 @@ def test_published_events_are_history_for_the_next(
     texts: list[str], batch: list[Event], at_once: bool, constants_first: bool
 ) -> None:
     order = Order(constants_first, 0, 0, "for this test")
-    with patch("tocsin.engine.looking_back.choose_order", lambda _: order):
+    with patch("tocsin.index.history_planner.choose_order", lambda _: order):
         check_publishing(texts, batch, at_once)
 
 

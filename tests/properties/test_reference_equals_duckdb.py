@@ -12,7 +12,8 @@ from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.language.to_sql import to_sql
 from tocsin.model.predicate import Conjunction
-from tocsin.reference import evaluate, holds
+from tocsin.predicates.evaluate import holds
+from tocsin.reference import evaluate
 
 Judge = Callable[..., list[tuple[bool | None, ...]]]
 Events = list[dict[str, Any]]

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spark_cases
-from tocsin.engine.matcher import Matcher
+from tocsin.matcher import Matcher
 from tocsin.spark.cluster import standalone_cluster
 from tocsin.spark.sinks import BatchTable
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tocsin import spark as tocsin_spark
-from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError
+from tocsin.matcher import Matcher
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

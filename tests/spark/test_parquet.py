@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from tocsin import spark as tocsin_spark
-from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError
+from tocsin.matcher import Matcher
 from tocsin.spark.parquet import Footer, divide
 
 if TYPE_CHECKING:

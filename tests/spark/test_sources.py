@@ -11,7 +11,7 @@ import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 
 from tocsin import spark as tocsin_spark
-from tocsin.engine.matcher import Matcher
+from tocsin.matcher import Matcher
 from tocsin.spark.sinks import EVENTS, MATCHES, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tocsin import cli
-from tocsin.engine.matcher import Matcher
+from tocsin.matcher import Matcher
 from tocsin.spark.sinks import BatchTable
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError
+from tocsin.matcher import Matcher
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 

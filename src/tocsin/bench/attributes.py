@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tocsin.bench.runner import Report, Result, measure, timed
-from tocsin.engine.matcher import Matcher
 from tocsin.language.parse import parse
+from tocsin.matcher import Matcher
 from tocsin.reference import evaluate
 
 ATTRIBUTES = 10

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.bench.runner import Report, Result, timed
-from tocsin.bench.sift import fastest
 from tocsin.bench.words import spell
 from tocsin.model.text import like_pattern
-from tocsin.predicates.patterns import Patterns
+from tocsin.papers.sift.experiments import fastest
+from tocsin.predicates.patterns.index import Patterns
 
 LINE = 300
 RIVAL_STEP = 200

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tocsin.bench.attributes import Workload, generate
 from tocsin.bench.runner import Report, Result, measure, timed
-from tocsin.engine.matcher import Matcher
+from tocsin.matcher import Matcher
 
 T = TypeVar("T")
 

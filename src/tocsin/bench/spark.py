@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from tocsin.bench.attributes import ATTRIBUTES, Workload, generate
 from tocsin.bench.runner import Report, Result, timed
-from tocsin.engine.matcher import Matcher
+from tocsin.matcher import Matcher
 
 if TYPE_CHECKING:
     from tocsin.bench.spark_processes import InProcess

@@ -16,9 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tocsin.engine.matcher import BATCH
-from tocsin.spark.pieces import Attribute, Piece, read_pieces
-from tocsin.spark.worker import match_batches, open_index
+from tocsin.matcher import BATCH
+from tocsin.spark._worker.batches import match_batches, open_index
+from tocsin.spark._worker.row_groups import Attribute, Piece, read_pieces
 
 PROC = Path("/proc")
 MEGABYTE = 1 << 20

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.bench.runner import Report, Result, timed
-from tocsin.bench.sift import fastest
-from tocsin.matching.frequency import Frequencies
-from tocsin.matching.key import Key
+from tocsin.conjunctions.key.drift import Frequencies
+from tocsin.conjunctions.key.index import Key
 from tocsin.model.predicate import Word
 from tocsin.model.text import tokens
-from tocsin.predicates.words import Vocabulary
+from tocsin.papers.sift.experiments import fastest
+from tocsin.predicates.words.index import Vocabulary
 
 WORDS_A_TEXT = 700
 

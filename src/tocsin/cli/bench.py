@@ -1,6 +1,6 @@
-"""`tocsin bench NAME`: one command for each module of `tocsin.bench` that has a function `run(...) -> Report`.
+"""`tocsin bench NAME`: one command for each workload in `tocsin.bench` and for the experiments of each paper.
 
-The options of a command are the keyword parameters of its `run`, plus `--json` and `--output`.
+The options of a command are the keyword parameters of its `run(...) -> Report`, plus `--json` and `--output`.
 """
 
 import importlib
@@ -13,14 +13,14 @@ import typer
 
 from tocsin.cli.console import errors, interruptible, output
 
-FOLDER = Path(__file__).parent.parent / "bench"
+PACKAGE = Path(__file__).parent.parent
 
 app = typer.Typer(no_args_is_help=True, help="Run a benchmark: workloads of the papers and of users, against rivals.")
 
 
 def benchmarks() -> dict[str, str]:
     """The benchmarks by name, each with the first line of what it says about itself. Imports none of them."""
-    texts = {file.stem.replace("_", "-"): file.read_text(encoding="utf-8") for file in sorted(FOLDER.glob("*.py"))}
+    texts = {name: file.read_text(encoding="utf-8") for name, file in sorted(_files().items())}
     return {
         name: text.removeprefix('"""').partition("\n")[0].removesuffix('"""')
         for name, text in texts.items()
@@ -28,9 +28,17 @@ def benchmarks() -> dict[str, str]:
     }
 
 
+def _files() -> dict[str, Path]:
+    """The modules of users' workloads, and the experiments of each paper under the name of its folder."""
+    workloads = {file.stem.replace("_", "-"): file for file in (PACKAGE / "bench").glob("*.py")}
+    return workloads | {file.parent.name: file for file in (PACKAGE / "papers").glob("*/experiments.py")}
+
+
 def command_of(name: str) -> Callable[..., None]:
     """The command of a benchmark, with the parameters of its `run` as options."""
-    run = importlib.import_module(f"tocsin.bench.{name.replace('-', '_')}").run
+    is_paper = (PACKAGE / "papers" / name).is_dir()
+    module = f"papers.{name}.experiments" if is_paper else f"bench.{name.replace('-', '_')}"
+    run = importlib.import_module(f"tocsin.{module}").run
 
     def command(json: bool, output_folder: Path | None, **parameters: object) -> None:
         report = run(**parameters)

@@ -13,7 +13,7 @@ from tocsin.cli.match import Format, load, run, summary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tocsin.engine.matcher import Matcher
+    from tocsin.matcher import Matcher
 
 
 def demo(
@@ -26,8 +26,8 @@ def demo(
     """Make stock quotes, news and alerts; match them on Spark; show what rang and why."""
     from pyarrow import parquet
 
+    from tocsin.cli.demo_data import write
     from tocsin.cli.files import whole_folder
-    from tocsin.demo import write
 
     console = output()
     event_file, subscription_file = write(folder, events, subscriptions, seed)

@@ -14,7 +14,7 @@ from tocsin.cli.console import errors, output
 from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
-    from tocsin.predicates.intervals import Interval, PredicateIndex
+    from tocsin.papers.tatbul import Interval, PredicateIndex
 
 
 def draw(
@@ -27,8 +27,8 @@ def draw(
     """Draw an index of intervals: those of Example 4 of Tatbul (2001) with its event, or those of a file."""
     import numpy as np
 
-    from tocsin.predicates.intervals import Endpoints
-    from tocsin.predicates.intervals.example import EVENT
+    from tocsin.papers.tatbul import Endpoints
+    from tocsin.papers.tatbul.example import EVENT
 
     if intervals is None:
         chosen = example_intervals(attribute)
@@ -48,8 +48,8 @@ def draw(
 
 def builder(name: str) -> "Callable[..., PredicateIndex]":
     """What builds the index of that name; Hybrid splits every cluster of two, as in the paper's Figure 4."""
-    from tocsin.predicates.intervals import INDEXES, HybridIndex
-    from tocsin.predicates.pbtree.index import PBTreeIndex
+    from tocsin.papers.pbtree.index import PBTreeIndex
+    from tocsin.papers.tatbul import INDEXES, HybridIndex
 
     builders: dict[str, Callable[..., PredicateIndex]] = {kind: type_.build for kind, type_ in INDEXES.items()}
     builders |= {"hybrid": functools.partial(HybridIndex.build, minimum=1), "pbtree": PBTreeIndex.build}
@@ -60,8 +60,8 @@ def builder(name: str) -> "Callable[..., PredicateIndex]":
 
 def example_intervals(attribute: str) -> dict[int, "Interval"]:
     """What the conjunctions of Example 4, by number, ask of an attribute."""
-    from tocsin.predicates.intervals import Interval
-    from tocsin.predicates.intervals.example import CONJUNCTIONS, EVENT
+    from tocsin.papers.tatbul import Interval
+    from tocsin.papers.tatbul.example import CONJUNCTIONS, EVENT
 
     if attribute not in EVENT:
         raise OptionError(f"the example has no attribute {attribute!r}", f"It has {', '.join(EVENT)}")
@@ -88,7 +88,7 @@ def read_intervals(path: Path) -> list["Interval"]:
 
 
 def _interval(row: Mapping[str, Any]) -> "Interval":
-    from tocsin.predicates.intervals import Interval
+    from tocsin.papers.tatbul import Interval
 
     given = {name: value for name, value in row.items() if value not in (None, "")}
     strange = sorted(given.keys() - set(Interval._fields))

@@ -17,8 +17,8 @@ from tocsin.cli.console import errors, facts, interruptible, output, rejected_ta
 from tocsin.errors import OptionError, UnknownSubscriptionError
 
 if TYPE_CHECKING:
-    from tocsin.engine.matcher import Matcher
-    from tocsin.engine.statistics import Statistics
+    from tocsin.index.stats import Statistics
+    from tocsin.matcher import Matcher
     from tocsin.model.subscription import Subscription
 
 app = typer.Typer(no_args_is_help=True, help="Keep subscriptions in an index folder, which opens at once.")
@@ -106,7 +106,7 @@ def merge(index: Index) -> None:
 
 def verify(index: Index) -> None:
     """Read every file of an index and its history and compare checksums; damage is named, with exit code 2."""
-    from tocsin.engine import store
+    from tocsin.index import commit as store
     from tocsin.predicates.history.store import HistoryStore
     from tocsin.storage.folder import Folder
 
@@ -148,7 +148,7 @@ for _command in (build, info, add, remove, merge, verify, export):
 @contextlib.contextmanager
 def opened(index: Path) -> Iterator["Matcher"]:
     """The matcher of an index folder."""
-    from tocsin.engine.matcher import Matcher
+    from tocsin.matcher import Matcher
 
     # A merge in the background would be thrown away at the end of the command.
     matcher = Matcher.open(index, background_merge=False)

@@ -11,8 +11,8 @@ import typer
 from tocsin.cli.console import bad_lines_table, errors, facts, rejected_table
 
 if TYPE_CHECKING:
-    from tocsin.engine.matcher import Matcher
-    from tocsin.spark.job import Outcome, Progress
+    from tocsin.matcher import Matcher
+    from tocsin.spark.match_job import Outcome, Progress
 
 
 class Format(Enum):
@@ -54,7 +54,7 @@ def match(
 def load(path: Path) -> "Matcher":
     """Build a matcher from a file of subscriptions; `rejected` also holds the lines that are no subscriptions."""
     from tocsin.cli.files import read_subscriptions
-    from tocsin.engine.matcher import Matcher
+    from tocsin.matcher import Matcher
 
     with errors().status("building the index"):
         table, unread = read_subscriptions(path)
@@ -67,7 +67,7 @@ def run(
     matcher: "Matcher", events: Path, output: Path, *, id: str, master: str, format: Format, verbose: bool = False
 ) -> "Outcome":
     """Run the job on Spark with its progress on the terminal."""
-    from tocsin.spark.job import match_files
+    from tocsin.spark.match_job import match_files
     from tocsin.spark.session import local_session
 
     with contextlib.ExitStack() as stack:

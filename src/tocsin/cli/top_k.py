@@ -19,7 +19,7 @@ from tocsin.errors import OptionError
 from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
-    from tocsin.engine.matcher import Matcher
+    from tocsin.matcher import Matcher
 
 Event = dict[str, Any]
 Kinds = Mapping[str, Set[Kind]]

@@ -4,8 +4,8 @@ from typing import cast
 
 from sqlglot import exp
 
-from tocsin.language.history import HistoryReader
 from tocsin.language.operands import FUNCTIONS, Attribute, Literal, Operand, Reader, strip
+from tocsin.language.subqueries import HistoryReader
 from tocsin.model.condition import (
     And,
     ArrayContains,

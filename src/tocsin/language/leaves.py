@@ -7,8 +7,8 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.columns import Columns, Unreadable
 from tocsin.language.constants import read
 from tocsin.language.normalise import always, never
-from tocsin.language.plan import slots
 from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
+from tocsin.language.shape_plan import slots
 from tocsin.model.condition import Slot
 from tocsin.model.predicate import Predicate, Ranges
 

@@ -7,7 +7,7 @@ import numpy as np
 from tocsin.language.columns import Columns, together
 from tocsin.language.leaves import bind_leaf
 from tocsin.language.normal_form import Bools, Builder, ColumnKey, Int32s, Rows, Values
-from tocsin.language.plan import VectorConjunction
+from tocsin.language.shape_plan import VectorConjunction
 from tocsin.model.condition import Op, Slot
 
 

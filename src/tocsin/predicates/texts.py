@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin._kernels.words import has_wide_bytes
+from tocsin.predicates.words.kernels import has_wide_bytes
 
 
 class Texts(NamedTuple):

@@ -1,104 +1,178 @@
-"""Exact top-k: the best subscriptions all of whose predicates hold, by intersecting iterators in order of score."""
+"""Exact top-k in a segment: its best subscriptions are segments of their own, matched before the whole.
 
-from typing import Self
+Subscriptions are ordered by score. The best of them make a *layer*, a small segment; sometimes two. A batch goes
+through the first layer, and only events that do not find their k there go on, in the end to the segment itself, which
+holds all subscriptions. Layers stay as they are when scores change or subscriptions are dropped: what each of them can
+offer at best follows the scores of now.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.errors import OptionError
-from tocsin.ranking.protocol import Float64s, Int32s, RankedIndex
-from tocsin.ranking.rows import Probe, Rows
-from tocsin.ranking.sopt import SOPTRTree
+from tocsin.index.options import Options
+from tocsin.index.segment import Segment
+from tocsin.model.events import EventBatch
+from tocsin.model.result import Evidence
+from tocsin.predicates.families import Probed, Slices
+from tocsin.ranking.kernels import sort_best
+from tocsin.ranking.relaxed import Weights
+from tocsin.ranking.select import PAYS, Layer, layer_sizes, nothing_yet, top_k_in_layers
+from tocsin.ranking.weight_kernels import offer_matches
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Bound = tuple[float, int]
+"""The best score and, of those that have it, the first by id."""
+
+REPAID, MATCH = 5_000, 16
+"""Building a layer costs, for each of its subscriptions, as much as verifying some 5,000 candidates, and to select from
+a match as much as 16: layers are built once that much was done without them."""
+SAMPLE = 1_024
+"""Events whose numbers of matches say how large layers should be."""
 
 
-class ExactTopK:
-    """Find the best subscriptions among those that match, with one ranked index an attribute.
+class _Layer(NamedTuple):
+    """A segment of some subscriptions; their numbers in the whole segment and their places by id."""
 
-    All iterators yield in the same order, by score, so that everything up to the least advanced of them is settled:
-    who was yielded as often as it has predicates matches. Costs what is yielded until the k-th match.
+    segment: Segment
+    owner: Int32
+    rank: Int32
 
-    >>> from tocsin.ranking.rows import as_probe, as_rows
-    >>> rows = as_rows([0, 1, 0], [0, 5, 0], [9, 9, 9], [1.0] * 3, [0, 0, 1], attributes=2, count=2)
-    >>> exact = ExactTopK.build(rows, [1.0, 2.0])
-    >>> exact.top_k(as_probe([3, 7]), 10).tolist(), exact.top_k(as_probe([3, 2]), 10).tolist()
-    ([1, 0], [1])
-    >>> exact.rescore(0, 3.0)
-    >>> exact.top_k(as_probe([3, 7]), 10).tolist()
-    [0, 1]
-    """
 
-    def __init__(self, rows: Rows, scores: Float64s, index: type[RankedIndex]) -> None:
-        self.rows = rows
-        self.scores = scores.copy()
-        self._needed = np.diff(rows.offsets)
-        self._always = np.flatnonzero(self._needed == 0).astype(np.int32)
-        self.indexes: list[RankedIndex] = []
-        self._owners: list[Int32s] = []
-        self._columns: dict[int, Float64s] = {}  # Scores by attribute and place, where one has changed.
-        for attribute in range(rows.attributes):
-            members = np.flatnonzero(rows.attribute == attribute)
-            owners = rows.subscription[members]
-            self.indexes.append(index.build(rows.lo[members], rows.hi[members], scores[owners]))
-            self._owners.append(owners)
+class Ranked:
+    """What top-k derives from a segment: layers, when enough events have come to pay for them, and weights."""
 
-    @classmethod
-    def build(cls, rows: Rows, scores: npt.ArrayLike, index: type[RankedIndex] = SOPTRTree) -> Self:
-        """Build one index an attribute over the scores of the subscriptions, in O(n log n)."""
-        return cls(rows, np.asarray(scores, np.float64), index)
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.layers: tuple[_Layer, ...] = ()
+        """Best first; the last is the segment itself. Empty until they are built."""
+        self._k = 0
+        self._done_without = 0
+        self._matches = np.empty(0, np.int64)
+        self._weights: list[Weights] | None = None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the indexes."""
-        return sum(index.nbytes for index in self.indexes)
+    @cached_property
+    def rank(self) -> Int32:
+        """The place of each subscription in the order of ids."""
+        rank = np.empty(len(self.segment), np.int32)
+        rank[self.segment.id_order] = np.arange(len(self.segment), dtype=np.int32)
+        return rank
 
-    def rescore(self, subscription: int, score: float) -> None:
-        """Give a subscription another score, in the index of each of its attributes."""
-        if not 0 <= subscription < self.rows.subscriptions or np.isnan(score):
-            raise OptionError(
-                f"Cannot give subscription {subscription} the score {score}", "Use a known id and a number"
-            )
-        for row in range(self.rows.offsets[subscription], self.rows.offsets[subscription + 1]):
-            attribute = int(self.rows.attribute[row])
-            owners = self._owners[attribute]
-            if attribute not in self._columns:
-                self._columns[attribute] = self.scores[owners]
-            place = int(np.searchsorted(owners, subscription))
-            self._columns[attribute][place] = score
-            self.indexes[attribute].rescore(place, self._columns[attribute])
-        self.scores[subscription] = score
+    def weights(self, options: Options) -> list[Weights]:
+        """The predicates with their weights; the first call costs at most what building the segment did."""
+        if self._weights is None:
+            self._weights = Weights.build(self.segment, options)
+        return self._weights
 
-    def top_k(self, probe: Probe, k: int) -> Int32s:
-        """Return the best `k` subscriptions all of whose predicates hold, best first, equal scores by id."""
-        present = np.flatnonzero(probe.present).tolist()
-        iterators = {name: probe.iterate(name, self.indexes[name]) for name in present}
-        ahead = {name: np.empty(0, np.int32) for name in present}
-        # A subscription without predicates always matches and is yielded by no iterator.
-        matches = [self._always]
-        settled, chunk = 0, max(2 * k, 16)
-        while settled < k and iterators:
-            for name in list(iterators):
-                if not ahead[name].size:
-                    ahead[name] = self._owners[name][iterators[name].take(chunk)]
-                    if ahead[name].size < chunk:
-                        del iterators[name]
-            least = min((self._key(int(ahead[name][-1])) for name in iterators), default=None)
-            yielded = []
-            for name, ids in ahead.items():
-                end = ids.size if least is None else self._up_to(ids, least)
-                yielded.append(ids[:end])
-                ahead[name] = ids[end:]
-            ids, times = np.unique(np.concatenate(yielded), return_counts=True)
-            matches.append(ids[times == self._needed[ids]])
-            settled += matches[-1].size
-            chunk = min(2 * chunk, 8192)
-        ids = np.concatenate(matches)
-        return ids[np.lexsort((ids, -self.scores[ids]))[:k]]
+    def serve(self, k: int) -> bool:
+        """Whether there are layers that were cut for this k, or a larger one."""
+        return 0 < k <= self._k
 
-    def _key(self, subscription: int) -> tuple[float, int]:
-        """What subscriptions are ordered by: falling score, rising id."""
-        return -float(self.scores[subscription]), subscription
+    def learn(self, matches: Int64, candidates: int, scores: Floats, k: int, options: Options) -> None:
+        """Take note of a batch that was matched without layers, and build them if that would have been cheaper.
 
-    def _up_to(self, ids: Int32s, key: tuple[float, int]) -> int:
-        """How many of these, which are in order, do not come after `key`."""
-        keys = -self.scores[ids]
-        return int(np.count_nonzero((keys < key[0]) | ((keys == key[0]) & (ids <= key[1]))))
+        Tests on the history are judged for a whole segment, so that one with such tests has no layers.
+        """
+        self._done_without += candidates + MATCH * int(matches.sum())
+        self._matches = np.concatenate([self._matches, matches])[-SAMPLE:]
+        if not self._matches.size or self.segment.history_demands.size:
+            return
+        *sizes, _ = layer_sizes(len(self.segment), k, float(np.median(self._matches)))
+        if sizes and self._done_without > REPAID * sum(sizes):
+            best_first = np.lexsort((self.rank, -scores)).astype(np.int32)
+            parts = np.split(best_first, np.cumsum(sizes))[:-1]
+            whole = _Layer(self.segment, np.arange(len(self.segment), dtype=np.int32), self.rank)
+            self.layers = (*(self._build(part, options) for part in parts), whole)
+            self._k, self._done_without = k, 0
+
+    def plan(self) -> tuple[str, str]:
+        """How the best k are found as things stand, and why."""
+        exact = "all matches, then the best"
+        why = "layers are built when they would have paid"
+        if self._matches.size:
+            why = f"a typical event has {np.median(self._matches):,.0f} matches: layers pay beyond {PAYS:.0f} k of them"
+        if self.segment.history_demands.size:
+            why = "tests on the history are judged for the segment as a whole"
+        if self.layers:
+            sizes = " and ".join(f"{len(layer.segment):,}" for layer in self.layers)
+            exact = f"in layers of {sizes} subscriptions for k up to {self._k:,}"
+        ways = ["not asked yet"] if self._weights is None else [weights.plan() for weights in self._weights]
+        return f"exact: {exact}; relaxed: {', '.join(dict.fromkeys(ways))}", why
+
+    def _build(self, members: Int32, options: Options) -> _Layer:
+        numbers = members.tolist()
+        ids, texts = ([strings[number] for number in numbers] for strings in (self.segment.ids, self.segment.texts))
+        segment, errors = Segment.build(ids, texts, np.ones(len(numbers)), [""] * len(numbers), options)
+        assert not errors, "every subscription of a segment was understood when it was built"
+        return _Layer(segment, members, self.rank[members])
+
+
+class BestMatches:
+    """The layers of a segment under the scores of one view."""
+
+    def __init__(self, ranked: Ranked, scores: Floats) -> None:
+        self._ranked = ranked
+        self._scores = scores
+        self._segment = ranked.segment
+        self._bounds: tuple[tuple[_Layer, ...], list[Bound]] = ((), [])
+
+    @cached_property
+    def _by_rank(self) -> Floats:
+        """The scores in the order of ids: among the best, subscriptions go by their place there."""
+        return self._scores[self._segment.id_order]
+
+    def top_k(
+        self, batch: EventBatch, left_out: Bools, judged: Mapping[int, Probed], k: int, options: Options
+    ) -> tuple[Slices, Floats, Evidence]:
+        """The best `k` matches of each event, best first, their scores, and the evidence."""
+        if self._ranked.serve(k):
+            evidence = Evidence(events=len(batch))
+            starts, ranks = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._by_rank, k)
+        else:
+            pairs, evidence = self._segment.match_subscriptions(batch, judged)
+            matches = np.bincount(pairs[:, 0], minlength=len(batch))
+            best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
+            found = pairs[:, 1]
+            scores, ranks = self._scores[found], self._ranked.rank[found]
+            offer_matches(best, pairs, scores, ranks, left_out, self._segment.several)
+            starts, ranks, _ = sort_best(best)
+            self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
+        evidence.matches = ranks.size
+        return Slices(starts, self._segment.id_order[ranks]), self._by_rank[ranks], evidence
+
+    def _plan(self, batch: EventBatch, left_out: Bools, evidence: Evidence) -> list[Layer]:
+        def match(layer: _Layer, rows: Int64) -> Int32:
+            some = batch if rows.size == len(batch) else _take(batch, rows)
+            pairs, work = layer.segment.match_subscriptions(some)
+            evidence.add(work)
+            return pairs[~left_out[layer.owner[pairs[:, 1]]]] if left_out.size else pairs
+
+        layers = self._ranked.layers
+        if self._bounds[0] is not layers:
+            self._bounds = (layers, self._find_bounds(layers))
+        bounds = self._bounds[1]
+        return [Layer(partial(match, layer), layer.rank, *bound) for layer, bound in zip(layers, bounds, strict=True)]
+
+    def _find_bounds(self, layers: tuple[_Layer, ...]) -> list[Bound]:
+        """The best that each layer has to offer and that no layer before it has."""
+        bounds = []
+        new = np.ones(len(self._segment), bool)
+        for layer in layers:
+            ranks = layer.rank[new[layer.rank]]
+            new[ranks] = False
+            best = self._by_rank[ranks].max(initial=-np.inf)
+            first = ranks[self._by_rank[ranks] == best].min(initial=np.iinfo(np.int32).max)
+            bounds.append((float(best), int(first)))
+        return bounds
+
+
+def _take(batch: EventBatch, rows: Int64) -> EventBatch:
+    if batch.table is not None:
+        return EventBatch(batch.table.take(rows))
+    return EventBatch([batch.event(row) for row in rows.tolist()])

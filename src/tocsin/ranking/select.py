@@ -6,10 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.ranking_topk import Best, offer_held, offer_lists, offer_pairs, sort_best, unsettled
 from tocsin.errors import OptionError
-from tocsin.ranking.protocol import Float64s, Int32s, Int64s
-from tocsin.ranking.threshold import kind_of
+from tocsin.ranking.kernels import MAX, SUM, Best, offer_held, offer_lists, offer_pairs, sort_best, unsettled
+
+Float64s = npt.NDArray[np.float64]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
 GROWTH = 16
 """How many times larger each layer is than the one before."""
@@ -151,3 +153,11 @@ def nothing_yet(events: int, k: int) -> Best:
     if k < 0:
         raise OptionError(f"k is {k}", "Ask for 0 or more")
     return Best(np.empty((events, k), np.int32), np.empty((events, k), np.float64), np.zeros(events, np.int64))
+
+
+def kind_of(combine: str) -> int:
+    """Return the kernel's number for the name of a combination."""
+    kinds = {"sum": SUM, "max": MAX}
+    if combine not in kinds:
+        raise OptionError(f"combine is {combine!r}", "Use 'sum', 'max' or a function")
+    return kinds[combine]

@@ -7,11 +7,11 @@ try:
 except ImportError as error:
     raise MissingDependencyError("tocsin.spark needs PySpark", "Run pip install 'tocsin[spark]'") from error
 
-from tocsin.spark.batch import match
+from tocsin.spark._placement.ship import Index
 from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
-from tocsin.spark.history import match_in_order
-from tocsin.spark.index import Index
+from tocsin.spark.match import match
+from tocsin.spark.ordered import match_in_order
 from tocsin.spark.session import local_session
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream

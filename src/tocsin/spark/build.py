@@ -17,11 +17,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
-from tocsin.engine import store
-from tocsin.engine.matcher import Matcher
-from tocsin.engine.options import Options
 from tocsin.errors import OptionError, StorageError
-from tocsin.spark.index import Index, is_connect, scratch
+from tocsin.index import commit as store
+from tocsin.index.options import Options
+from tocsin.matcher import Matcher
+from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
 
 COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None}

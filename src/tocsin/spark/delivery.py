@@ -15,11 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.errors import OptionError
-from tocsin.spark.batch import column, index_path
-from tocsin.spark.index import Index, Place, place
+from tocsin.spark._placement.ship import Index, Place, place
+from tocsin.spark._placement.snapshot_dir import pin
+from tocsin.spark._worker.batches import open_index
+from tocsin.spark.match import column, index_path
 from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
-from tocsin.spark.views import pin
-from tocsin.spark.worker import open_index
 
 INBOX, DIGEST = "inbox", "matches"
 

@@ -20,8 +20,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
 from tocsin.errors import OptionError
-from tocsin.spark.index import is_connect
-from tocsin.spark.pieces import Attribute, Piece, arrange, open_file
+from tocsin.spark._placement.ship import is_connect
+from tocsin.spark._worker.row_groups import Attribute, Piece, arrange, open_file
 
 TASKS_A_CORE = 2
 """Enough for an even end; each costs the JVM 15 ms of processor time, and more of them the matcher nothing less."""

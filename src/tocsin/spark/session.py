@@ -37,7 +37,7 @@ SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     # Workers start with Tocsin and its kernels loaded.
-    "spark.python.daemon.module": "tocsin.spark.daemon",
+    "spark.python.daemon.module": "tocsin.spark._worker.daemon",
     # Timestamps without a zone are taken as UTC, as everywhere in Tocsin.
     "spark.sql.session.timeZone": "UTC",
     # We show our own progress, and a terminal job needs no web server.

@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.errors import OptionError, StorageError
-from tocsin.spark.index import is_connect
-from tocsin.spark.views import View
+from tocsin.spark._placement.ship import is_connect
+from tocsin.spark._placement.snapshot_dir import View
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
 EVENTS, MATCHES = "tocsin.events", "tocsin.matches"

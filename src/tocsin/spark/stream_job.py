@@ -12,12 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError
-from tocsin.spark.files import MALFORMED, casts, file_format
+from tocsin.matcher import Matcher
+from tocsin.spark._placement.snapshot_dir import View
+from tocsin.spark.read_files import MALFORMED, casts, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
-from tocsin.spark.views import View
 
 POLL_SECONDS = 0.1
 

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tocsin.errors import OptionError
-from tocsin.spark.batch import match_view
-from tocsin.spark.history import match_after, scan_history
-from tocsin.spark.index import is_connect
-from tocsin.spark.prefix import Tests
+from tocsin.spark._placement.ship import is_connect
+from tocsin.spark._placement.snapshot_dir import View, drop_older, pin
+from tocsin.spark._worker.history_scan import Tests
+from tocsin.spark.match import match_view
+from tocsin.spark.ordered import match_after, scan_history
 from tocsin.spark.sinks import EVENTS, Batch, BatchRecord, BatchTable, Sink, console, count_rows
-from tocsin.spark.views import View, drop_older, pin
 
 Listener = Callable[[BatchRecord, float], object]
 """Is told what each batch was, and the seconds that it took."""

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin._kernels.history import Bounds
 from tocsin.model.condition import Op
 from tocsin.model.values import compare_to_constant, compare_values, is_null, kind_of
 from tocsin.predicates.history.dictionary import OrderedDictionary
@@ -23,6 +22,7 @@ from tocsin.predicates.history.encode import (
     float_of,
     not_comparable,
 )
+from tocsin.predicates.history.kernels import Bounds
 
 VALUES: list[object] = [
     *(0, -0.0, 1, 1.0, -1, 2**53 + 1, float(2**53), 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, float(2**63)),

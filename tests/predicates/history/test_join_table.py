@@ -22,9 +22,9 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
 )
+from tocsin.predicates.evaluate import evaluate_test
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.store import HistoryStore
-from tocsin.reference import evaluate_test
 
 Event = Mapping[str, object]
 Test = Exists | Quantified

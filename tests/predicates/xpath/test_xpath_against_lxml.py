@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tocsin.errors import SubscriptionError
-from tocsin.predicates.xpath import XPATH_INDEXES, parse_xpath
+from tocsin.papers.gpx import XPATH_INDEXES
+from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.oracle import evaluate, failing_step
 
 NAMESPACES = {"p": "urn:p", "q": "urn:q?a&b"}

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from tocsin.errors import EventError, UnknownSubscriptionError
-from tocsin.predicates.xpath import XPATH_INDEXES, AutoIndex, GPXIndex, parse_xpath
+from tocsin.papers.gpx import XPATH_INDEXES, GPXIndex
+from tocsin.predicates.xpath import AutoIndex, parse_xpath
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.document import MAX_DEPTH, encode_documents, read_document
 

@@ -5,7 +5,8 @@ from itertools import product
 
 import pytest
 
-from tocsin.predicates.xpath import XPATH_INDEXES, parse_xpath
+from tocsin.papers.gpx import XPATH_INDEXES
+from tocsin.predicates.xpath import parse_xpath
 
 INLINE = ("gpx", "gpx-ap", "gpx-apf", "auto")
 FOLLOWED = ("gpx-ap", "auto")

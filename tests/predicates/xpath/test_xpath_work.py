@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tocsin.predicates.xpath import XPATH_INDEXES, parse_xpath
+from tocsin.papers.gpx import XPATH_INDEXES
+from tocsin.predicates.xpath import parse_xpath
 
 LEVELS = 40
 EQUAL = ["a"] * LEVELS

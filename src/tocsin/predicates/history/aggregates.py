@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import LANES, tally
 from tocsin.model.values import Kind
 from tocsin.predicates.history.column import Column
 from tocsin.predicates.history.encode import LANES_OF, Encoder, comparable
+from tocsin.predicates.history.kernels import LANES, tally
 
 BLOCK = 4096
 

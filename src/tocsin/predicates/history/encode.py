@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import EXACT, LANES, STRING, Bounds, Old
 from tocsin.model.condition import Op
 from tocsin.model.predicate import Range
 from tocsin.model.values import Kind, Number, is_null, kind_of, microseconds
 from tocsin.predicates.history.column import Column
 from tocsin.predicates.history.dictionary import OrderedDictionary
+from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, Old
 
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 

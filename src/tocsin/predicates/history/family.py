@@ -1,75 +1,60 @@
-"""Tests of one shape: the same terms, each test with its own constants."""
+"""Tests on the history: EXISTS, ANY and ALL over the events that came before."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyroaring import BitMap
 
-from tocsin.model.condition import Quantifier
-from tocsin.predicates.history.constants import Constants, Row, Shape
-from tocsin.predicates.history.latest import Latest
-from tocsin.predicates.history.search import Search, some
-from tocsin.predicates.history.simple import Form
+from tocsin.model.condition import Exists, OldComparedToNew, Quantified
+from tocsin.model.events import EventBatch
+from tocsin.model.predicate import Test
+from tocsin.predicates.fallback import decode_tests, encode_tests
+from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
-
-Ids = npt.NDArray[np.int32]
-Slots = npt.NDArray[np.int64]
-
-_NONE: Slots = np.empty(0, dtype=np.int64)
-_SINGLE_COST = 3000
-"""What one search for a single test costs, counted in old events that a scan passes over."""
+from tocsin.predicates.protocol import Arrays, Int32, Probed, Slices
 
 
-class Family:
-    """Tests whose terms compare with the new event.
+class HistoryFamily:
+    """All tests on the history in a segment; the matcher that owns the history judges them (`index/history.py`)."""
 
-    The old events that satisfy the terms without constants are found once for all tests; or each test is searched by
-    its rarest term, if that is estimated to cost less.
-    """
+    def __init__(self, tests: Sequence[Test]) -> None:
+        self.tests: list[HistoryTest] = [test for test in tests if isinstance(test, (Exists, Quantified))]
+        self.count = len(self.tests)
+        self.attributes = attributes_of(self.tests)
+        for test in self.tests:
+            self.attributes |= {term.new for term in test.terms if isinstance(term, OldComparedToNew)}
+            self.attributes |= {test.attribute} if isinstance(test, Quantified) else set()
 
-    def __init__(
-        self, store: HistoryStore, form: Form, met: Shape, null: Shape | None, ids: Ids, rows: Sequence[Row]
-    ) -> None:
-        self._form = form
-        self._met = met
-        self._null = null
-        self.members = BitMap(ids)
-        self._ids = ids
-        self._constants = Constants(store, met.constants, rows)
+    @classmethod
+    def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "HistoryFamily":  # noqa: ARG003  # for others
+        """Keep the definitions."""
+        return cls(tests)
 
-    def probe(self, search: Search) -> tuple[Ids, Ids]:
-        """The ids of the tests that are TRUE, and of those that are NULL."""
-        met = self._holding(search, self._met)
-        if self._null is None:
-            return self._ids[met], self._ids[_NONE]
-        null = np.setdiff1d(self._holding(search, self._null), met)
-        if self._form is Quantifier.ANY:
-            return self._ids[met], self._ids[null]
-        rest = np.ones(self._ids.size, dtype=np.bool_)
-        rest[met] = rest[null] = False
-        return self._ids[rest], self._ids[null]
+    @classmethod
+    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "HistoryFamily":  # noqa: ARG003
+        """Read the definitions."""
+        return cls(decode_tests(arrays))
 
-    def _holding(self, search: Search, shape: Shape) -> Slots:
-        """The tests for which some old event satisfies all terms of `shape`."""
-        store = search.store
-        if not shape.constants:
-            return _NONE if some(store, search.bind(shape.joins)) is None else np.arange(self._ids.size)
-        if search.estimate(shape.joins) <= self._ids.size * _SINGLE_COST:
-            return self._constants.holding(search.all(shape.joins))
-        joins = search.bind(shape.joins)
-        each = (some(store, joins + self._constants.conditions(slot)) for slot in range(self._ids.size))
-        return np.flatnonzero([number is not None for number in each])
+    def arrays(self) -> Arrays:
+        """The definitions as text."""
+        return encode_tests(self.tests)
+
+    def kept(self, numbers: Int32) -> set[str]:
+        """The attributes of old events that these tests look at."""
+        return attributes_of(self.tests[number] for number in numbers.tolist())
+
+    def probe(self, batch: EventBatch) -> Probed:
+        """Judge against an empty history."""
+        table = JoinTable(list(enumerate(self.tests)), HistoryStore(attributes=attributes_of(self.tests)))
+        return probed([table.probe(batch.event(row)) for row in range(len(batch))])
 
 
-class StaticFamily:
-    """EXISTS tests that say nothing of the new event: TRUE while the latest old event that satisfies them is there."""
+def probed(truths: Sequence[Truths]) -> Probed:
+    """The truths of each event as lists of tests."""
+    return Probed(_slices([truth.true for truth in truths]), null=_slices([truth.null for truth in truths]))
 
-    def __init__(self, store: HistoryStore, shape: Shape, ids: Ids, rows: Sequence[Row]) -> None:
-        self.members = BitMap(ids)
-        self._ids = ids
-        self._latest = Latest(store, shape, rows)
 
-    def probe(self, _: Search) -> tuple[Ids, Ids]:
-        """The ids of the tests that are TRUE; none is ever NULL."""
-        return self._ids[self._latest.holding()], self._ids[_NONE]
+def _slices(lists: Sequence[Int32]) -> Slices:
+    starts = np.cumsum([0, *(numbers.size for numbers in lists)]).astype(np.int64)
+    return Slices(starts, np.concatenate([np.empty(0, np.int32), *(np.sort(numbers) for numbers in lists)]))

@@ -7,7 +7,7 @@ that the events between two fences are one AND NOT, whatever their number. All t
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import fill_fences
+from tocsin.predicates.history.kernels import fill_fences
 
 STEPS = 12
 WORD = 64

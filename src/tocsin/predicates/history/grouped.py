@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from tocsin._kernels.history_groups import Groups, extend_groups, fill_group, groups_reaching
 from tocsin.model.condition import OldComparedToNew, OldIsNull, Op, Quantifier
 from tocsin.model.values import kind_of
-from tocsin.predicates.history.constants import Constants, Row, Shape
+from tocsin.predicates.history.constant_tests import Constants, Row, Shape
 from tocsin.predicates.history.encode import LANES_OF, Lane
+from tocsin.predicates.history.group_kernels import Groups, extend_groups, fill_group, groups_reaching
 from tocsin.predicates.history.search import Search, every, narrowed
 from tocsin.predicates.history.store import HistoryStore
 

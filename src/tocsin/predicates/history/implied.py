@@ -20,7 +20,7 @@ from tocsin.model.condition import (
 )
 from tocsin.model.predicate import EVERYTHING, Accepts, Predicate, Range, Ranges, Tested
 from tocsin.model.values import Kind
-from tocsin.predicates.history.constants import Required
+from tocsin.predicates.history.constant_tests import Required
 
 Term = OldComparedToConstant | OldIsNull | Required
 """A condition on an old event alone."""

@@ -17,10 +17,10 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
 )
-from tocsin.predicates.history.constants import Constants, Row, Shape, split
-from tocsin.predicates.history.family import Family, StaticFamily
+from tocsin.predicates.history.constant_tests import Constants, Row, Shape, split
 from tocsin.predicates.history.grouped import GroupedFamily
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
+from tocsin.predicates.history.shaped_tests import Family, StaticFamily
 from tocsin.predicates.history.simple import EXISTS, Form, SimpleTests
 from tocsin.predicates.history.store import HistoryStore
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.model.condition import OldIsNull
-from tocsin.predicates.history.constants import Constants, Row, Shape
+from tocsin.predicates.history.constant_tests import Constants, Row, Shape
 from tocsin.predicates.history.search import Search, narrowed
 from tocsin.predicates.history.store import HistoryStore
 

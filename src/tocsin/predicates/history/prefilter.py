@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from tocsin.model.predicate import Conjunction, Tested
-from tocsin.predicates.history.constants import Row, Shape, split
+from tocsin.predicates.history.constant_tests import Row, Shape, split
 from tocsin.predicates.history.implied import Term, forbidden_by, needed_by
 from tocsin.predicates.history.latest import Latest
 from tocsin.predicates.history.store import HistoryStore

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import Bounds, marked_positions, narrow
 from tocsin.model.condition import OldComparedToNew, OldIsNull, Op
 from tocsin.model.lookup import lookup
 from tocsin.model.values import kind_of
 from tocsin.predicates.history.encode import IS_NOT_NULL, IS_NULL, is_empty, not_comparable
 from tocsin.predicates.history.fences import WORD
+from tocsin.predicates.history.kernels import Bounds, marked_positions, narrow
 from tocsin.predicates.history.store import HistoryStore
 
 Positions = npt.NDArray[np.int32]

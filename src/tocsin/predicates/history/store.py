@@ -11,8 +11,8 @@ from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
 from tocsin.predicates.history.arrow import Encoded, encode_column, find_column
 from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.column_files import Commit, Folder
 from tocsin.predicates.history.encode import Encoder, Lane
-from tocsin.predicates.history.files import Commit, Folder
 from tocsin.predicates.history.tree import Tree
 
 _COMPACT_FROM = 4096

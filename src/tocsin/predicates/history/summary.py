@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import keys_at
 from tocsin.errors import OptionError
 from tocsin.model.condition import OldComparedToConstant, OldComparedToNew, Op, Quantified, Quantifier
+from tocsin.predicates.history.column_files import exact_text, exact_value
 from tocsin.predicates.history.encode import Encoder
-from tocsin.predicates.history.files import exact_text, exact_value
 from tocsin.predicates.history.join_table import HistoryTest, attributes_of
+from tocsin.predicates.history.kernels import keys_at
 from tocsin.predicates.history.store import HistoryStore
 
 

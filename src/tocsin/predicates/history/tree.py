@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.history import LANES, Bounds, contains, gather, keys_at, narrow, slices
 from tocsin.predicates.history.column import Column, GrowingArray
 from tocsin.predicates.history.encode import Encoder
 from tocsin.predicates.history.fences import WORD, Fences, Words
+from tocsin.predicates.history.kernels import LANES, Bounds, contains, gather, keys_at, narrow, slices
 
 RATIO = 4
 TAIL = 1024

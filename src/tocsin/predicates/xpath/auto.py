@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.xpath_memo import Access, Memory, access_parts, enter_keys, recall
-from tocsin._kernels.xpath_tokens import Documents
 from tocsin.predicates.xpath.document import MAX_BYTES
 from tocsin.predicates.xpath.guarded import GuardedMatcher
 from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, frozen, side_by_side
+from tocsin.predicates.xpath.kernels.memo import Access, Memory, access_parts, enter_keys, recall
+from tocsin.predicates.xpath.kernels.tokens import Documents
 
 
 class AutoIndex(StructureIndex):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.predicates.xpath.expression import ANY, Filter, Step, XPath
-from tocsin.predicates.xpath.parse import OPERATORS, to_number
+from tocsin.predicates.xpath.parser import OPERATORS, to_number
 from tocsin.predicates.xpath.sequences import SequenceTable
 
 ANY_TAG: Final = -1

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from lxml import etree
 
-from tocsin._kernels.xpath_tokens import Documents, Names, enter_names, tokenize
 from tocsin.errors import EventError
 from tocsin.predicates.xpath.catalog import Catalog
-from tocsin.predicates.xpath.parse import XML_NAMESPACE
+from tocsin.predicates.xpath.kernels.tokens import Documents, Names, enter_names, tokenize
+from tocsin.predicates.xpath.parser import XML_NAMESPACE
 
 MAX_DEPTH: Final = 64
 """Levels of a document. A path is one machine word, so this limit is fixed; libxml2's own is 256."""

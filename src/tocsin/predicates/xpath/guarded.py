@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.xpath_attributes import AttributeTables, hold_attributes
-from tocsin._kernels.xpath_collect import Groups
-from tocsin._kernels.xpath_evaluate import Tables
-from tocsin._kernels.xpath_guarded import Guarded, choose_guards, match_guarded
-from tocsin._kernels.xpath_paths import distinct_nodes
-from tocsin._kernels.xpath_predicates import END_FROM, Predicates
-from tocsin._kernels.xpath_tokens import Documents
-from tocsin._kernels.xpath_walk import Nodes
-from tocsin.predicates.xpath.attributes import encode_attributes
+from tocsin.predicates.xpath.attribute_predicates import encode_attributes
 from tocsin.predicates.xpath.catalog import Catalog
-from tocsin.predicates.xpath.encoding import encode_catalog
+from tocsin.predicates.xpath.encoded_paths import encode_catalog
 from tocsin.predicates.xpath.index import Ints, Longs, frozen, offsets_of
+from tocsin.predicates.xpath.kernels.attribute_tests import AttributeTables, hold_attributes
+from tocsin.predicates.xpath.kernels.collect import Groups
+from tocsin.predicates.xpath.kernels.filters import Tables
+from tocsin.predicates.xpath.kernels.guards import Guarded, choose_guards, match_guarded
+from tocsin.predicates.xpath.kernels.paths import distinct_nodes
+from tocsin.predicates.xpath.kernels.predicate_tables import END_FROM, Predicates
+from tocsin.predicates.xpath.kernels.tokens import Documents
+from tocsin.predicates.xpath.kernels.walk import Nodes
 
 
 @dataclass(frozen=True)

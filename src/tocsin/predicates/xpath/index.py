@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.xpath_collect import Groups, collect
-from tocsin._kernels.xpath_evaluate import Scratch, Tables
-from tocsin._kernels.xpath_tokens import Documents
 from tocsin.errors import UnknownSubscriptionError
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
 from tocsin.predicates.xpath.expression import XPath
+from tocsin.predicates.xpath.kernels.collect import Groups, collect
+from tocsin.predicates.xpath.kernels.filters import Scratch, Tables
+from tocsin.predicates.xpath.kernels.tokens import Documents
 from tocsin.predicates.xpath.protocol import XPathMatches, XPathStatistics
 
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._kernels.xpath_sequences import rehash_sequences, sequence_slot
+from tocsin.predicates.xpath.kernels.step_sequences import rehash_sequences, sequence_slot
 
 Ints = npt.NDArray[np.int32]
 

@@ -1,0 +1,1 @@
+"""Conjunctions of tests alone, each filed under its rarest test."""

@@ -1,0 +1,183 @@
+"""From (event, conjunction) pairs in no order to the subscriptions of each event."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._compile import kernel
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Owners(NamedTuple):
+    """The subscriptions of each conjunction: most have one, equal ones are stored once and have many.
+
+    `owner[c]` is the only subscription of conjunction c; or ~g, and its subscriptions are
+    `members[starts[g]:starts[g + 1]]`, ascending.
+    """
+
+    owner: Int32
+    starts: Int64
+    members: Int32
+
+
+@kernel
+def _append_kept(target: Int32, place: int, source: Int32, dropped: Bools) -> int:
+    """Copy those of `source` that are not dropped to `target` from `place` on; return the end."""
+    for subscription in source:
+        if not dropped[subscription]:
+            target[place] = subscription
+            place += 1
+    return place
+
+
+@kernel
+def count_by_event(pairs: Int32, owners: Owners, dropped: Bools, events: int) -> tuple[Int64, Int64]:
+    """Where the subscriptions of each event will start, with one more entry; and the sizes of the lists of owners.
+
+    Subscriptions that are `dropped` do not count; the array is empty if none is. Of the lists, only those that are met
+    are gone through for them.
+    """
+    owner, members = owners.owner, owners.members
+    sizes = np.diff(owners.starts)
+    starts = np.zeros(events + 1, np.int64)
+    some_dropped = dropped.size > 0
+    thinned = np.zeros(sizes.size if some_dropped else 0, np.bool_)
+    for place in range(len(pairs)):
+        event, subscription = pairs[place, 0], owner[pairs[place, 1]]
+        if subscription >= 0:
+            starts[event + 1] += not (some_dropped and dropped[subscription])
+            continue
+        group = ~subscription
+        if some_dropped and not thinned[group]:
+            thinned[group] = True
+            for member in range(owners.starts[group], owners.starts[group + 1]):
+                sizes[group] -= dropped[members[member]]
+        starts[event + 1] += sizes[group]
+    for event in range(events):
+        starts[event + 1] += starts[event]
+    return starts, sizes
+
+
+@kernel
+def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, starts: Int64, values: Int32) -> None:
+    """Write the subscriptions of each event to `values`; the list of a conjunction is copied, not gone through."""
+    owner, starts_of_members, members = owners.owner, owners.starts, owners.members
+    some_dropped = dropped.size > 0
+    ends = starts.copy()
+    for place in range(len(pairs)):
+        event, subscription = pairs[place, 0], owner[pairs[place, 1]]
+        end = ends[event]
+        if subscription < 0:
+            group = ~subscription
+            first, last = starts_of_members[group], starts_of_members[group + 1]
+            if last - first == sizes[group]:
+                # Unsigned indexes cannot be negative, so that the compiler makes vectors of this loop.
+                source, target = np.uint64(first), np.uint64(end)
+                for number in range(np.uint64(last - first)):
+                    values[target + number] = members[source + number]
+                end += last - first
+            else:
+                end = _append_kept(values, end, members[first:last], dropped)
+        elif not (some_dropped and dropped[subscription]):
+            values[end] = subscription
+            end += 1
+        ends[event] = end
+
+
+@kernel
+def _count_pairs(pairs: Int32, events: int) -> Int64:
+    """Where the conjunctions of each event will start, with one more entry."""
+    starts = np.zeros(events + 1, np.int64)
+    for place in range(len(pairs)):
+        starts[np.uint64(pairs[place, 0]) + np.uint64(1)] += 1
+    for event in range(events):
+        starts[event + 1] += starts[event]
+    return starts
+
+
+@kernel
+def _fill_pairs(pairs: Int32, starts: Int64, values: Int32) -> None:
+    """Write the conjunctions of each event to `values`."""
+    ends = starts.copy()
+    for place in range(len(pairs)):
+        event = np.uint64(pairs[place, 0])
+        values[np.uint64(ends[event])] = pairs[place, 1]
+        ends[event] += 1
+
+
+def group_conjunctions(pairs: Int32, events: int) -> tuple[Int64, Int32]:
+    """What `group_by_event` returns if each conjunction is its own subscription and none is dropped."""
+    starts = _count_pairs(pairs, events)
+    values = np.empty(len(pairs), np.int32)
+    _fill_pairs(pairs, starts, values)
+    return starts, values
+
+
+def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools, events: int) -> tuple[Int64, Int32]:
+    """The subscriptions of each event, each once: those of event i are `values[starts[i]:starts[i + 1]]`.
+
+    Subscriptions that are `dropped` are left out; the array is empty if none is. Only subscriptions with `several`
+    conjunctions can be found twice; the array is empty if none has. NumPy allocates the values: millions of them are
+    worth its large pages.
+    """
+    starts, sizes = count_by_event(pairs, owners, dropped, events)
+    values = np.empty(int(starts[-1]), np.int32)
+    fill_by_event(pairs, owners, sizes, dropped, starts, values)
+    if several.size:
+        _drop_repeated(starts, values, several, events)
+        values = values[: starts[-1]]
+    return starts, values
+
+
+@kernel
+def events_of(starts: Int64, first: int) -> Int64:
+    """The number of the event of each value, if the events are numbered from `first` on."""
+    events = np.empty(starts[-1], np.int64)
+    for event in range(starts.size - 1):
+        for place in range(np.uint64(starts[event]), np.uint64(starts[event + 1])):
+            events[place] = first + event
+    return events
+
+
+@kernel
+def pairs_with_owners(pairs: Int32, owners: Owners) -> Int32:
+    """The (event, subscription) pairs of (event, conjunction) pairs, in no order, some of them several times."""
+    total = 0
+    for place in range(len(pairs)):
+        subscription = owners.owner[pairs[place, 1]]
+        total += 1 if subscription >= 0 else owners.starts[~subscription + 1] - owners.starts[~subscription]
+    owned = np.empty((total, 2), np.int32)
+    end = 0
+    for place in range(len(pairs)):
+        event, subscription = pairs[place, 0], owners.owner[pairs[place, 1]]
+        if subscription >= 0:
+            owned[end, 0], owned[end, 1] = event, subscription
+            end += 1
+            continue
+        for member in range(owners.starts[~subscription], owners.starts[~subscription + 1]):
+            owned[end, 0], owned[end, 1] = event, owners.members[member]
+            end += 1
+    return owned
+
+
+@kernel
+def _drop_repeated(starts: Int64, values: Int32, several: Bools, events: int) -> None:
+    seen_in = np.full(several.size, -1, np.int32)
+    kept = 0
+    begin = 0
+    for event in range(events):
+        end = starts[event + 1]
+        for place in range(begin, end):
+            subscription = values[place]
+            if several[subscription]:
+                if seen_in[subscription] == event:
+                    continue
+                seen_in[subscription] = event
+            values[kept] = subscription
+            kept += 1
+        begin = end
+        starts[event + 1] = kept

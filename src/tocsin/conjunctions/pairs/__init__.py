@@ -1,0 +1,1 @@
+"""Conjunctions with ranges, each filed under its two most selective predicates."""

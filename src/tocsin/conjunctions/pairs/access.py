@@ -1,0 +1,238 @@
+"""Where each conjunction is filed: the choice of its access pair and of the grid for each pair of columns.
+
+A conjunction is found through its two most selective predicates. Each of them is filed at a *level*, a cell width that
+is a power of two in codes, at which its range covers a few cells. Every combination (column a, level a, column b,
+level b) in use is a table, and every event looks into every table: a look costs about as much as verifying `LOOK`
+candidates. So a table whose conjunctions would cause less than that many more candidates at a coarser level gives it
+up; at the coarsest level a column has one cell and is no access any more. A thousand rare pairs become a few tables by
+themselves. A conjunction that is filed under a test (HELD) keeps its range as the second access if many share the test.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.conjunctions.coded import Conjunctions, Predicates
+from tocsin.conjunctions.pairs.kernels import HELD
+
+Int32 = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+LOOK = 24.0
+CELLS = 3.2
+"""A range may cover this many cells of its level."""
+LEVEL_BITS = 2
+"""Levels of one column differ by a factor of 4."""
+TRUE_TESTS = 8.0
+"""Tests that hold for an event, before any was seen."""
+MOST_RECTANGLES = 64
+"""A pair of unions makes at most this many rectangles; beyond it only the more selective union is an access."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two accesses of each conjunction."""
+
+    predicate: Int32
+    """Its predicate, or -1: none (the column is then ANYTHING or HELD)."""
+    column: Int32
+    level: Int32
+    """How many steps the level is finer than one cell."""
+    selectivity: Floats
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where each conjunction is filed. `test` is the test of conjunctions that are filed under HELD."""
+
+    a: Side
+    b: Side
+    test: Int32
+
+
+def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
+    """The shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
+
+    >>> shifts(np.array([998], np.int32))[:, :6].tolist()
+    [[10, 7, 5, 3, 1, 0], [0, 0, 0, 0, 0, 0]]
+    """
+    bits = np.floor(np.log2(last_code.astype(np.float64) + 2)).astype(np.int64)
+    levels = np.arange(2 + -(-31 // LEVEL_BITS))
+    finer = np.maximum(levels * LEVEL_BITS, 0)
+    table = np.maximum(bits[:, None] - finer[None, :], 0)
+    table[:, 0] = bits + 1
+    return np.vstack([table, np.zeros_like(levels)])
+
+
+def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> Access:
+    """File every conjunction. `test[i]` is the test that conjunction i is filed under, or -1."""
+    anything = conjunctions.last_code.size
+    shift = shifts(conjunctions.last_code)
+    counts = np.diff(predicates.starts)
+    held = test >= 0
+    first = np.where(counts > 0, predicates.starts[:-1], -1)
+    second = np.where(counts > 1, predicates.starts[:-1] + 1, -1)
+    a = _side(predicates, np.where(held, -1, first), anything, shift)
+    a = replace(
+        a,
+        column=np.where(held, HELD, a.column),
+        level=np.where(held, 1, a.level),
+        selectivity=np.where(held, _share_of_tests(test), a.selectivity),
+    )
+    b = _side(predicates, np.where(held, first, second), anything, shift)
+    b = _without(b, _ranges(predicates, a) * _ranges(predicates, b) > MOST_RECTANGLES, anything)
+    # The share of its domain that a cell of (column, level) is. HELD (-1) reads the last row: a test is no wider.
+    last_code = np.append(conjunctions.last_code, 0).astype(np.float64)
+    cell = np.minimum(np.exp2(shift) / (last_code[:, None] + 1), 1.0)
+    cell = np.vstack([cell, np.zeros(shift.shape[1])])
+    swap = a.column > b.column
+    a, b = _fold(_mix(swap, b, a), _mix(swap, a, b), cell, anything)
+    swap = a.column > b.column
+    return Access(_mix(swap, b, a), _mix(swap, a, b), test)
+
+
+def _share_of_tests(test: Int32) -> Floats:
+    """The share of events for which the test of each conjunction holds, if events name tests as conjunctions do."""
+    filed = test[test >= 0]
+    demand = np.bincount(filed, minlength=1)
+    return np.minimum(TRUE_TESTS * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
+
+
+def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]) -> Side:
+    there = chosen >= 0
+    safe = np.where(there, chosen, 0)
+    if predicates.column.size == 0:
+        nothing = np.full(chosen.size, -1, np.int32)
+        return Side(nothing, np.full_like(nothing, anything), np.zeros_like(nothing), np.ones(chosen.size))
+    column = np.where(there, predicates.column[safe], anything).astype(np.int32)
+    width = predicates.width[safe]
+    level = np.zeros(chosen.size, np.int32)
+    for finer in range(1, shift.shape[1]):
+        fits = (width <= CELLS * np.exp2(shift[column, finer])) & (shift[column, finer - 1] > 0)
+        level = np.where(there & fits, finer, level).astype(np.int32)
+    selectivity = np.where(there, predicates.selectivity[safe], 1.0)
+    return _without(Side(chosen.astype(np.int32), column, level, selectivity), level == 0, anything)
+
+
+def _ranges(predicates: Predicates, side: Side) -> npt.NDArray[np.int64]:
+    if predicates.column.size == 0:
+        return np.ones(side.predicate.size, np.int64)
+    count = (predicates.end - predicates.first)[side.predicate].astype(np.int64)
+    return np.where(side.predicate >= 0, count, 1)
+
+
+def _without(side: Side, which: npt.NDArray[np.bool_], anything: int) -> Side:
+    """The side with no access for the conjunctions in `which`, unless they are filed under HELD."""
+    which = which & (side.column != HELD)
+    return Side(
+        np.where(which, -1, side.predicate).astype(np.int32),
+        np.where(which, anything, side.column).astype(np.int32),
+        np.where(which, 0, side.level).astype(np.int32),
+        np.where(which, 1.0, side.selectivity),
+    )
+
+
+def _mix(which: npt.NDArray[np.bool_], yes: Side, no: Side) -> Side:
+    return Side(
+        np.where(which, yes.predicate, no.predicate),
+        np.where(which, yes.column, no.column),
+        np.where(which, yes.level, no.level),
+        np.where(which, yes.selectivity, no.selectivity),
+    )
+
+
+Levels = tuple[int, ...]
+Group = dict[Levels, list[float]]
+"""The tables on the same columns, by levels: (conjunctions, sum of the selectivities of each access)."""
+
+
+def _fold(a: Side, b: Side, cell: Floats, anything: int) -> tuple[Side, Side]:
+    """Merge tables until no merger saves a look for fewer candidates than a look costs."""
+    key = np.stack([a.column, a.level, b.column, b.level], axis=1).astype(np.int64)
+    packed = ((key[:, 0] + 1) << 40) | (key[:, 1] << 32) | (key[:, 2] << 8) | key[:, 3]
+    _, one, table, size = np.unique(packed, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.stack([size, np.bincount(table, a.selectivity), np.bincount(table, b.selectivity)], axis=1)
+    pairs: dict[tuple[int, ...], Group] = {}
+    for (column_a, level_a, column_b, level_b), population in zip(key[one].tolist(), sums.tolist(), strict=True):
+        pairs.setdefault((column_a, column_b), {})[level_a, level_b] = population
+    final = _merge_groups(pairs, cell, anything)
+    new = np.array([final[tuple(row)] for row in key[one].tolist()], np.int32).reshape(-1, 2)
+    a, b = replace(a, level=new[table, 0]), replace(b, level=new[table, 1])
+    return _without(a, a.level == 0, anything), _without(b, b.level == 0, anything)
+
+
+def _merge_groups(
+    pairs: dict[tuple[int, ...], Group], cell: Floats, anything: int
+) -> dict[tuple[int, ...], tuple[int, int]]:
+    """For each (column a, level a, column b, level b), the levels it ends with; level 0 is no access."""
+    final: dict[tuple[int, ...], tuple[int, int]] = {}
+    singles: dict[tuple[int, ...], Group] = {}
+    moved: list[tuple[int, int, int, tuple[int, ...]]] = []
+    for (column_a, column_b), group in pairs.items():
+        for start, end in _merge_group((column_a, column_b), group, cell).items():
+            level_a, level_b = end
+            count, share_a, share_b = group[end]
+            # Dropping b makes every conjunction visible to all events that pass a, and the other way round.
+            lost_b = share_a + count * cell[column_a, level_a] - _looks(group[end], (column_a, column_b), end, cell)
+            lost_a = share_b + count * cell[column_b, level_b] - _looks(group[end], (column_a, column_b), end, cell)
+            place: tuple[int, ...] = (column_a, start[0], column_b, start[1])
+            final[place] = (level_a, level_b)
+            # A test is given up for nothing, and an event looks once for each of its tests.
+            lost = lost_b / TRUE_TESTS if column_a == HELD else min(lost_a, lost_b)
+            if column_a != anything and column_b != anything and lost >= LOOK:
+                continue
+            keep_a = column_a == HELD or (column_a != anything and (column_b == anything or lost_b <= lost_a))
+            column, level, share = (column_a, level_a, share_a) if keep_a else (column_b, level_b, share_b)
+            if column == anything:
+                continue
+            single = singles.setdefault((column,), {}).setdefault((level,), [0.0, 0.0])
+            if start == end:
+                single[0] += count
+                single[1] += share
+            moved.append((column, level, 0 if keep_a else 1, place))
+    merged = {columns: _merge_group(columns, group, cell) for columns, group in singles.items()}
+    for column, level, side, place in moved:
+        (single_level,) = merged[column,][level,]
+        count, share = singles[column,][single_level,]
+        if column != HELD and count - share - count * cell[column, single_level] < LOOK:
+            single_level = 0
+        final[place] = (single_level, 0) if side == 0 else (0, single_level)
+    return final
+
+
+def _merge_group(columns: tuple[int, ...], group: Group, cell: Floats) -> dict[Levels, Levels]:
+    """Merge the tables of one group, the cheapest merger first; return where each ends. `group` keeps what is left."""
+    end = {levels: levels for levels in group}
+    while len(group) > 1:
+        best, chosen = LOOK, None
+        tables = list(group)
+        for number, left in enumerate(tables):
+            for right in tables[number + 1 :]:
+                joined = tuple(map(min, left, right))
+                cost = 0.0
+                for levels in (left, right):
+                    cost += _looks(group[levels], columns, joined, cell) - _looks(group[levels], columns, levels, cell)
+                if cost < best:
+                    best, chosen = cost, (left, right, joined)
+        if chosen is None:
+            break
+        left, right, joined = chosen
+        population = [x + y for x, y in zip(group.pop(left), group.pop(right), strict=True)]
+        known = group.get(joined)
+        group[joined] = population if known is None else [x + y for x, y in zip(known, population, strict=True)]
+        end = {levels: joined if now in (left, right) else now for levels, now in end.items()}
+    return end
+
+
+def _looks(population: list[float], columns: tuple[int, ...], levels: Levels, cell: Floats) -> float:
+    """How many of these conjunctions an event looks at, if they were filed at these levels.
+
+    A conjunction of selectivity f on each access is looked at with probability (f + cell) on each; the product of the
+    selectivities is the same at all levels and left out.
+    """
+    count = population[0]
+    if len(columns) == 1:
+        return float(count * cell[columns[0], levels[0]])
+    cell_a, cell_b = cell[columns[0], levels[0]], cell[columns[1], levels[1]]
+    return float(population[1] * cell_b + population[2] * cell_a + count * cell_a * cell_b)

@@ -1,0 +1,95 @@
+"""PHASE 2: which conjunctions hold. What a segment asks of an index of conjunctions.
+
+A way to match is a folder with a class behind this protocol. What some ways can do and others cannot is a method that
+answers None, so that nobody asks for the type of an index.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.conjunctions.coded import Conjunctions
+from tocsin.predicates.ranges.quantize import ShortCodes
+
+if TYPE_CHECKING:
+    from tocsin.conjunctions.pairs.index import PairIndex
+    from tocsin.conjunctions.pairs.kernels import Events
+
+Int32 = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+CodesOf = Callable[[Int32], Int32]
+"""The codes of some events of a batch, by their numbers."""
+Pairs = tuple[Int32, int]
+"""The (event, conjunction) rows that match, in no order, and the number of candidates that were verified."""
+
+
+@dataclass(frozen=True)
+class Filing:
+    """What an index of conjunctions is built from."""
+
+    conjunctions: Conjunctions
+    """Distinct ones; those from `split` on have tests only, each TRUE or not TRUE, and one of them selective."""
+    split: int
+    popularity: list[Floats]
+    """For each column, the estimated share of events at or below each code, from -1 on."""
+    test: Int32
+    """The test to file each conjunction under, or -1."""
+    frequency: Floats
+    """How often each test is TRUE, on any scale."""
+    short: Mapping[int, ShortCodes]
+    """The columns whose short codes come with the events."""
+    algorithms: tuple[str, str] = ("auto", "auto")
+    """The names of the phase 1 index and of the phase 2 matcher, as the user chose them."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One choice of a plan, and its reason."""
+
+    what: str
+    choice: str
+    reason: str
+
+
+class ConjunctionIndex(Protocol):
+    """Conjunctions, filed so that few are looked at to find those that an event satisfies. Immutable."""
+
+    @classmethod
+    def build(cls, filing: Filing) -> Self:
+        """File conjunctions."""
+
+    def match(self, events: "Events", codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
+        """Find the conjunctions of each event of a batch.
+
+        If `needs_codes` is not the case, the events may come with short codes only; then `codes_of` gives the codes of
+        a few events. `by_pairs` has what `pairs` found, if that was done for several segments together.
+        """
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether the codes of all events are needed, not only short ones."""
+
+    @property
+    def pairs(self) -> "PairIndex | None":
+        """The part that shares the layout of a batch with other segments; None if there is no such part."""
+
+    @property
+    def rekeyed(self) -> int:
+        """How often conjunctions were filed under new keys, since other tests had become rare."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The state as named arrays, for a segment file."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> Self:
+        """The index that `arrays` came from, without copying."""
+
+    def check(self) -> None:
+        """Assert what matching relies on."""
+
+    def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
+        """Say how conjunctions are filed, and why; `what` of a step goes on from the name of the segment."""

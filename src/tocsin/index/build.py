@@ -1,0 +1,163 @@
+"""From the normal form of subscriptions to domains, families and conjunctions over codes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.conjunctions.coded import Conjunctions
+from tocsin.index.options import Options
+from tocsin.language.normal_form import NormalForm, RangeColumn
+from tocsin.model.predicate import Accepts, Test
+from tocsin.model.values import Kind
+from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
+from tocsin.predicates.ranges.domain import Domain
+
+Int32 = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+NULL_SHARE = 0.02
+"""The share of events that is taken to be NULL in an attribute, before any was seen."""
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """One attribute and kind: its domain, and the range rows of the conjunctions as codes."""
+
+    attribute: str
+    kind: Kind
+    domain: Domain
+    conjunction: Int32
+    low: Int32
+    high: Int32
+
+
+def code_columns(form: NormalForm) -> list[CodedColumn]:
+    """Make a domain of the constants of each column, and codes of its ranges; columns are in the order of names."""
+    columns = []
+    for (attribute, kind), column in sorted(form.columns.items(), key=lambda item: (item[0][0], item[0][1].value)):
+        domain, low, high = _code(kind, column)
+        conjunction = np.concatenate([column.conjunction, column.null]).astype(np.int32)
+        null = np.full(column.null.size, -1, np.int32)
+        low, high = np.concatenate([low, null]), np.concatenate([high, null])
+        columns.append(CodedColumn(attribute, kind, domain, conjunction, low, high))
+    return columns
+
+
+def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32, Int32]:
+    constants = np.concatenate([column.low[column.has_low], column.high[column.has_high]])
+    if kind is Kind.ANY:
+        domain = Domain(kind, np.empty(0, np.int64))
+        return domain, np.zeros(column.conjunction.size, np.int32), np.zeros(column.conjunction.size, np.int32)
+    if constants.dtype == object:
+        domain = Domain.of(kind, constants.tolist())
+        number = {constant: place for place, constant in enumerate(sorted(set(constants.tolist())))}
+        low_place = np.array([number.get(value, 0) for value in column.low.tolist()], np.int64)
+        high_place = np.array([number.get(value, 0) for value in column.high.tolist()], np.int64)
+    else:
+        distinct = np.unique(constants if kind is Kind.NUMBER else constants.astype(np.int64))
+        domain = Domain(kind, distinct)
+        low_place, high_place = np.searchsorted(distinct, column.low), np.searchsorted(distinct, column.high)
+    low = np.where(column.has_low, 2 * low_place + 1 + ~column.low_closed, 0)
+    high = np.where(column.has_high, 2 * high_place + 1 - ~column.high_closed, domain.last)
+    return domain, low.astype(np.int32), high.astype(np.int32)
+
+
+def popularity(column: CodedColumn) -> Floats:
+    """The share of events at or below each code, from -1 on, if events are spread as predicates' constants are."""
+    last = column.domain.last
+    named = np.concatenate([column.low[column.low > 0], column.high[(column.high >= 0) & (column.high < last)]])
+    weight = np.bincount(np.minimum(named, last), minlength=last + 1).astype(np.float64)
+    spread = np.convolve(weight, np.ones(3))[1:-1] + 1e-3
+    return np.concatenate([[NULL_SHARE], NULL_SHARE + (1 - NULL_SHARE) * np.cumsum(spread) / spread.sum()])
+
+
+@dataclass(frozen=True)
+class NumberedTests:
+    """The distinct tests of a segment, family by family."""
+
+    families: list[tuple[str, str, Family]]
+    """Name, attribute and family, in order; the tests of a family are numbered on from those before it."""
+    number: Int32
+    """The number of each entry in the normal form's list of tests."""
+    accepts: Int32
+    selective: npt.NDArray[np.bool_]
+    """By test number."""
+    family: Int32
+    """By test number."""
+
+    @property
+    def on_history(self) -> npt.NDArray[np.bool_]:
+        """By test number: whether it is judged against the history."""
+        names = np.array([name == "history" for name, _, _ in self.families], bool)
+        return names[self.family] if self.families else np.zeros(0, bool)
+
+
+def number_tests(form: NormalForm, options: Options) -> NumberedTests:
+    """Number the distinct tests family by family and build the families."""
+    distinct: dict[Test, tuple[tuple[str, str], int]] = {
+        tested.test: (family_of(tested.test), order_of(tested.test)) for tested in form.tests
+    }
+    ordered = sorted(distinct, key=distinct.__getitem__)
+    number = {test: place for place, test in enumerate(ordered)}
+    families: list[tuple[str, str, Family]] = []
+    family = np.empty(len(ordered), np.int32)
+    start = 0
+    while start < len(ordered):
+        key = distinct[ordered[start]][0]
+        end = start
+        while end < len(ordered) and distinct[ordered[end]][0] == key:
+            end += 1
+        family[start:end] = len(families)
+        families.append((*key, FAMILIES[key[0]].build(key[1], ordered[start:end], options.namespaces)))
+        start = end
+    return NumberedTests(
+        families,
+        np.array([number[tested.test] for tested in form.tests], np.int32),
+        np.array([tested.accepts.value for tested in form.tests], np.int32),
+        np.array([is_selective(test) for test in ordered], bool),
+        family,
+    )
+
+
+def conjunctions_of(
+    form: NormalForm, columns: Sequence[CodedColumn], tests: NumberedTests
+) -> tuple[Conjunctions, Int32]:
+    """The conjunctions over codes, and the test that each is filed under (-1: none)."""
+    conjunction = np.concatenate([np.empty(0, np.int32), *(column.conjunction for column in columns)])
+    numbers = [np.full(column.low.size, place, np.int32) for place, column in enumerate(columns)]
+    number = np.concatenate([np.empty(0, np.int32), *numbers])
+    low = np.concatenate([np.empty(0, np.int32), *(column.low for column in columns)])
+    high = np.concatenate([np.empty(0, np.int32), *(column.high for column in columns)])
+    order = np.lexsort((low, number, conjunction))
+    test, accepts = tests.number[form.test_id], tests.accepts[form.test_id]
+    last_codes = [column.domain.last for column in columns] + [0] * len(tests.families)
+    null_column = len(columns) + tests.family
+    for place, (_, attribute, _) in enumerate(tests.families):
+        if not attribute:
+            null_column[tests.family == place] = -1
+    conjunctions = Conjunctions(
+        count=form.owner.size,
+        last_code=np.array(last_codes, np.int32),
+        conjunction=conjunction[order],
+        column=number[order],
+        low=low[order],
+        high=high[order],
+        test_conjunction=form.test_conjunction,
+        test=test,
+        test_accepts=accepts,
+        test_null_column=null_column.astype(np.int32),
+    )
+    return conjunctions, _rarest_test(conjunctions, tests.selective)
+
+
+def _rarest_test(conjunctions: Conjunctions, selective: npt.NDArray[np.bool_]) -> Int32:
+    """For each conjunction, the test that fewest conjunctions demand, among selective tests that must be TRUE."""
+    filed = np.full(conjunctions.count, -1, np.int32)
+    usable = (conjunctions.test_accepts == Accepts.TRUE.value) & selective[conjunctions.test]
+    test, owner = conjunctions.test[usable], conjunctions.test_conjunction[usable]
+    demand = np.bincount(test, minlength=selective.size)
+    most_demanded_first = np.argsort(-demand[test], kind="stable")
+    filed[owner[most_demanded_first]] = test[most_demanded_first]
+    return filed

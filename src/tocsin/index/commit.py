@@ -1,0 +1,95 @@
+"""Parts to the files of an index folder and back."""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tocsin.errors import StorageError
+from tocsin.index.options import Options
+from tocsin.index.segment import Segment
+from tocsin.index.snapshot import Part
+from tocsin.storage import container
+from tocsin.storage.container import Container
+from tocsin.storage.folder import Folder
+
+_TRIES = 100
+
+
+def commit(folder: Folder, number: int, parts: Sequence[Part], options: Options) -> None:
+    """Write what is not on disk yet, then the snapshot that names everything."""
+    for part in parts:
+        if part.file is None:
+            name = f"segment-{secrets.token_hex(8)}.tocsin"
+            container.write(folder.path / name, part.segment.container())
+            part.file = name
+        if not part.is_committed:
+            name = f"changes-{secrets.token_hex(8)}.tocsin"
+            container.write(folder.path / name, _changes(part))
+            part.changes_file = name
+    entries = [{"segment": part.file, "changes": part.changes_file, "subscriptions": len(part)} for part in parts]
+    files = [name for part in parts for name in (part.file, part.changes_file) if name is not None]
+    folder.commit(number, {"options": options.document(), "parts": entries}, files)
+
+
+def load(folder: Folder, known: Sequence[Part] = ()) -> tuple[int, Options, tuple[Part, ...]]:
+    """The newest snapshot's number, options and parts; segments that `known` parts have mapped are not mapped again.
+
+    The writer may remove files while they are being opened: then there is a newer snapshot, and it is read instead.
+    """
+    missing: Exception | None = None
+    for _ in range(_TRIES):
+        number = folder.newest()
+        if number is None:
+            raise StorageError(
+                f"there is no index in {folder.path}", "Make one with Matcher.save or `tocsin index build`"
+            )
+        try:
+            return _load(folder, number, known)
+        except FileNotFoundError as error:
+            missing = error
+            if folder.newest() == number:
+                break
+    name = Path(str(getattr(missing, "filename", ""))).name
+    raise StorageError(f"{folder.path} lacks its file {name}", "Restore it from a copy, or build the index again")
+
+
+def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, Options, tuple[Part, ...]]:
+    content = folder.read(number)
+    segments = {part.file: part.segment for part in known if part.file is not None}
+    parts = []
+    for entry in content["parts"]:
+        segment = segments.get(entry["segment"])
+        if segment is None:
+            segment = Segment.of(container.read(folder.path / entry["segment"]))
+        part = Part(segment)
+        if entry["changes"] is not None:
+            arrays = container.read(folder.path / entry["changes"]).arrays
+            scores = dict(zip(arrays["rescored"].tolist(), arrays["scores"].tolist(), strict=True))
+            part = Part(segment, arrays["dropped"].tolist(), scores)
+        part.file, part.changes_file = entry["segment"], entry["changes"]
+        parts.append(part)
+    return number, Options.of(content["options"]), tuple(parts)
+
+
+def verify(folder: Folder) -> list[str]:
+    """Read every file of the newest snapshot and compare checksums; return the files, or raise StorageError."""
+    number, _, parts = load(folder)
+    files = [name for part in parts for name in (part.file, part.changes_file) if name is not None]
+    for name in files:
+        container.verify(folder.path / name)
+    for part in parts:
+        part.segment.check()
+    return [f"snapshot-{number:06}.json", *files]
+
+
+def _changes(part: Part) -> Container:
+    return Container(
+        {
+            "dropped": np.array(sorted(part.dropped), np.int32),
+            "rescored": np.array(list(part.scores), np.int32),
+            "scores": np.array(list(part.scores.values()), np.float64),
+        },
+        {},
+    )

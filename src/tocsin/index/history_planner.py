@@ -1,0 +1,122 @@
+"""Which tests on the history a view needs for an event, and in which order constants and history are judged.
+
+Three things spare work (Tatbul, section 4.3). Tests that only dropped subscriptions demand are left out. The pre-filter
+rules out conjunctions that no event can satisfy while the history is as it is. And if constants come first, only the
+tests of conjunctions that an event satisfies otherwise are judged.
+"""
+
+import numpy as np
+from pyroaring import BitMap
+
+from tocsin.conjunctions.pairs.index import PairIndex
+from tocsin.index.encoding import encode
+from tocsin.index.options import Options
+from tocsin.index.snapshot import View
+from tocsin.model.events import Event, EventBatch
+from tocsin.model.predicate import Test, Tested
+from tocsin.model.result import Evidence
+from tocsin.predicates.history.family import HistoryFamily
+from tocsin.predicates.history.join_table import JoinTable, Truths
+from tocsin.predicates.history.order import Statistics, choose_order
+from tocsin.predicates.history.prefilter import Prefilter
+from tocsin.predicates.history.store import HistoryStore
+from tocsin.predicates.protocol import Probed, Slices
+
+NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
+PASSING = 0.01
+"""The share of subscriptions whose constants an event is taken to satisfy."""
+
+
+class LookingBack:
+    """The tests on the history of one view, against one store."""
+
+    def __init__(self, view: View, place: int, family: HistoryFamily, store: HistoryStore, options: Options) -> None:
+        self.place = place
+        self._view = view
+        self._store = store
+        demands = view.segment.history_demands
+        live = demands if not view.dropped.size else demands[~view.dropped[demands[:, 1]]]
+        self.needed = np.unique(live[:, 0])
+        by_conjunction = np.unique(live[:, [2, 0]], axis=0)
+        self._conjunction, self._demanded = by_conjunction[:, 0], by_conjunction[:, 1]
+        """Which conjunction demands which test, sorted by conjunction."""
+        self.kept = family.kept(self.needed)
+        store.keep([*store.columns, *self.kept])
+        self._table = JoinTable([(number, family.tests[number]) for number in self.needed.tolist()], store)
+        self._tests_of: list[BitMap] = []
+        self._surviving, self._open_tests = BitMap(), BitMap()
+        """The conjunctions that the pre-filter let pass last time, and their tests."""
+        self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family, options)
+        self.order = choose_order(statistics(view, len(store)))
+        self._candidates = self._constants_alone() if self.order.constants_first else None
+
+    def _prefilter(self, subscriptions: list[int], family: HistoryFamily, options: Options) -> Prefilter:
+        """Register every conjunction of the subscriptions that look back, once a text, and the tests it demands."""
+        number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
+        segment = self._view.segment
+        texts = list(dict.fromkeys(segment.texts[n] for n in subscriptions))
+        ids = [""] * len(texts)  # they were understood when the segment was built
+        conjunctions = options.normalise(texts, ids).conjunctions()
+        for conjunction in conjunctions:
+            tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
+            self._tests_of.append(BitMap(number[test] for test in tests if test in number))
+        return Prefilter(enumerate(conjunctions), self._store)
+
+    def _constants_alone(self) -> PairIndex | None:
+        """The access pairs of the segment as if every test on the history held."""
+        pairs = self._view.segment.index.pairs
+        if pairs is None:
+            return None
+        first = sum(family.count for _, _, family in self._view.segment.families[: self.place])
+        return pairs.assuming(first, first + self._view.segment.families[self.place][2].count)
+
+    def wanted(self, batch: EventBatch) -> list[BitMap] | None:
+        """For each event the tests of conjunctions whose constants it satisfies; None if history comes first."""
+        if self._candidates is None:
+            return None
+        segment = self._view.segment
+        nothing = Slices(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32))
+        unjudged = {self.place: Probed(nothing, null=nothing)}
+        events = encode(segment.columns, segment.families, batch, unjudged, Evidence())
+        pairs, _ = self._candidates.match(events)
+        first = np.searchsorted(self._conjunction, pairs[:, 1], "left")
+        count = np.searchsorted(self._conjunction, pairs[:, 1], "right") - first
+        rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
+        found = np.unique(np.stack([np.repeat(pairs[:, 0], count), self._demanded[rows]], axis=1), axis=0)
+        ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
+        return [BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
+
+    def judge_every_test(self, event: Event) -> Truths:
+        """The truth of all tests that some subscription demands, against the history as it is now."""
+        return self._table.probe(event)
+
+    def judge(self, event: Event, wanted: BitMap | None) -> Truths:
+        """The truth of the tests that can matter for an event, against the history as it is now."""
+        surviving = self.prefilter.surviving()
+        if not surviving:
+            return NOTHING
+        if len(surviving) < len(self._tests_of):
+            if surviving != self._surviving:
+                self._surviving = surviving
+                self._open_tests = BitMap.union(*(self._tests_of[conjunction] for conjunction in surviving))
+            wanted = self._open_tests if wanted is None else wanted & self._open_tests
+        if wanted is not None and not wanted:
+            return NOTHING
+        return self._table.probe(event, wanted)
+
+
+def statistics(view: View, old_events: int) -> Statistics:
+    """What the order of constants and history depends on."""
+    segment = view.segment
+    demands = segment.history_demands
+    tests = int(np.unique(demands[:, 0]).size)
+    looking_back = np.unique(demands[:, 1]).size
+    attributes = len({column.attribute for column in segment.columns})
+    return Statistics(
+        subscriptions=max(len(segment), 1),
+        old_events=max(old_events, 1),
+        history_tests=tests,
+        constant_attributes=attributes,
+        tests_after_constants=tests * (PASSING if attributes else 1.0),
+        attributes_after_history=attributes * min(1.0, looking_back / max(len(segment), 1)),
+    )

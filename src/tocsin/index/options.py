@@ -1,0 +1,64 @@
+"""What holds for all subscriptions of a matcher."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocsin.errors import OptionError
+from tocsin.language.bulk import normalise_texts
+from tocsin.language.normal_form import NormalForm
+from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.predicates.xpath import parse_xpath
+from tocsin.registry import IndexName, MatcherName, check_name
+
+
+@dataclass(frozen=True)
+class Options:
+    """The limits, the prefixes of XPath expressions, and the algorithms, if the user chose them."""
+
+    limit: int = DEFAULT_LIMIT
+    """The most conjunctions that one subscription may become."""
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    index: str = "auto"
+    """The phase 1 index of ordered attributes: `auto` matches by access pairs, the others are the papers'."""
+    matcher: str = "auto"
+    """The phase 2 matcher; any but `auto` goes through an index for each attribute."""
+    retain_events: int | None = None
+    """How many published events are history; None: all."""
+    retain_age: dt.timedelta | int | None = None
+    """How much older than the newest an event of the history may be, by `age_attribute`."""
+    age_attribute: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise OptionError(f"limit is {self.limit}", "It must be at least 1")
+        check_name("index", self.index, IndexName)
+        check_name("matcher", self.matcher, MatcherName)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether Tocsin chooses how to match."""
+        return self.index == self.matcher == "auto"
+
+    def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
+        """The normal form of many texts, with those in error reported."""
+        return normalise_texts(texts, ids, self.limit, self.check_xpath)
+
+    def check_xpath(self, path: str) -> None:
+        """Raise SubscriptionError if a path expression cannot be understood."""
+        parse_xpath(path, self.namespaces)
+
+    def document(self) -> dict[str, Any]:
+        """The options as JSON."""
+        age = self.retain_age
+        micros = age // dt.timedelta(microseconds=1) if isinstance(age, dt.timedelta) else None
+        return {**vars(self), "namespaces": dict(self.namespaces), "retain_age": age if micros is None else [micros]}
+
+    @classmethod
+    def of(cls, document: dict[str, Any]) -> "Options":
+        """The options that `document` came from."""
+        age = document["retain_age"]
+        if isinstance(age, list):
+            age = dt.timedelta(microseconds=age[0])
+        return cls(**{**document, "retain_age": age})

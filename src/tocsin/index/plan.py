@@ -1,0 +1,106 @@
+"""What a matcher chose to do with its subscriptions, and why."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tocsin.conjunctions.protocol import Step
+from tocsin.index.segment import Segment
+from tocsin.index.snapshot import Snapshot, View
+from tocsin.predicates.history.order import Order
+from tocsin.predicates.history.prefilter import Savings
+
+MOST_NAMED = 5
+"""Subscriptions of one sort that are named."""
+_FAMILIES = {
+    "words": "all words and phrases of a text are found in one pass",
+    "patterns": "the literal fragments of all patterns are found in one pass; only their patterns are verified",
+    "xpath": "distinct paths of a document are matched once and remembered across documents",
+    "arrays": "the elements of a list are looked up among the constants",
+    "history": "answered from aggregates of the history, or from bitmaps of old events",
+    "listed": "few enough to be judged one by one, a column at a time",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How events are matched, step by step."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{step.what}: {step.choice}\n    {step.reason}" for step in self.steps)
+
+
+def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) -> Plan:
+    """Describe how the parts of a snapshot are matched; `history` has what was chosen for tests on it, by view."""
+    steps: list[Step] = []
+    for number, (view, judged) in enumerate(zip(snapshot.views, history, strict=True), 1):
+        name = f"segment {number} of {len(snapshot.views)}"
+        steps += _phase_2(name, view.segment)
+        steps += _families(name, view.segment)
+        steps += _expensive(name, view)
+        steps += _history(name, judged)
+        steps.append(Step(f"{name}, top-k", *view.ranked.plan()))
+    return Plan(tuple(steps))
+
+
+def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
+    size = f"{len(segment):,} subscriptions, {segment.conjunction_count:,} distinct conjunctions"
+    yield Step(name, size, "equal conjunctions are stored and evaluated once")
+    for step in segment.index.describe(lambda number: _column(segment, number)):
+        yield Step(f"{name}{step.what}", step.choice, step.reason)
+    shared = segment.owners.starts.size - 1
+    if shared:
+        yield Step(
+            f"{name}, {shared:,} conjunctions of {segment.owners.members.size:,} subscriptions",
+            "evaluated once each",
+            "subscriptions ask for the same; the list of them is copied to the matches",
+        )
+
+
+def _column(segment: Segment, number: int) -> str:
+    """The attribute of a column and the kind it is compared with; the last column is the one of no attribute."""
+    if number >= len(segment.columns):
+        return "anything"
+    column = segment.columns[number]
+    return f"{column.attribute} ({column.kind.value})"
+
+
+def _families(name: str, segment: Segment) -> Iterator[Step]:
+    for family_name, attribute, family in segment.families:
+        where = f"{family_name} on {attribute}" if attribute else family_name
+        yield Step(f"{name}, {where}", f"{family.count:,} distinct tests", _FAMILIES[family_name])
+
+
+def _expensive(name: str, view: View) -> Iterator[Step]:
+    """Subscriptions that every event verifies, and those that no event can match."""
+    for sort, choice, reason in (
+        (
+            "unindexed",
+            "verified for every event",
+            "they demand no constant, word or path: such conditions match almost every event",
+        ),
+        ("never", "left out", "their predicates contradict each other"),
+    ):
+        numbers = getattr(view.segment, sort)
+        if view.dropped.size:
+            numbers = numbers[~view.dropped[numbers]]
+        if numbers.size:
+            ids = ", ".join(view.segment.ids[number] for number in numbers[:MOST_NAMED].tolist())
+            yield Step(
+                f"{name}, {numbers.size:,} subscriptions ({ids}{', …' * (numbers.size > MOST_NAMED)})", choice, reason
+            )
+
+
+def _history(name: str, judged: tuple[Order, Savings] | None) -> Iterator[Step]:
+    """The order of constant predicates and tests on the history, and what the pre-filter spares."""
+    if judged is None:
+        return
+    order, savings = judged
+    choice = "constants first" if order.constants_first else "history first"
+    yield Step(f"{name}, order of phases", choice, order.reason)
+    yield Step(
+        f"{name}, pre-filter",
+        f"{savings.ruled_out:,} of {savings.conjunctions:,} conjunctions ruled out now",
+        f"{savings.constraints:,} conditions on old events are kept current",
+    )

@@ -1,0 +1,87 @@
+"""What stands: counts, bytes, segments, and the subscriptions that are expensive or useless."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tocsin.index.snapshot import Snapshot, View
+
+MOST_NAMED = 100
+"""Subscriptions of one sort that are named; all are counted."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The state of a matcher's subscriptions."""
+
+    subscriptions: int
+    conjunctions: int
+    segments: tuple[int, ...]
+    """The subscriptions in each segment, the buffer among them."""
+    buffered: int
+    """Subscriptions in the buffer: not in a file before the next commit."""
+    dropped: int
+    """Subscriptions that were removed and whose place a merge will reclaim."""
+    snapshot: int
+    """The number of the last commit, 0 if there was none."""
+    bytes: dict[str, int]
+    """By part of the index: domains, pairs, words, patterns, …, and ids and texts."""
+    tests: dict[str, int]
+    """Distinct tests by family."""
+    never: dict[str, str]
+    """Subscriptions that can never match, with the reason: at most 100 are named."""
+    never_count: int
+    unindexed: dict[str, str]
+    """Subscriptions that every event verifies, with the reason: at most 100 are named."""
+    unindexed_count: int
+    rekeyed: int
+    """How often conjunctions of tests were filed under new keys, since other tests had become rare."""
+
+
+def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
+    """Look at every part of a snapshot."""
+    views = snapshot.views
+    sizes: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for view in views:
+        families = [name for name, _, _ in view.segment.families]
+        for name, array in view.segment.container().arrays.items():
+            sizes[_part(name, families)] += array.nbytes
+        for name, _, family in view.segment.families:
+            tests[name] += family.count
+    dropped = [int(view.dropped.sum()) for view in views]
+    never = list(_live(views, "never"))
+    unindexed = list(_live(views, "unindexed"))
+    return Statistics(
+        subscriptions=sum(len(view.segment) for view in views) - sum(dropped),
+        conjunctions=sum(view.segment.conjunction_count for view in views),
+        segments=tuple(len(view.segment) for view in views),
+        buffered=buffered,
+        dropped=sum(dropped),
+        snapshot=number,
+        bytes=dict(sizes),
+        tests=dict(tests),
+        never=dict.fromkeys(never[:MOST_NAMED], "its predicates contradict each other"),
+        never_count=len(never),
+        unindexed=dict.fromkeys(unindexed[:MOST_NAMED], "it demands no constant, word or path"),
+        unindexed_count=len(unindexed),
+        rekeyed=sum(view.segment.index.rekeyed for view in views),
+    )
+
+
+def _part(name: str, families: list[str]) -> str:
+    head, _, rest = name.partition(".")
+    if head == "family":
+        return families[int(rest.partition(".")[0])]
+    if head == "conjunctions":
+        return rest.partition(".")[0] if "." in rest else head
+    return {"domain": "domains", "owners": "pairs", "several": "pairs", "id_order": "ids"}.get(head, head)
+
+
+def _live(views: tuple[View, ...], sort: str) -> Iterator[str]:
+    for view in views:
+        numbers = getattr(view.segment, sort)
+        dropped = view.dropped[numbers] if view.dropped.size else np.zeros(numbers.size, bool)
+        yield from (view.segment.ids[number] for number in numbers[~dropped].tolist())

@@ -1,0 +1,363 @@
+"""The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
+
+import datetime as dt
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
+from tocsin.index import commit as store
+from tocsin.index import intake
+from tocsin.index.buffer import Buffer
+from tocsin.index.history import History
+from tocsin.index.merge import Merger, due
+from tocsin.index.options import Options
+from tocsin.index.segment import Segment
+from tocsin.index.snapshot import Part, Snapshot
+from tocsin.index.stats import Statistics, statistics
+from tocsin.index.write_throttle import Turns
+from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.model.subscription import Subscription
+from tocsin.storage.folder import Folder
+
+BUFFER = 256
+"""Subscriptions that are kept aside before they become a segment."""
+
+
+class SubscriptionSet:
+    """Subscriptions in segments, with a buffer of new ones; a folder on disk, if it has one.
+
+    Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        namespaces: Mapping[str, str] | None = None,
+        index: str = "auto",
+        matcher: str = "auto",
+        retain_events: int | None = None,
+        retain_age: dt.timedelta | int | None = None,
+        age_attribute: str | None = None,
+        background_merge: bool = True,
+    ) -> None:
+        self.rejected: list[SubscriptionError] = []
+        """The subscriptions that a bulk load left out, and why."""
+        self._options = Options(limit, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
+        self._lock = threading.RLock()
+        self._parts: tuple[Part, ...] = ()
+        self._buffer = Buffer()
+        self._turns = Turns()
+        self._snapshot: Snapshot | None = None
+        self._folder: Folder | None = None
+        self._stored_history: Path | None = None
+        """Where the folder that these subscriptions were read from keeps its history."""
+        self._number = 0
+        self._background_merge = background_merge
+        self._merging: threading.Thread | None = None
+        self._history: History | None = None
+
+    def subscribe(
+        self,
+        id: str,
+        where: str,
+        score: float = 1.0,
+        weights: Mapping[str, float] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a subscription, or replace the one with this id; the next match sees it.
+
+        Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
+        Beside threads that match, changes wait for their turn, a quarter of a second at most.
+        """
+        subscription = intake.checked(id, where, score, weights, tags)
+        with self._turns.changing():
+            errors = self._options.normalise([where], [id]).errors
+            if errors:
+                raise errors[0]
+            with self._writing():
+                self._drop(id)
+                self._buffer.fresh[id] = subscription
+                if len(self._buffer) >= BUFFER:
+                    self._seal()
+                    self._merge_in_background()
+
+    def load(self, table: pa.Table) -> None:
+        """Add the subscriptions of a table at once, much faster than one by one; bad rows go to `rejected`.
+
+        The columns are `id, where[, score, weights, tags]`. A row replaces an earlier subscription with the same id.
+        """
+        ids, texts, scores, extras, rejected = intake.read(table)
+        segment, errors = Segment.build(ids, texts, scores, extras, self._options)
+        with self._writing():
+            self.rejected += rejected + errors
+            self._drop_all(segment)
+            self._parts += (Part(segment),)
+
+    def unsubscribe(self, id: str) -> None:
+        """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
+        with self._turns.changing(), self._writing():
+            if not self._drop(id):
+                raise _unknown(id)
+
+    def rescore(self, id: str, score: float) -> None:
+        """Give a subscription another score. Raises UnknownSubscriptionError."""
+        score = intake.number(id, "score", score)
+        with self._turns.changing(), self._writing():
+            if id in self._buffer.fresh:
+                self._buffer.fresh[id] = replace(self._buffer.fresh[id], score=score)
+            else:
+                part, number = self._find(id)
+                part.rescore(number, score)
+
+    def commit(self) -> None:
+        """Make all changes durable, in the folder that the set was saved to or opened from."""
+        with self._lock:
+            if self._folder is None:
+                raise OptionError("these subscriptions have no folder", "Call save(path) first")
+            self._begin_write()
+            self._seal()
+            self._parts = tuple(part for part in self._parts if len(part))
+            store.commit(self._folder, self._number + 1, self._parts, self._options)
+            if self._history is not None:
+                self._history.commit()
+            self._number += 1
+        self._merge_in_background()
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on."""
+        with self._lock:
+            folder = Folder(Path(path))
+            if self._folder is None or self._folder.path != folder.path:
+                folder.lock()
+                if self._folder is not None:
+                    self._folder.unlock()
+                for part in self._parts:
+                    part.file = part.changes_file = None
+                is_stored = self._stored_history is not None and self._stored_history.exists()
+                history = self.history if is_stored else self._history
+                self._folder, self._number = folder, folder.newest() or 0
+                self._stored_history = folder.path / "history"
+                if history is not None:
+                    history.move_to(self._stored_history)
+            self.commit()
+
+    def refresh(self) -> bool:
+        """Follow the commits of another process; return whether there were any. Uncommitted changes are refused."""
+        with self._lock:
+            if self._folder is None:
+                raise OptionError("these subscriptions have no folder", "Open an index with open(path)")
+            newest = self._folder.newest()
+            if newest is None or newest == self._number:
+                return False
+            if len(self._buffer) or not all(part.is_committed for part in self._parts):
+                raise StorageError(
+                    f"{self._folder.path} was committed by another process, and there are changes of our own",
+                    "Commit or drop them before refresh",
+                )
+            self._attach(self._folder)
+            return True
+
+    def close(self) -> None:
+        """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
+        if self._merging is not None:
+            self._merging.join()
+        if self._folder is not None:
+            self._folder.unlock()
+
+    def merge(self) -> None:
+        """Merge all segments into one; durable with the next commit."""
+        with self._writing():
+            self._seal()
+            if len(self._parts) > 1 or any(part.dropped for part in self._parts):
+                self._merge(self._parts)
+
+    def stats(self) -> Statistics:
+        """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
+        with self._lock:
+            buffered = len(self._buffer)
+            return statistics(self._current(), self._number, buffered)
+
+    @property
+    def history(self) -> History:
+        """The events that were published: in the folder of the index for its writer, in memory for all others."""
+        with self._lock:
+            if self._history is None:
+                stored = self._stored_history
+                if stored is None or (not stored.exists() and not self._is_writer):
+                    self._history = History(self._options)
+                elif self._is_writer:
+                    self._history = History(self._options, stored)
+                else:
+                    self._history = History.copy_of(stored, self._options)
+            return self._history
+
+    @property
+    def _is_writer(self) -> bool:
+        return self._folder is not None and self._folder.is_locked
+
+    def __getitem__(self, id: str) -> Subscription:
+        with self._lock:
+            if id in self._buffer.fresh:
+                return self._buffer.fresh[id]
+            part, number = self._find(id)
+            return part.subscription(number)
+
+    def __contains__(self, id: object) -> bool:
+        with self._lock:
+            return id in self._buffer.fresh or any(part.find(str(id)) is not None for part in self._all_parts)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._buffer) + sum(len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, sorted."""
+        return iter(sorted(subscription.id for subscription in self.subscriptions()))
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All subscriptions as they were given, with their scores of now."""
+        with self._lock:
+            parts, fresh = self._all_parts, list(self._buffer.fresh.values())
+            live = [part.live().tolist() for part in parts]
+        for part, numbers in zip(parts, live, strict=True):
+            for number in numbers:
+                yield part.subscription(number)
+        yield from fresh
+
+    @property
+    def _all_parts(self) -> tuple[Part, ...]:
+        return self._parts + self._buffer.parts
+
+    def _attach(self, folder: Folder) -> None:
+        self._number, self._options, self._parts = store.load(folder, self._parts)
+        self._folder = folder
+        self._stored_history = folder.path / "history"
+        self._snapshot = None
+        if not self._is_writer:
+            self._history = None
+
+    def _detach(self) -> None:
+        """Go on without the folder, with a copy of its history."""
+        self._folder = None
+        self._number = 0
+        for part in self._parts:
+            part.file = part.changes_file = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A change of the set: under its lock, and with the folder's lock if it has a folder."""
+        with self._lock:
+            self._begin_write()
+            try:
+                yield
+            finally:
+                self._snapshot = None
+
+    def _begin_write(self) -> None:
+        """Take the folder's lock, and see that nobody committed since we read."""
+        if self._folder is None or not self._folder.lock():
+            return
+        # As a reader we had a copy of the history.
+        self._history = None
+        if self._folder.newest() not in (None, self._number):
+            if len(self._buffer) or not all(part.is_committed for part in self._parts):
+                raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
+            self._attach(self._folder)
+
+    def _current(self, to_remember: bool = False) -> Snapshot:
+        """The snapshot that a match holds on to: later changes do not touch it. Only a writer may remember events."""
+        with self._lock:
+            if to_remember:
+                self._begin_write()
+            if self._snapshot is None:
+                with self._turns.working():
+                    self._buffer.index(self._build)
+                    self._snapshot = Snapshot(tuple(part.view() for part in self._all_parts if len(part)))
+            return self._snapshot
+
+    @contextmanager
+    def _matching(self, to_remember: bool = False) -> Iterator[Snapshot]:
+        """A match under way, with its snapshot."""
+        with self._turns.matching():
+            yield self._current(to_remember)
+
+    def _build(self, subscriptions: Sequence[Subscription]) -> Segment:
+        segment, _ = Segment.build(
+            [subscription.id for subscription in subscriptions],
+            [subscription.where for subscription in subscriptions],
+            np.array([subscription.score for subscription in subscriptions]),
+            [intake.packed(subscription.weights, subscription.tags) for subscription in subscriptions],
+            self._options,
+        )
+        return segment
+
+    def _seal(self) -> None:
+        """Turn the buffer into a segment."""
+        self._parts += self._buffer.empty(self._build)
+
+    def _merge(self, parts: Sequence[Part]) -> None:
+        merger = Merger(parts)
+        self._replace(parts, merger.finish(merger.build(self._options)))
+
+    def _replace(self, parts: Sequence[Part], merged: Part) -> None:
+        self._parts = (*(part for part in self._parts if part not in parts), merged)
+        self._snapshot = None
+
+    def _merge_in_background(self) -> None:
+        if self._background_merge and (self._merging is None or not self._merging.is_alive()):
+            self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
+            self._merging.start()
+
+    def _merge_what_is_due(self) -> None:
+        """Merge tier by tier; the lock is held only to look and to put the result in place."""
+        while True:
+            with self._lock:
+                parts = due(self._parts)
+                merger = Merger(parts)
+            if not parts:
+                return
+            merged = merger.build(self._options)
+            with self._lock:
+                if not all(part in self._parts for part in parts):
+                    return
+                self._replace(parts, merger.finish(merged))
+
+    def _drop(self, id: str) -> bool:
+        if self._buffer.fresh.pop(id, None) is not None:
+            return True
+        for part in self._all_parts:
+            number = part.find(id)
+            if number is not None:
+                part.drop(number)
+                return True
+        return False
+
+    def _drop_all(self, incoming: Segment) -> None:
+        """Drop the standing subscriptions whose ids come in with a segment."""
+        ids = incoming.ids.arrow()
+        for part in self._all_parts:
+            places = np.asarray(pc.index_in(part.segment.ids.arrow(), value_set=ids).is_valid())
+            for number in np.flatnonzero(places).tolist():
+                part.drop(number)
+        if self._buffer.fresh:
+            for id in ids.to_pylist():
+                self._buffer.fresh.pop(id, None)
+
+    def _find(self, id: str) -> tuple[Part, int]:
+        for part in self._all_parts:
+            number = part.find(id)
+            if number is not None:
+                return part, number
+        raise _unknown(id)
+
+
+def _unknown(id: str) -> UnknownSubscriptionError:
+    return UnknownSubscriptionError(f"there is no subscription {id!r}", "List the ids with list(matcher)")

@@ -1,0 +1,69 @@
+"""Tags: which subscriptions have which labels."""
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.predicates.ranges.domain import Strings
+
+
+@dataclass(frozen=True)
+class TagIndex:
+    """For each tag, as the text `["name", "value"]`, the subscriptions that have it.
+
+    >>> index = TagIndex.build(['{"tags": {"tenant": "acme"}}', "", '{"tags": {"tenant": "zeta"}}'])
+    >>> index.having([("tenant", "acme")], 3).tolist()
+    [True, False, False]
+    """
+
+    names: Strings
+    """Sorted."""
+    starts: npt.NDArray[np.int64]
+    members: npt.NDArray[np.int32]
+
+    @classmethod
+    def build(cls, extras: Sequence[str]) -> "TagIndex":
+        """Build from the JSON extras of each subscription."""
+        members: dict[str, list[int]] = {}
+        for number, text in enumerate(extras):
+            if text:
+                for name, value in json.loads(text).get("tags", {}).items():
+                    members.setdefault(_key(name, value), []).append(number)
+        names = sorted(members)
+        sizes = [len(members[name]) for name in names]
+        return cls(
+            Strings.of(names),
+            np.cumsum([0, *sizes]).astype(np.int64),
+            np.array([number for name in names for number in members[name]], np.int32),
+        )
+
+    def having(self, tags: Sequence[tuple[str, str]], count: int) -> npt.NDArray[np.bool_]:
+        """Whether each of `count` subscriptions has all the tags. O(count)."""
+        have = np.ones(count, bool)
+        for name, value in tags:
+            key = _key(name, value)
+            place = bisect_left(range(len(self.names)), key, key=self.names.__getitem__)
+            one = np.zeros(count, bool)
+            if place < len(self.names) and self.names[place] == key:
+                one[self.members[self.starts[place] : self.starts[place + 1]]] = True
+            have &= one
+        return have
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The state as named arrays."""
+        names = self.names
+        return {"offsets": names.offsets, "bytes": names.data, "starts": self.starts, "members": self.members}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "TagIndex":
+        """The index that `arrays` came from, without copying."""
+        return cls(Strings(arrays["offsets"], arrays["bytes"]), arrays["starts"], arrays["members"])
+
+
+def _key(name: str, value: Any) -> str:
+    return json.dumps([name, str(value)], ensure_ascii=False)

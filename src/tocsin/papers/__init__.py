@@ -1,0 +1,1 @@
+"""The library of the five papers, loaded by name only (`tocsin.registry`)."""

@@ -1,0 +1,95 @@
+"""Relaxed top-k by the Threshold Algorithm, for subscriptions that are one conjunction of single ranges.
+
+Where events have few attributes it reads the heads of a few lists instead of looking at every predicate. With more
+attributes it would read most of every list; counting whole lists is no better then than looking at all predicates in
+their order, so that the indexes are asked only where `prefer_counting` would not count.
+"""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.papers.ranked import RelaxedTopK, as_probe, as_rows, prefer_counting
+from tocsin.ranking.kernels import MAX, Best
+from tocsin.ranking.weight_kernels import Asked, Weighed
+
+Bools = npt.NDArray[np.bool_]
+Int32 = npt.NDArray[np.int32]
+
+MOST_LEFT_OUT = 0.5
+"""If more than this share of the subscriptions is left out, it is better to look at the others one by one."""
+
+
+class RangeRows:
+    """The subscriptions of a segment that are one conjunction of single ranges, with weights that are not negative."""
+
+    def __init__(self, weighed: Weighed, columns: Int32, identity: Int32) -> None:
+        """Build the indexes. `columns` are the attributes of columns; equal scores go by `identity`."""
+        self.chosen = _of_single_ranges(weighed)
+        """Whether each subscription is among them."""
+        members = np.flatnonzero(self.chosen)
+        self._members = members[np.argsort(identity[members])].astype(np.int32)
+        # Sums are formed in the order of attributes here as well.
+        self._columns = np.argsort(columns, kind="stable")
+        self._attribute = columns[self._columns]
+        place = np.empty(columns.size, np.int32)
+        place[self._columns] = np.arange(columns.size)
+        number = np.full(self.chosen.size, -1, np.int32)
+        number[self._members] = np.arange(self._members.size)
+        owner = np.repeat(number, np.diff(weighed.predicates[weighed.conjunctions]))
+        rows = np.flatnonzero(owner >= 0)
+        ranges = weighed.first[rows]
+        self._relaxed = RelaxedTopK.build(
+            as_rows(
+                place[weighed.column[rows]],
+                weighed.low[ranges],
+                weighed.high[ranges],
+                weighed.weight[rows],
+                owner[rows],
+                attributes=columns.size,
+                count=self._members.size,
+            )
+        )
+
+    def pays(self, k: int, left_out: Bools) -> bool:
+        """Whether to ask the indexes for the best `k`, if these subscriptions are left out (empty: none is)."""
+        relaxed = self._relaxed
+        count = self._members.size
+        if prefer_counting(count, self._columns.size, k, relaxed.typical_held, relaxed.equal_weights):
+            return False
+        return count > 0 and (not left_out.size or float(left_out.mean()) <= MOST_LEFT_OUT)
+
+    def fill(self, best: Best, asked: Asked, codes: Int32) -> None:
+        """Put the best of these subscriptions into the empty heap of each event; `codes` go by column and event."""
+        combine: Literal["sum", "max"] = "max" if asked.kind == MAX else "sum"
+        factors = asked.factors[self._attribute]
+        coefficients = None if (factors == 1.0).all() else factors
+        most = best.ids.shape[1]
+        for event in range(codes.shape[1]):
+            probe = as_probe(codes[self._columns, event])
+            wanted = most
+            while True:
+                ids, scores = self._relaxed.top_k(probe, wanted, combine, coefficients)
+                found = self._members[ids]
+                kept = ~asked.left_out[found] if asked.left_out.size else np.ones(found.size, bool)
+                if ids.size < wanted or int(kept.sum()) >= most:
+                    break
+                wanted *= 4
+            # A heap has the worst on top: worst first is one.
+            names, scores = asked.identity[found[kept]][:most][::-1], scores[kept][:most][::-1]
+            best.ids[event, : names.size], best.scores[event, : names.size] = names, scores
+            best.sizes[event] = names.size
+
+
+def _of_single_ranges(weighed: Weighed) -> Bools:
+    plain = (weighed.column >= 0) & (weighed.weight >= 0)
+    ranges = np.where(plain, weighed.first, 0)
+    plain &= weighed.end - weighed.first == 1
+    if weighed.low.size:
+        plain &= weighed.low[ranges] >= 0
+    several = np.concatenate([[0], np.cumsum(~plain)])
+    starts = weighed.predicates[weighed.conjunctions]
+    chosen: Bools = (several[starts[1:]] == several[starts[:-1]]) & (starts[1:] > starts[:-1])
+    chosen &= np.diff(weighed.conjunctions) == 1
+    return chosen

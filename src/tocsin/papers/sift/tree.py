@@ -1,0 +1,117 @@
+"""Tree: share the prefixes of conjunctions in a profile tree (SIFT, section 2.4)."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.conjunctions.dedupe import distinct
+from tocsin.conjunctions.key.terms import ConjunctionMatcher, Found, Int32s, Int64s
+from tocsin.papers.sift.tree_kernels import ProfileTree, match_tree
+
+
+class Tree(ConjunctionMatcher):
+    """Search a trie of the conjunctions' terms, breadth first; equal conjunctions are one node.
+
+    The terms of a conjunction are in ascending order of frequency, forbidden ones last. Only its *identifying prefix*
+    (the shortest that no different conjunction shares) has nodes; the rest is the postfix of its node. Nodes are
+    numbered level by level, so that the children of a node are neighbours.
+    A probe costs one step per child of the nodes whose prefix holds.
+
+    >>> matcher = Tree.build([0, 2, 4, 6], [0, 1, 0, 2, 0, 2], predicate_count=3)
+    >>> matcher.match([0, 2])
+    array([1, 2], dtype=int32)
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ProfileTree._fields
+
+    def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
+        groups = distinct(offsets, terms)
+        # A node that identifies no conjunction has group -1: the last entry of these, which is empty.
+        starts = np.append(offsets[groups.representatives], 0)
+        stops = np.append(offsets[groups.representatives + 1], 0)
+        sizes = np.append(np.diff(groups.member_offsets), 0)
+        levels = _grow(starts[:-1], stops[:-1], terms, self.predicate_count)
+        group = np.concatenate([level.identified for level in levels])
+        depth = np.repeat(np.arange(len(levels)), [len(level.identified) for level in levels])
+        children = np.concatenate([level.children for level in levels])
+        node_terms = np.concatenate([level.terms for level in levels])
+        member_offsets = np.concatenate([[0], np.cumsum(sizes[group])]).astype(np.int64)
+        shift = np.repeat(groups.member_offsets[group] - member_offsets[:-1], sizes[group])
+        rest = np.minimum(starts[group] + depth, stops[group])
+        lengths = stops[group] - rest
+        nodes = np.ones((len(group) + 1, 3), np.int64)
+        nodes[1:, 0] += np.cumsum(children)
+        nodes[:, 1] = member_offsets
+        nodes[:, 2] = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(nodes[-1, 2]) + np.repeat(rest - nodes[:-1, 2], lengths)
+        root_child = np.full(self.predicate_count, -1, np.int32)
+        top = np.arange(1, 1 + children[0], dtype=np.int32)
+        top = top[node_terms[top] >= 0]
+        root_child[node_terms[top]] = top
+        return {
+            "root_child": root_child,
+            "node_terms": node_terms,
+            "nodes": nodes,
+            "postfixes": terms[places],
+            "members": self.ids[groups.members[np.arange(len(shift)) + shift]],
+        }
+
+    def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
+        tree = ProfileTree(*(self._index[name] for name in self.derived))
+        masks = self._take_scratch(len(tree.root_child) + 1, np.int64)
+        found = match_tree(held_offsets, held, tree, masks)
+        self._give_scratch(masks)
+        return Found(*found)
+
+    def _check(self) -> None:
+        index = self._index
+        terms, nodes, postfixes, members = (index[name] for name in ("node_terms", "nodes", "postfixes", "members"))
+        rows = {number: c for c, number in enumerate(self.ids.tolist())}
+        assert nodes[-1, 0] == len(terms), "every node but the root is the child of one node"
+        prefix: dict[int, list[int]] = {0: []}
+        for node in range(len(terms)):
+            below = range(int(nodes[node, 0]), int(nodes[node + 1, 0]))
+            assert np.all(np.diff(terms[below.start : below.stop]) > 0), "the children of a node differ"
+            prefix |= {child: [*prefix[node], int(terms[child])] for child in below}
+            rest = postfixes[nodes[node, 2] : nodes[node + 1, 2]].tolist()
+            own = members[nodes[node, 1] : nodes[node + 1, 1]].tolist()
+            assert own or below or node == 0, "a leaf identifies a conjunction"
+            assert not (rest and below), "a prefix with a postfix identifies, so nothing lies below it"
+            for number in own:
+                c = rows[number]
+                given = self.terms[self.offsets[c] : self.offsets[c + 1]].tolist()
+                assert sorted(prefix[node] + rest) == sorted(set(given)), "prefix and postfix make the conjunction"
+        assert sorted(members.tolist()) == self.ids.tolist(), "each conjunction lies at one node"
+
+
+class _Level(NamedTuple):
+    """The nodes of one depth: their term, the conjunction that each identifies or -1, and how many children it has."""
+
+    terms: Int32s
+    identified: Int64s
+    children: Int64s
+
+
+def _grow(starts: Int64s, stops: Int64s, terms: Int32s, predicates: int) -> list[_Level]:
+    """Grow the tree of distinct slices level by level; each level is one sort of those not identified yet."""
+    active = np.arange(len(starts))
+    node = np.zeros(len(starts), np.int64)
+    level_terms = np.zeros(1, np.int32)
+    levels: list[_Level] = []
+    while True:
+        depth, nodes = len(levels), len(level_terms)
+        identified = np.full(nodes, -1, np.int64)
+        settled = stops[active] - starts[active] == depth
+        if depth:
+            settled |= np.bincount(node, minlength=nodes)[node] == 1
+        identified[node[settled]] = active[settled]
+        active, node = active[~settled], node[~settled]
+        # Sorted by parent and then by term, forbidden terms (negative) first.
+        branches = node * (2 * predicates) + terms[starts[active] + depth] + predicates
+        distinct_branches, node = np.unique(branches, return_inverse=True)
+        parents, shifted = np.divmod(distinct_branches, max(2 * predicates, 1))
+        levels.append(_Level(level_terms, identified, np.bincount(parents, minlength=nodes)))
+        if not len(active):
+            return levels
+        level_terms = (shifted - predicates).astype(np.int32)

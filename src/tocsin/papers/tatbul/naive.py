@@ -1,0 +1,48 @@
+"""Naive: no index; every predicate is evaluated on every value."""
+
+from tocsin.papers.tatbul.drawing import Drawing
+from tocsin.papers.tatbul.entries import Entries
+from tocsin.papers.tatbul.kernels import CODE_MAX, scan_probe
+from tocsin.papers.tatbul.layers import LayeredIndex
+from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
+from tocsin.papers.tatbul.structure import Found, Structure, count_and_fill
+
+
+class Scan(Structure):
+    """The entries as they are."""
+
+    def find(self, codes: Int32s) -> Found:
+        """Return the entries that contain each code. O(n) each."""
+        lo, hi, _ = self.entries
+        return count_and_fill(lambda *batch: scan_probe(lo, hi, *batch), codes)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes: one for each entry."""
+        return len(self.entries.lo)
+
+    @property
+    def arrays(self) -> tuple[Int32s | Int64s, ...]:
+        """Nothing besides the entries."""
+        return ()
+
+    def check(self) -> None:
+        """Assert nothing more than the entries do."""
+
+    def drawing(self, names: CodeNames, depth: int) -> Drawing:
+        """Return the first entries as children of one root, 2 to the `depth` at most."""
+        lo, hi, predicate = (column[: 2**depth].tolist() for column in self.entries)
+        shown = (Drawing(0, CODE_MAX, f"P{p}: {names(a, b)}") for a, b, p in zip(lo, hi, predicate, strict=True))
+        return Drawing(0, CODE_MAX, f"scan of {self.nodes}", children=tuple(shown))
+
+
+class NaiveIndex(LayeredIndex):
+    """Evaluate every predicate on every value: n evaluations.
+
+    >>> index = NaiveIndex.build([3, 5, 9], [7, 15, 13])
+    >>> index.probe(5).tolist(), index.evaluations
+    ([0, 1], 3)
+    """
+
+    def _freeze(self, entries: Entries) -> Structure:
+        return Scan(entries)

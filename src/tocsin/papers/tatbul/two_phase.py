@@ -1,0 +1,192 @@
+"""The papers' way: an index for each attribute says which predicates hold, a matcher says which conjunctions do.
+
+Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs/index.py`) is faster in
+memory; this one is for comparison, for predicates on disk (`pbtree`), and for whoever wants a certain algorithm.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.key.index import Key
+from tocsin.conjunctions.key.terms import ConjunctionMatcher
+from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.papers.pbtree.index import PBTreeIndex
+from tocsin.papers.sift.brute_force import BruteForce
+from tocsin.papers.sift.count import Count
+from tocsin.papers.sift.tree import Tree
+from tocsin.papers.tatbul import INDEXES, PredicateIndex
+from tocsin.papers.tatbul.choose import Statistics, choose
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+PHASE_2: dict[str, type[ConjunctionMatcher]] = {"brute-force": BruteForce, "count": Count, "key": Key, "tree": Tree}
+MEMORY = 1 << 30
+"""Bytes that the index of one attribute may take when it is chosen from statistics."""
+
+_TRUE, _FALSE, _NULL = 1, 2, 4
+_FIELDS = tuple(name for name in Conjunctions.__dataclass_fields__ if name != "count")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The index of one column and why it was chosen."""
+
+    column: int
+    index: str
+    reason: str
+
+
+class TwoPhaseIndex:
+    """Conjunctions by one interval index for each column and one conjunction matcher over predicate ids."""
+
+    pairs = None
+    """It shares nothing between segments."""
+    needs_codes = True
+    rekeyed = 0
+
+    def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
+        self._conjunctions = conjunctions
+        self.index, self.matcher = index, matcher
+        self.choices: list[Choice] = []
+        rows, of_row, predicate_count = _distinct_predicates(conjunctions)
+        self._indexes: dict[int, PredicateIndex] = {}
+        for column in np.unique(conjunctions.column).tolist():
+            mine = conjunctions.column[rows] == column
+            self._indexes[column] = self._phase_1(column, rows[mine], of_row[rows[mine]])
+        self._tests = _TestTerms(conjunctions, predicate_count)
+        owner, terms = self._tests.owner, self._tests.terms
+        first = np.unique(np.stack([conjunctions.conjunction, of_row], axis=1), axis=0)
+        owners = np.concatenate([first[:, 0], owner])
+        order = np.argsort(owners, kind="stable")
+        offsets = np.searchsorted(owners[order], np.arange(conjunctions.count + 1)).astype(np.int64)
+        all_terms = np.concatenate([first[:, 1], terms])[order].astype(np.int32)
+        kind = PHASE_2["key" if matcher == "auto" else matcher]
+        self._phase_2 = kind.build(offsets, all_terms, self._tests.end)
+
+    def _phase_1(self, column: int, rows: Int64, predicate: Int32) -> PredicateIndex:
+        # Codes are moved up by one, so that NULL is a value like any other.
+        low, high = self._conjunctions.low[rows] + 1, self._conjunctions.high[rows] + 1
+        name, reason = self.index, "asked for"
+        if name == "auto":
+            codes = int(self._conjunctions.last_code[column]) + 2
+            name, reason = choose(Statistics.of(low.astype(np.int32), high.astype(np.int32), codes, MEMORY))
+        self.choices.append(Choice(column, name, reason))
+        kind: type[PredicateIndex] = PBTreeIndex if name == "pbtree" else INDEXES[name]
+        return kind.build(low, high, predicate)
+
+    @classmethod
+    def build(cls, filing: Filing) -> "TwoPhaseIndex":
+        """Build the indexes that were asked for."""
+        return cls(filing.conjunctions, *filing.algorithms)
+
+    def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:  # noqa: ARG002  # events have their codes
+        """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
+        count = events.codes.shape[1]
+        found = [index.probe_batch(events.codes[column] + 1) for column, index in self._indexes.items()]
+        owners = [np.repeat(np.arange(count), np.diff(answer.offsets)) for answer in found]
+        test_owners, test_ids = self._tests.held(events)
+        owner = np.concatenate([*owners, test_owners])
+        ids = np.concatenate([*(answer.ids for answer in found), test_ids]).astype(np.int32)
+        order = np.lexsort((ids, owner))
+        starts = np.searchsorted(owner[order], np.arange(count + 1)).astype(np.int64)
+        answer = self._phase_2.match_batch(starts, ids[order])
+        rows = np.repeat(np.arange(count, dtype=np.int32), np.diff(answer.offsets))
+        return np.stack([rows, answer.conjunctions], axis=1), answer.candidates
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The conjunctions as named arrays, from which the indexes are built again."""
+        count = np.array([self._conjunctions.count], np.int64)
+        return {"count": count} | {name: getattr(self._conjunctions, name) for name in _FIELDS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> "TwoPhaseIndex":
+        """Build the indexes again from the arrays of conjunctions."""
+        fields = {name: arrays[name] for name in _FIELDS}
+        return cls(Conjunctions(count=int(arrays["count"][0]), **fields), *algorithms)
+
+    def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
+        """Name the index of each column and the matcher of conjunctions."""
+        yield Step("", f"in two phases, {self.matcher} for conjunctions", "asked for")
+        for choice in self.choices:
+            yield Step(f", {column_name(choice.column)}", f"index {choice.index}", choice.reason)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the indexes of both phases, those on disk among them."""
+        return sum(index.nbytes for index in self._indexes.values()) + self._phase_2.nbytes
+
+    def check(self) -> None:
+        """Assert the invariants of every index."""
+        for index in self._indexes.values():
+            index.check()
+        self._phase_2.check()
+
+
+def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64, Int32, int]:
+    """One row of each range of each distinct predicate, the predicate of each row, and how many there are."""
+    count = conjunctions.conjunction.size
+    changes = np.ones(count, bool)
+    changes[1:] = np.diff(conjunctions.conjunction) != 0
+    changes[1:] |= np.diff(conjunctions.column) != 0
+    starts = np.flatnonzero(changes)
+    ends = np.append(starts, count)[1:]
+    number: dict[tuple[int, bytes], int] = {}
+    of_row = np.empty(count, np.int32)
+    rows = []
+    ranges = np.stack([conjunctions.low, conjunctions.high], axis=1)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        key = (int(conjunctions.column[start]), ranges[start:end].tobytes())
+        if key not in number:
+            number[key] = len(number)
+            rows.append(np.arange(start, end))
+        of_row[start:end] = number[key]
+    return np.concatenate([np.empty(0, np.int64), *rows]), of_row, len(number)
+
+
+class _TestTerms:
+    """Tests as predicates: TRUE(t), NULL(t) and their union, and the terms that accepted truth values demand."""
+
+    def __init__(self, conjunctions: Conjunctions, first: int) -> None:
+        self._null_column = conjunctions.test_null_column
+        tests = self._null_column.size
+        self._true, self._null, self._either = first, first + tests, first + 2 * tests
+        self.end = first + 3 * tests
+        test, accepts = conjunctions.test, conjunctions.test_accepts
+        owner, terms = [], []
+        for accepted, wanted in (
+            (_TRUE, [self._true + test]),
+            (_FALSE, [~(self._true + test), ~(self._null + test)]),
+            (_NULL, [self._null + test]),
+            (_TRUE | _FALSE, [~(self._null + test)]),
+            (_TRUE | _NULL, [self._either + test]),
+            (_FALSE | _NULL, [~(self._true + test)]),
+        ):
+            for term in wanted:
+                owner.append(conjunctions.test_conjunction[accepts == accepted])
+                terms.append(term[accepts == accepted])
+        self.owner, self.terms = np.concatenate(owner), np.concatenate(terms)
+        self._null_wanted = np.unique(test[(accepts != _TRUE) & (accepts != (_FALSE | _NULL))])
+
+    def held(self, events: Events) -> tuple[Int64, Int64]:
+        """The (event, predicate) pairs of tests."""
+        count = events.codes.shape[1]
+        rows = np.repeat(np.arange(count), np.diff(events.true_starts))
+        null_rows = np.repeat(np.arange(count), np.diff(events.null_starts))
+        listed = np.isin(events.null, self._null_wanted)
+        unknown_rows, unknown = [null_rows[listed]], [events.null[listed].astype(np.int64)]
+        for test in self._null_wanted.tolist():
+            if self._null_column[test] >= 0:
+                missing = np.flatnonzero(events.codes[self._null_column[test]] < 0)
+                unknown_rows.append(missing)
+                unknown.append(np.full(missing.size, test))
+        true, null = events.true.astype(np.int64), np.concatenate(unknown)
+        owners = np.concatenate([rows, *unknown_rows, rows, *unknown_rows])
+        ids = np.concatenate([true + self._true, null + self._null, true + self._either, null + self._either])
+        return owners, ids

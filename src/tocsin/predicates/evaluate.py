@@ -1,0 +1,188 @@
+"""The truth of one predicate of a normal form for one event, by its definition.
+
+Indexes find the same answers for millions of predicates at a time; this judges one, for `explain`, for what has no
+index, and for the reference.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from tocsin.errors import EventError
+from tocsin.model.condition import (
+    ArrayContains,
+    AttributeComparison,
+    Exists,
+    HistoryTerm,
+    OldComparedToConstant,
+    OldComparedToNew,
+    Op,
+    Quantified,
+    Quantifier,
+    XPathExists,
+)
+from tocsin.model.lookup import lookup
+from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
+from tocsin.model.text import has_phrase, like, missing_words
+from tocsin.model.values import (
+    Constant,
+    Kind,
+    Number,
+    compare_to_constant,
+    compare_values,
+    is_null,
+    kind_of,
+    moment,
+)
+
+Event = Mapping[str, object]
+History = Sequence[Event]
+
+
+def all_of(values: Sequence[bool | None]) -> bool | None:
+    """The AND of truth values."""
+    return False if False in values else None if None in values else True
+
+
+def any_of(values: Sequence[bool | None]) -> bool | None:
+    """The OR of truth values."""
+    return True if True in values else None if None in values else False
+
+
+def judge_sign(op: Op, sign: int | None) -> bool | None:
+    """The truth of a comparison, given the sign of left minus right; None is NULL."""
+    return None if sign is None else op.holds(sign)
+
+
+def compare(event: Event, attribute: str, op: Op, constant: Any) -> bool | None:
+    """Compare an attribute with a constant."""
+    return judge_sign(op, compare_to_constant(lookup(event, attribute), constant))
+
+
+def judge_text(event: Event, attribute: str, judge: Callable[[str], bool]) -> bool | None:
+    """Judge an attribute that must be a text; anything else is NULL."""
+    value = lookup(event, attribute)
+    return judge(value) if isinstance(value, str) else None
+
+
+def _array_contains(node: ArrayContains, event: Event, _: History) -> bool | None:
+    value = lookup(event, node.attribute)
+    constant: Any = node.constant
+    if not isinstance(value, (list, tuple)):
+        return None
+    return any(compare_to_constant(item, constant) == 0 for item in value)
+
+
+def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> bool | None:
+    return judge_sign(node.op, compare_values(lookup(event, node.left), lookup(event, node.right)))
+
+
+def _xpath_exists(node: XPathExists, event: Event, _: History) -> bool | None:
+    # Only who asks for XML pays for lxml.
+    from tocsin.predicates.xpath.oracle import evaluate as selects
+    from tocsin.predicates.xpath.parser import parse_xpath
+
+    value = lookup(event, node.attribute)
+    if not isinstance(value, (str, bytes)):
+        return None
+    try:
+        return selects(parse_xpath(str(node.path)), value)
+    except EventError:
+        return None
+
+
+def _selected(terms: Sequence[HistoryTerm], event: Event, history: History) -> list[Event]:
+    """The earlier events that make every term TRUE."""
+
+    def holds_for(old: Event, term: HistoryTerm) -> bool | None:
+        if isinstance(term, OldComparedToNew):
+            return judge_sign(term.op, compare_values(lookup(old, term.old), lookup(event, term.new)))
+        if isinstance(term, OldComparedToConstant):
+            return compare(old, term.old, term.op, term.constant)
+        return is_null(lookup(old, term.old)) != term.negated
+
+    return [old for old in history if all(holds_for(old, term) is True for term in terms)]
+
+
+def _exists(node: Exists, event: Event, history: History) -> bool | None:
+    return bool(_selected(node.terms, event, history))
+
+
+def _quantified(node: Quantified, event: Event, history: History) -> bool | None:
+    value = lookup(event, node.attribute)
+    selected = _selected(node.terms, event, history)
+    values = [judge_sign(node.op, compare_values(value, lookup(old, node.old))) for old in selected]
+    return any_of(values) if node.quantifier is Quantifier.ANY else all_of(values)
+
+
+def _any_word(test: AnyWord, event: Event, _: History) -> bool | None:
+    return judge_text(event, test.attribute, lambda text: len(missing_words(text, test.words)) < len(test.words))
+
+
+def _any_pattern(test: AnyPattern, event: Event, _: History) -> bool | None:
+    return judge_text(event, test.attribute, lambda text: any(_matcher(pattern)(text) for pattern in test.patterns))
+
+
+@lru_cache(maxsize=10_000)
+def _matcher(pattern: Pattern) -> Callable[[str], bool]:
+    parts = (
+        "".join("\\" + c if c in "\\%_" else c for c in part)
+        if isinstance(part, str)
+        else "_" * part.least + "%" * part.many
+        for part in pattern.parts
+    )
+    return like("".join(parts), "\\", pattern.ignore_case)
+
+
+_TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
+    AnyWord: _any_word,
+    AnyPattern: _any_pattern,
+    Phrase: lambda test, event, _: judge_text(event, test.attribute, lambda text: has_phrase(text, list(test.words))),
+    ArrayContains: _array_contains,
+    AttributeComparison: _compare_attributes,
+    XPathExists: _xpath_exists,
+    Exists: _exists,
+    Quantified: _quantified,
+}
+
+
+def evaluate_test(test: Test, event: Event, history: History = ()) -> bool | None:
+    """Return TRUE, FALSE or NULL (None) for one test of a normal form."""
+    return _TESTS[type(test)](test, event, history)
+
+
+def holds(predicate: Predicate, event: Event, history: History = ()) -> bool:
+    """Tell whether one predicate of a normal form holds for an event."""
+    if isinstance(predicate, Ranges):
+        return _in_ranges(predicate, lookup(event, predicate.attribute))
+    value = evaluate_test(predicate.test, event, history)
+    return (Accepts.NULL if value is None else Accepts.TRUE if value else Accepts.FALSE) in predicate.accepts
+
+
+def _in_ranges(predicate: Ranges, value: object) -> bool:
+    if predicate.kind is Kind.ANY:
+        return predicate.or_null if is_null(value) else bool(predicate.ranges)
+    if kind_of(value) is not predicate.kind:
+        return predicate.or_null
+    return any(_in_range(value, candidate) for candidate in predicate.ranges)
+
+
+def _in_range(value: Any, candidate: Range) -> bool:
+    above = candidate.low is None or _distance(value, candidate.low) >= (0 if candidate.low_closed else 1)
+    return above and (
+        candidate.high is None or _distance(value, candidate.high) <= (0 if candidate.high_closed else -1)
+    )
+
+
+def _distance(value: Any, end: Any) -> int:
+    """The sign of value minus end, for an end of the value's kind."""
+    if isinstance(end, Number):
+        sign = compare_to_constant(value, end.exact)
+    elif kind_of(value) is Kind.TIME:
+        when = moment(value)
+        sign = (when > (end, 0)) - (when < (end, 0))
+    else:
+        constant: Constant = end
+        sign = compare_to_constant(value, constant)
+    assert sign is not None, "the kinds were compared before"
+    return sign

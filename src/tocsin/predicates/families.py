@@ -1,0 +1,54 @@
+"""PHASE 1 for tests: one family for each kind of test and attribute says which of its tests hold for each event.
+
+The tests of a segment are numbered family by family, so that the tests that hold for an event, family after family, are
+sorted. A family on one attribute has a column of its own among the codes: 0 where the attribute has a value that its
+tests can judge, -1 where they all are NULL.
+"""
+
+from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, XPathExists
+from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
+from tocsin.predicates.arrays.family import ArrayFamily
+from tocsin.predicates.fallback import ListedFamily
+from tocsin.predicates.history.family import HistoryFamily
+from tocsin.predicates.patterns.family import PatternFamily
+from tocsin.predicates.protocol import Family, Probed, Slices
+from tocsin.predicates.words.family import WordFamily
+from tocsin.predicates.xpath.family import XPathFamily
+
+FAMILIES: dict[str, type[Family]] = {
+    "arrays": ArrayFamily,
+    "history": HistoryFamily,
+    "listed": ListedFamily,
+    "patterns": PatternFamily,
+    "words": WordFamily,
+    "xpath": XPathFamily,
+}
+"""The families by the names under which segments store them."""
+
+
+def family_of(test: Test) -> tuple[str, str]:
+    """The family that a test belongs to, and the attribute that the family is on."""
+    if isinstance(test, (AnyWord, Phrase)) and test.words:
+        return "words", test.attribute
+    if isinstance(test, AnyPattern):
+        return "patterns", test.attribute
+    if isinstance(test, ArrayContains):
+        return "arrays", test.attribute
+    if isinstance(test, XPathExists):
+        return "xpath", test.attribute
+    if isinstance(test, (Exists, Quantified)):
+        return "history", ""
+    return "listed", ""
+
+
+def order_of(test: Test) -> int:
+    """The place of a test's type within its family."""
+    return 1 if isinstance(test, Phrase) else 0
+
+
+def is_selective(test: Test) -> bool:
+    """Whether few events make such a test TRUE, so that a conjunction is well filed under it."""
+    return not isinstance(test, (AttributeComparison, Exists, Quantified))
+
+
+__all__ = ["FAMILIES", "Family", "Probed", "Slices", "family_of", "is_selective", "order_of"]

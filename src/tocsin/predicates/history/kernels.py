@@ -1,0 +1,299 @@
+"""The loops over old events.
+
+An old value is a *lane* and a 64-bit *payload*. Within a lane, values have an order, and `key_of` maps them to int64 in
+that order: the payload itself, or the label of a dictionary code. A condition on an old value is one interval of keys
+per lane, `low[lane]..high[lane]`, or everything in the lane that lies `outside` it. An empty interval is 1..0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._compile import kernel
+
+LANES = 8
+EXACT = 5
+STRING = 6
+
+Integers = npt.NDArray[np.int64]
+Lanes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+class Old(NamedTuple):
+    """The old values of one attribute by position, and the labels of the codes of both dictionaries."""
+
+    payloads: Integers
+    lanes: Lanes
+    strings: Integers
+    exacts: Integers
+
+
+class Bounds(NamedTuple):
+    """A condition on an old value: for each lane an interval of keys, or all of the lane outside it.
+
+    Several conditions are arrays with more dimensions; the lane is always the last.
+    """
+
+    low: Integers
+    high: Integers
+    outside: Flags
+
+
+@kernel
+def key_of(lane: int, payload: int, old: Old) -> int:
+    """The key of a value in the order of its lane."""
+    if lane == STRING:
+        return int(old.strings[payload])
+    if lane == EXACT:
+        return int(old.exacts[payload])
+    return payload
+
+
+@kernel
+def keys_at(positions: Positions, old: Old) -> Integers:
+    """The keys of the old values at `positions`."""
+    keys = np.empty(positions.size, dtype=np.int64)
+    for i in range(positions.size):
+        at = positions[i]
+        keys[i] = key_of(old.lanes[at], old.payloads[at], old)
+    return keys
+
+
+@kernel
+def narrow(positions: Positions, old: Old, bounds: Bounds) -> Positions:
+    """Those of `positions` whose old value satisfies the condition."""
+    kept = np.empty(positions.size, dtype=np.int32)
+    count = 0
+    for i in range(positions.size):
+        at = positions[i]
+        lane = old.lanes[at]
+        key = key_of(lane, old.payloads[at], old)
+        if (bounds.low[lane] <= key <= bounds.high[lane]) != bounds.outside[lane]:
+            kept[count] = at
+            count += 1
+    return kept[:count]
+
+
+@kernel
+def tally(start: int, stop: int, old: Old, counts: Integers, least: Integers, greatest: Integers) -> None:
+    """Add the old values at `start..stop` to the count, least and greatest payload of each lane."""
+    for at in range(start, stop):
+        lane = old.lanes[at]
+        payload = old.payloads[at]
+        if counts[lane] == 0:
+            least[lane] = payload
+            greatest[lane] = payload
+        else:
+            key = key_of(lane, payload, old)
+            if key < key_of(lane, least[lane], old):
+                least[lane] = payload
+            if key > key_of(lane, greatest[lane], old):
+                greatest[lane] = payload
+        counts[lane] += 1
+
+
+@kernel
+def _first_not_below(order: Positions, start: int, stop: int, key: int, old: Old) -> int:
+    while start < stop:
+        middle = (start + stop) >> 1
+        at = order[middle]
+        if key_of(old.lanes[at], old.payloads[at], old) < key:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@kernel
+def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) -> Integers:
+    """The slices of `order` that satisfy the condition; `lane_starts[run]` bounds the lanes of each sorted run."""
+    found = np.empty((lane_starts.shape[0] * LANES * 2, 2), dtype=np.int64)
+    count = 0
+    low, high, outside = bounds.low, bounds.high, bounds.outside
+    for run in range(lane_starts.shape[0]):
+        for lane in range(LANES):
+            start = lane_starts[run, lane]
+            stop = lane_starts[run, lane + 1]
+            if start == stop or (low[lane] > high[lane] and not outside[lane]):
+                continue
+            left = start
+            right = start
+            if low[lane] <= high[lane]:
+                left = _first_not_below(order, start, stop, low[lane], old)
+                if high[lane] == np.iinfo(np.int64).max:
+                    right = stop
+                else:
+                    right = _first_not_below(order, left, stop, high[lane] + 1, old)
+            if not outside[lane]:
+                if left < right:
+                    found[count] = left, right
+                    count += 1
+            else:
+                if start < left:
+                    found[count] = start, left
+                    count += 1
+                if right < stop:
+                    found[count] = right, stop
+                    count += 1
+    return found[:count]
+
+
+@kernel
+def contains(
+    order: Positions, lane_starts: Integers, old: Old, equality: Bounds, first: int, sorted_up_to: int, stop: int
+) -> bool:
+    """Whether an old value at `first..stop` satisfies an equality.
+
+    Equal values lie in the order of their positions, so that the last of a run tells.
+    """
+    low, high = equality.low, equality.high
+    for run in range(lane_starts.shape[0]):
+        for lane in range(LANES):
+            start = lane_starts[run, lane]
+            end = lane_starts[run, lane + 1]
+            if low[lane] > high[lane] or start == end:
+                continue
+            if low[lane] < np.iinfo(np.int64).max:
+                end = _first_not_below(order, start, end, low[lane] + 1, old)
+            at = order[end - 1]
+            if end > start and at >= first and key_of(old.lanes[at], old.payloads[at], old) == low[lane]:
+                return True
+    for at in range(max(first, sorted_up_to), stop):
+        lane = old.lanes[at]
+        if low[lane] <= key_of(lane, old.payloads[at], old) <= high[lane]:
+            return True
+    return False
+
+
+@kernel
+def gather(order: Positions, found: Integers, first: int) -> Positions:
+    """The positions in the slices `found` of `order` that are not before `first`."""
+    size = 0
+    for i in range(found.shape[0]):
+        size += found[i, 1] - found[i, 0]
+    positions = np.empty(size, dtype=np.int32)
+    count = 0
+    for i in range(found.shape[0]):
+        for j in range(found[i, 0], found[i, 1]):
+            if order[j] >= first:
+                positions[count] = order[j]
+                count += 1
+    return positions[:count]
+
+
+@kernel
+def any_within(keys: Integers, starts: Integers, bounds: Bounds) -> Flags:
+    """For each condition (row of `bounds`): whether some key satisfies it.
+
+    The keys of lane l are `keys[starts[l]:starts[l + 1]]`, sorted.
+    """
+    low, high, outside = bounds.low, bounds.high, bounds.outside
+    holds = np.zeros(low.shape[0], dtype=np.bool_)
+    for lane in range(LANES):
+        start = starts[lane]
+        stop = starts[lane + 1]
+        if start == stop:
+            continue
+        for i in range(low.shape[0]):
+            if holds[i]:
+                continue
+            if outside[i, lane]:
+                holds[i] = low[i, lane] > high[i, lane] or keys[start] < low[i, lane] or keys[stop - 1] > high[i, lane]
+            elif low[i, lane] <= high[i, lane]:
+                left = start
+                right = stop
+                while left < right:
+                    middle = (left + right) >> 1
+                    if keys[middle] < low[i, lane]:
+                        left = middle + 1
+                    else:
+                        right = middle
+                holds[i] = left < stop and keys[left] <= high[i, lane]
+    return holds
+
+
+@kernel
+def last_satisfying(keys: Integers, lanes: Lanes, bounds: Bounds, wanted: Flags) -> Integers:
+    """For each wanted condition, the last event that satisfies all its terms; -1 if none does.
+
+    `keys[t, e]` and `lanes[t, e]` are term t's old value of event e; `bounds.low[t, c]` is term t of condition c.
+    """
+    low, high, outside = bounds.low, bounds.high, bounds.outside
+    terms, conditions, _ = low.shape
+    events = keys.shape[1]
+    last = np.full(conditions, -1, dtype=np.int64)
+    for c in range(conditions):
+        if not wanted[c]:
+            continue
+        for e in range(events - 1, -1, -1):
+            holds = True
+            for t in range(terms):
+                lane = lanes[t, e]
+                if (low[t, c, lane] <= keys[t, e] <= high[t, c, lane]) == outside[t, c, lane]:
+                    holds = False
+                    break
+            if holds:
+                last[c] = e
+                break
+    return last
+
+
+@kernel
+def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, bounds: Bounds) -> Flags:
+    """For each condition: whether some event satisfies all its terms.
+
+    The events are sorted by lane and key of the term `pivot`, whose lane l is at `starts[l]..starts[l + 1]`: only those
+    in its interval are looked at. Otherwise as `last_satisfying`.
+    """
+    low, high, outside = bounds.low, bounds.high, bounds.outside
+    terms, conditions, _ = low.shape
+    holds = np.zeros(conditions, dtype=np.bool_)
+    for c in range(conditions):
+        for lane in range(LANES):
+            start = starts[lane]
+            stop = starts[lane + 1]
+            if start == stop or holds[c]:
+                continue
+            if not outside[pivot, c, lane]:
+                start += np.searchsorted(keys[pivot, start:stop], low[pivot, c, lane])
+            for e in range(start, stop):
+                if not outside[pivot, c, lane] and keys[pivot, e] > high[pivot, c, lane]:
+                    break
+                holds[c] = True
+                for t in range(terms):
+                    at = lanes[t, e]
+                    if (low[t, c, at] <= keys[t, e] <= high[t, c, at]) == outside[t, c, at]:
+                        holds[c] = False
+                        break
+                if holds[c]:
+                    break
+    return holds
+
+
+@kernel
+def fill_fences(order: Positions, start: int, before: Integers, bitmaps: npt.NDArray[np.uint64]) -> None:
+    """Set in each bitmap the bits of the first `before[fence]` positions of the order; bit 0 is position `start`."""
+    for fence in range(1, before.size):
+        bitmaps[fence] = bitmaps[fence - 1]
+        for i in range(before[fence - 1], before[fence]):
+            bit = order[i] - start
+            bitmaps[fence, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+
+
+@kernel
+def marked_positions(words: npt.NDArray[np.uint64], offset: int, first: int, stop: int) -> Positions:
+    """The positions `first..stop` whose bit is set, in order; bit 0 of `words` is position `offset`."""
+    positions = np.empty(words.size * 64, dtype=np.int32)
+    count = 0
+    for w in range(words.size):
+        word = words[w]
+        if word != 0:
+            for bit in range(64):
+                at = offset + w * 64 + bit
+                if (word >> np.uint64(bit)) & np.uint64(1) and first <= at < stop:
+                    positions[count] = at
+                    count += 1
+    return positions[:count]

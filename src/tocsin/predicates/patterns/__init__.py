@@ -1,0 +1,1 @@
+"""LIKE and ILIKE."""

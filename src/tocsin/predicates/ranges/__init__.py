@@ -1,0 +1,1 @@
+"""Comparisons of an attribute with constants: values become codes, comparisons ranges of codes."""

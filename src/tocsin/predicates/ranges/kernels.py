@@ -1,0 +1,177 @@
+"""Values to codes: one binary search among the sorted constants of a domain.
+
+Constant i has code 2i + 1; the gap before it has code 2i, the gap behind the last of n constants code 2n; NULL is -1.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._compile import inlined_kernel, kernel
+
+NULL = -1
+FEW = 64
+"""Fewer constants than this need no guide."""
+_NEXT = 4
+"""So many constants of a bucket are compared before the rest is searched."""
+
+
+@inlined_kernel
+def _first_at_least(constants: npt.NDArray[Any], base: int, length: int, value: float) -> int:
+    """The place of the first of `length` sorted constants from `base` on that is not below the value."""
+    while length > 1:
+        half = length >> 1
+        if constants[base + half - 1] < value:
+            base += half
+        length -= half
+    if length == 1 and constants[base] < value:
+        base += 1
+    return base
+
+
+@inlined_kernel
+def _bucket(value: float, first: float, scale: float, last_bucket: float) -> float:
+    """The bucket of a value as a whole number of buckets and a fraction; any bucket for NaN."""
+    place = (value - first) * scale
+    place = place if place > 0.0 else 0.0
+    return place if place < last_bucket else last_bucket
+
+
+@kernel
+def codes_of_numbers(
+    constants: npt.NDArray[np.float64],
+    guide: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float64],
+    codes: npt.NDArray[np.int32],
+) -> None:
+    """Write the code of each value into `codes`; NaN is NULL.
+
+    The guide cuts the span of the constants into equal buckets: those of bucket b stand from `guide[b]` to
+    `guide[b + 1]`, so that few constants are left to search. It is empty if there are few in all.
+    """
+    if guide.size == 0:
+        _codes_without_guide(constants, values, codes)
+        return
+    count, buckets = constants.size, guide.size - 1
+    first, last_bucket = constants[0], buckets - 1.0
+    scale = buckets / (constants[count - 1] - first)
+    # One step at a time for all values: no step waits for the memory that the one before asked for.
+    for row in range(np.uint64(values.size)):
+        codes[row] = np.int32(_bucket(values[row], first, scale, last_bucket))
+    for row in range(np.uint64(values.size)):
+        codes[row] = guide[np.uint64(codes[row])]
+    for row in range(np.uint64(values.size)):
+        value = values[row]
+        # All constants before `base` are below the value: to count the next four needs no branch.
+        base = min(int(codes[row]), count - _NEXT)
+        below = 0
+        for place in range(_NEXT):
+            below += int(constants[np.uint64(base + place)] < value)
+        base += below
+        if below == _NEXT:
+            end = int(guide[int(_bucket(value, first, scale, last_bucket)) + 1])
+            base = _first_at_least(constants, base, end - base, value)
+        code = 2 * base + (base < count and constants[base] == value)
+        codes[row] = code if value == value else NULL
+
+
+@kernel
+def _codes_without_guide(
+    constants: npt.NDArray[np.float64], values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32]
+) -> None:
+    for row in range(values.size):
+        value = values[row]
+        base = _first_at_least(constants, 0, constants.size, value)
+        code = 2 * base + (base < constants.size and constants[base] == value)
+        codes[row] = code if value == value else NULL
+
+
+def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    """The guide for `codes_of_numbers`: half as many buckets as constants, or none."""
+    count = constants.size
+    span = float(constants[-1]) - float(constants[0]) if count >= FEW else 0.0
+    buckets = count // 2
+    if not 0.0 < span < np.inf or not 0.0 < buckets / span < np.inf:
+        return np.empty(0, np.int32)
+    # The same arithmetic as in the kernel, and rising with the constant: so nothing falls on the wrong side.
+    bucket = np.minimum(((constants - constants[0]) * (buckets / span)).astype(np.int64), buckets - 1)
+    guide = np.zeros(buckets + 1, np.int32)
+    np.cumsum(np.bincount(bucket, minlength=buckets), out=guide[1:])
+    return guide
+
+
+@kernel
+def codes_of_integers(
+    constants: npt.NDArray[np.int64], values: npt.NDArray[np.int64], codes: npt.NDArray[np.int32]
+) -> None:
+    """Write the code of each value into `codes`."""
+    count = constants.size
+    for row in range(values.size):
+        value = values[row]
+        base, length = 0, count
+        base = _first_at_least(constants, base, length, value)
+        codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
+
+
+@kernel
+def compare_bytes(
+    left: npt.NDArray[np.uint8],
+    left_start: int,
+    left_end: int,
+    right: npt.NDArray[np.uint8],
+    right_start: int,
+    right_end: int,
+) -> int:
+    """The sign of left compared with right, byte by byte: for UTF-8, the order of code points."""
+    left_size = left_end - left_start
+    right_size = right_end - right_start
+    for step in range(min(left_size, right_size)):
+        difference = np.int64(left[left_start + step]) - np.int64(right[right_start + step])
+        if difference != 0:
+            return -1 if difference < 0 else 1
+    if left_size == right_size:
+        return 0
+    return -1 if left_size < right_size else 1
+
+
+@kernel
+def codes_of_strings(
+    constant_offsets: npt.NDArray[np.int64],
+    constant_bytes: npt.NDArray[np.uint8],
+    value_offsets: npt.NDArray[np.int64],
+    value_bytes: npt.NDArray[np.uint8],
+    codes: npt.NDArray[np.int32],
+) -> None:
+    """Write the code of each UTF-8 value into `codes`."""
+    count = constant_offsets.size - 1
+    for row in range(value_offsets.size - 1):
+        start, end = value_offsets[row], value_offsets[row + 1]
+        low, high = 0, count
+        code = -2
+        while low < high:
+            middle = (low + high) >> 1
+            sign = compare_bytes(
+                constant_bytes, constant_offsets[middle], constant_offsets[middle + 1], value_bytes, start, end
+            )
+            if sign == 0:
+                code = 2 * middle + 1
+                break
+            if sign < 0:
+                low = middle + 1
+            else:
+                high = middle
+        codes[row] = code if code >= 0 else 2 * low
+
+
+@kernel
+def codes_by_ruler(
+    origin: float, marks_a_unit: float, last: int, values: npt.NDArray[np.float64], short: npt.NDArray[np.uint16]
+) -> None:
+    """Write the short code of each value: the mark below it, from 2 to `last` - 1; 1 and `last` beyond; 0 for NaN."""
+    for row in range(np.uint64(values.size)):
+        value = values[row]
+        mark = (value - origin) * marks_a_unit
+        mark = mark if mark > -1.0 else -1.0
+        mark = mark if mark < last - 2.0 else last - 2.0
+        short[row] = np.uint16(int(mark) + 2) if value == value else np.uint16(0)

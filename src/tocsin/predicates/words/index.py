@@ -1,0 +1,158 @@
+"""PHASE 1 for words: which of the words, word prefixes and phrases that predicates name occur in each text."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin.model.predicate import Word
+from tocsin.model.text import fold, word_spans
+from tocsin.predicates.texts import as_texts
+from tocsin.predicates.words.kernels import Strings, Words, fill_table, find_words
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Slices = tuple[Int64s, Int32s]
+
+
+class Vocabulary:
+    """Find, in one pass over a column of texts, the predicates on words that hold for each text.
+
+    Predicates are numbered: first those on words (one of several words or prefixes occurs), then phrases. A probe
+    costs one step per byte of text and one table look-up per word; a word that no predicate names costs nothing more.
+    A prefix is looked up when the hash of a word passes its length. A phrase is looked at when the longest of its
+    words occurs, and its words are compared in their places only when all of them occur.
+
+    >>> vocabulary = Vocabulary.build([[Word("milos")], [Word("holi", prefix=True)]], [["in", "milos"]])
+    >>> offsets, predicates = vocabulary.probe_batch(pa.array(["Holidays in Milos", "Milos", None]))
+    >>> offsets.tolist(), predicates.tolist()
+    ([0, 3, 4, 4], [0, 1, 2, 0])
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._arrays = dict(arrays)
+        kind = {name: self._arrays[name] for name in _FLAT_NAMES}
+        self._index = Words(
+            words=Strings(*(self._arrays[f"word_{part}"] for part in Strings._fields)),
+            prefixes=Strings(*(self._arrays[f"prefix_{part}"] for part in Strings._fields)),
+            first_phrase=int(self._arrays["predicate_counts"][0]),
+            **kind,
+        )
+        # Work arrays that a probe takes, or makes, and gives back as they were.
+        self._scratch: list[tuple[npt.NDArray[np.int8], Int32s]] = []
+
+    @classmethod
+    def build(cls, any_words: Sequence[Iterable[Word]], phrases: Sequence[Sequence[str]] = ()) -> Self:
+        """Build for predicates on words and phrases, all folded; sorts the words once.
+
+        A phrase needs a word: `has_phrase(text, '')` holds for every text and is no predicate on words.
+        """
+        named = [(word, predicate) for predicate, words in enumerate(any_words) for word in words]
+        whole = [(word.text, predicate) for word, predicate in named if not word.prefix]
+        prefixes = [(word.text, predicate) for word, predicate in named if word.prefix]
+        in_phrases = [word for phrase in phrases for word in phrase]
+        strings = sorted({text for text, _ in whole} | set(in_phrases), key=str.encode)
+        starts = sorted({text for text, _ in prefixes}, key=str.encode)
+        number = {text: s for s, text in enumerate(strings)}
+        prefix_number = {text: s for s, text in enumerate(starts)}
+        lengths = np.zeros(1 + max((len(text.encode()) for text in starts), default=-1), np.bool_)
+        lengths[[len(text.encode()) for text in starts]] = True
+        place = [max(range(len(phrase)), key=lambda i: len(phrase[i])) for phrase in phrases]
+        keys = [(number[phrase[i]], f) for f, (phrase, i) in enumerate(zip(phrases, place, strict=True))]
+        arrays: dict[str, npt.NDArray[Any]] = {
+            **_strings("word", strings),
+            **_strings("prefix", starts),
+            **_slices("word_starts", "word_predicates", [(number[text], p) for text, p in whole], len(strings)),
+            **_slices(
+                "prefix_starts", "prefix_predicates", [(prefix_number[text], p) for text, p in prefixes], len(starts)
+            ),
+            "prefix_lengths": lengths,
+            "phrase_offsets": np.cumsum([0, *map(len, phrases)]).astype(np.int64),
+            "phrase_words": np.array([number[word] for word in in_phrases], np.int32),
+            "phrase_place": np.array(place, np.int32),
+            **_slices("filed_starts", "filed", keys, len(strings)),
+            "predicate_counts": np.array([len(any_words), len(phrases)], np.int64),
+        }
+        return cls(arrays)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the vocabulary of `arrays`, which may be read-only and mapped from a file; constant time."""
+        return cls(arrays)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the whole state as named arrays."""
+        return dict(self._arrays)
+
+    @property
+    def predicate_count(self) -> int:
+        """The number of predicates on words and phrases."""
+        return int(self._arrays["predicate_counts"].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    def __len__(self) -> int:
+        return len(self._arrays["word_offsets"]) - 1
+
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> Slices:
+        """Return the CSR of the predicates that hold for each text, ascending and distinct; none for a NULL."""
+        texts = as_texts(column, fold)
+        # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
+        is_word = _word_characters() if len(texts.data) and int(texts.data.max()) >= 128 else np.zeros(0, np.bool_)
+        try:
+            seen, last_at = self._scratch.pop()
+        except IndexError:
+            seen, last_at = np.zeros(self._index.first_phrase, np.int8), np.full(len(self), -1, np.int32)
+        found = find_words(texts.offsets, texts.data, is_word, self._index, seen, last_at)
+        self._scratch.append((seen, last_at))
+        return found
+
+    def check(self) -> None:
+        """Assert what must be true of the arrays."""
+        for kind in ("word", "prefix"):
+            data, offsets, table = (self._arrays[f"{kind}_{part}"] for part in Strings._fields)
+            texts = [data[a:b].tobytes() for a, b in pairwise(offsets)]
+            assert texts == sorted(set(texts)), "strings are sorted and distinct"
+            assert np.count_nonzero(table) == len(texts), "each string has a slot"
+            assert 2 * len(texts) <= len(table), "a probe of the table soon meets an empty slot"
+            assert len(self._arrays[f"{kind}_starts"]) == len(texts) + 1, "each string has its predicates"
+            assert self._arrays[f"{kind}_predicates"].max(initial=-1) < self._index.first_phrase, "they are on words"
+        lengths = np.flatnonzero(self._arrays["prefix_lengths"])
+        assert set(lengths) == set(np.diff(self._arrays["prefix_offsets"])), "a prefix is looked up at its length"
+        assert sorted(self._arrays["filed"]) == list(range(len(self._arrays["phrase_place"]))), "a phrase is filed once"
+
+
+_FLAT_NAMES = tuple(name for name in Words._fields if name not in ("words", "prefixes", "first_phrase"))
+
+
+@cache
+def _word_characters() -> npt.NDArray[np.bool_]:
+    table = np.zeros(0x110000, np.bool_)
+    for start, stop in word_spans():
+        table[start:stop] = True
+    return table
+
+
+def _strings(kind: str, strings: list[str]) -> dict[str, npt.NDArray[Any]]:
+    texts = as_texts(pa.array(strings, pa.large_string()))
+    offsets, data = texts.offsets.copy(), texts.data.copy()
+    return {f"{kind}_data": data, f"{kind}_offsets": offsets, f"{kind}_table": fill_table(data, offsets)}
+
+
+def _slices(starts: str, values: str, pairs: list[tuple[int, int]], rows: int) -> dict[str, npt.NDArray[Any]]:
+    """Return pairs (row, value) as a CSR under two names."""
+    row = np.fromiter((row for row, _ in pairs), np.int64, len(pairs))
+    value = np.fromiter((value for _, value in pairs), np.int32, len(pairs))
+    counts = np.bincount(row, minlength=rows)
+    order = np.lexsort((value, row))
+    return {
+        starts: np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        values: value[order],
+    }

@@ -1,0 +1,264 @@
+"""From the bytes of a text column to the words, prefixes and phrases that predicates name, in one pass.
+
+A text here is UTF-8 that is folded already, or plain ASCII, which is folded on the fly. The hash of a word grows byte
+by byte, so that on the way to the end of a word it has been the hash of each of its prefixes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._compile import kernel
+
+Bytes = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+Int8s = npt.NDArray[np.int8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Int = int | np.int64
+
+# The folded byte of each ASCII word character, 0 for the others.
+FOLDED = np.zeros(128, np.int64)
+for _character in range(128):
+    if chr(_character).isalnum() or chr(_character) == "_":
+        FOLDED[_character] = ord(chr(_character).lower())
+
+_LOW_40_BITS = (1 << 40) - 1
+_SEED = 0x9E3779B97F
+
+
+class Strings(NamedTuple):
+    """Distinct strings with a hash table: string s is ``data[offsets[s]:offsets[s + 1]]``.
+
+    A slot of the table is 0 or (31 bits of the hash) << 32 | s + 1, so that a string that is not there costs one read.
+    """
+
+    data: Bytes
+    offsets: Int64s
+    table: Int64s
+
+
+class Words(NamedTuple):
+    """What predicates name: whole words and prefixes, each with the CSR of its predicates, and phrases.
+
+    ``prefix_lengths[n]`` tells whether some prefix has n bytes. Phrase f is the slice f of (`phrase_offsets`,
+    `phrase_words`), filed under the word at its `phrase_place`; it is predicate ``first_phrase + f``.
+    """
+
+    words: Strings
+    word_starts: Int64s
+    word_predicates: Int32s
+    prefixes: Strings
+    prefix_starts: Int64s
+    prefix_predicates: Int32s
+    prefix_lengths: Bools
+    phrase_offsets: Int64s
+    phrase_words: Int32s
+    phrase_place: Int32s
+    filed_starts: Int64s
+    filed: Int32s
+    first_phrase: int
+
+
+@kernel
+def hash_step(h: Int, byte: Int) -> Int:
+    """The hash of a string with one more byte."""
+    return ((h ^ byte) * 8388593) & _LOW_40_BITS
+
+
+@kernel
+def fill_table(data: Bytes, offsets: Int64s) -> Int64s:
+    """The hash table of distinct strings, at most half full."""
+    size = 16
+    while size < 2 * len(offsets):
+        size *= 2
+    table = np.zeros(size, np.int64)
+    for s in range(len(offsets) - 1):
+        h: Int = _SEED
+        for i in range(offsets[s], offsets[s + 1]):
+            h = hash_step(h, np.int64(data[i]))
+        place = (h ^ (h >> 15)) & (size - 1)
+        while table[place] != 0:
+            place = (place + 1) & (size - 1)
+        table[place] = (((h >> 9) & 0x7FFFFFFF) << 32) | (s + 1)
+    return table
+
+
+@kernel
+def find(data: Bytes, offsets: Int64s, table: Int64s, h: Int, text: Bytes, start: int, stop: int) -> Int:
+    """The number of the string that ``text[start:stop]`` is, ASCII letters folded, or -1."""
+    mark = (h >> 9) & 0x7FFFFFFF
+    place = (h ^ (h >> 15)) & (len(table) - 1)
+    while table[place] != 0:
+        if table[place] >> 32 == mark:
+            s: Int = (table[place] & 0xFFFFFFFF) - 1
+            at = offsets[s]
+            if offsets[s + 1] - at == stop - start:
+                same = True
+                for i in range(stop - start):
+                    c = text[start + i]
+                    if (FOLDED[c] if c < 128 else c) != data[at + i]:
+                        same = False
+                        break
+                if same:
+                    return s
+        place = (place + 1) & (len(table) - 1)
+    return -1
+
+
+@kernel
+def has_wide_bytes(offsets: Int64s, data: Bytes) -> Bools:
+    """Tell for each text whether it has bytes beyond ASCII."""
+    wide = np.zeros(len(offsets) - 1, np.bool_)
+    for row in range(len(offsets) - 1):
+        together = np.uint8(0)
+        for i in range(offsets[row], offsets[row + 1]):
+            together |= data[i]
+        wide[row] = together >= 128
+    return wide
+
+
+@kernel
+def code_point(text: Bytes, i: int) -> tuple[Int, int]:
+    """The code point beyond ASCII whose UTF-8 starts at i, and the number of its bytes."""
+    c = np.int64(text[i])
+    if c < 0xE0:
+        return ((c & 0x1F) << 6) | (np.int64(text[i + 1]) & 0x3F), 2
+    if c < 0xF0:
+        return ((c & 0x0F) << 12) | ((np.int64(text[i + 1]) & 0x3F) << 6) | (np.int64(text[i + 2]) & 0x3F), 3
+    high = ((c & 0x07) << 18) | ((np.int64(text[i + 1]) & 0x3F) << 12)
+    return high | ((np.int64(text[i + 2]) & 0x3F) << 6) | (np.int64(text[i + 3]) & 0x3F), 4
+
+
+@kernel
+def _note(predicates: Int32s, start: int, stop: int, seen: Int8s, out: Int32s, filled: int) -> int:
+    for i in range(start, stop):
+        if seen[predicates[i]] == 0:
+            seen[predicates[i]] = 1
+            out[filled] = predicates[i]
+            filled += 1
+    return filled
+
+
+@kernel
+def _phrase_stands(
+    phrase: Int32s, place: int, sequence: Int32s, tokens: int, last_at: Int32s, previous: Int32s
+) -> bool:
+    """Check a phrase: are all its words there, and then, from each place of its filed word, are they in a row?"""
+    for word in phrase:
+        if last_at[word] < 0:
+            return False
+    position = last_at[phrase[place]]
+    while position >= 0:
+        begin = position - place
+        if begin >= 0 and begin + len(phrase) <= tokens:
+            stands = True
+            for i in range(len(phrase)):
+                if sequence[begin + i] != phrase[i]:
+                    stands = False
+                    break
+            if stands:
+                return True
+        position = previous[position]
+    return False
+
+
+@kernel
+def find_words(
+    offsets: Int64s,
+    text: Bytes,
+    is_word: Bools,
+    index: Words,
+    seen: Int8s,
+    last_at: Int32s,
+) -> tuple[Int64s, Int32s]:
+    """For each text, the predicates that hold, ascending: a CSR. `seen` is all 0 and `last_at` all -1, as after it.
+
+    `is_word` says which code points belong to words; it is not looked at for ASCII. For phrases, `sequence` has the
+    words of a text in order (-1: none that is named) and `previous` links the places of the same word.
+    """
+    # Arrays are taken out of the tuples once: inside a loop, each access would count a reference. For the same reason
+    # room is made before a text, for every predicate and word that it could have; what is not written costs nothing.
+    word_data, word_offsets, word_table = index.words
+    prefix_data, prefix_offsets, prefix_table = index.prefixes
+    word_starts, word_predicates = index.word_starts, index.word_predicates
+    prefix_starts, prefix_predicates = index.prefix_starts, index.prefix_predicates
+    prefix_lengths, first_phrase = index.prefix_lengths, index.first_phrase
+    phrase_offsets, phrase_words, phrase_place = index.phrase_offsets, index.phrase_words, index.phrase_place
+    filed_starts, filed = index.filed_starts, index.filed
+    rows = len(offsets) - 1
+    predicates = first_phrase + len(phrase_place)
+    found_offsets = np.zeros(rows + 1, np.int64)
+    found = np.empty(2 * predicates, np.int32)
+    filled = 0
+    longest = len(prefix_lengths)
+    most_tokens = 0
+    if len(phrase_place) > 0:
+        for row in range(rows):
+            most_tokens = max(most_tokens, (offsets[row + 1] - offsets[row] + 1) // 2)
+    sequence = np.empty(most_tokens, np.int32)
+    previous = np.empty(most_tokens, np.int32)
+    for row in range(rows):
+        if filled + predicates > len(found):
+            longer = np.empty(2 * (filled + predicates), np.int32)
+            longer[:filled] = found[:filled]
+            found = longer
+        i, stop = offsets[row], offsets[row + 1]
+        first = filled
+        tokens = 0
+        while i < stop:
+            begin = i
+            h: Int = _SEED
+            while i < stop:
+                c = text[i]
+                if c < 128:
+                    folded = FOLDED[c]
+                    if folded == 0:
+                        break
+                    h = hash_step(h, folded)
+                    i += 1
+                else:
+                    point, width = code_point(text, i)
+                    if not is_word[point]:
+                        break
+                    for j in range(i, i + width):
+                        h = hash_step(h, np.int64(text[j]))
+                    i += width
+                if i - begin < longest and prefix_lengths[i - begin]:
+                    s = find(prefix_data, prefix_offsets, prefix_table, h, text, begin, i)
+                    if s >= 0:
+                        filled = _note(prefix_predicates, prefix_starts[s], prefix_starts[s + 1], seen, found, filled)
+            if i == begin:
+                # Not a word character: step over it, whole.
+                i += 1 if text[i] < 128 else code_point(text, i)[1]
+                continue
+            s = find(word_data, word_offsets, word_table, h, text, begin, i)
+            if s >= 0:
+                filled = _note(word_predicates, word_starts[s], word_starts[s + 1], seen, found, filled)
+            if most_tokens > 0:
+                sequence[tokens] = s
+                if s >= 0:
+                    previous[tokens] = last_at[s]
+                    last_at[s] = tokens
+                tokens += 1
+        for k in range(tokens):
+            s = sequence[k]
+            # Once per distinct word: at its last place.
+            if s < 0 or last_at[s] != k:
+                continue
+            for j in range(filed_starts[s], filed_starts[s + 1]):
+                f = filed[j]
+                phrase = phrase_words[phrase_offsets[f] : phrase_offsets[f + 1]]
+                if _phrase_stands(phrase, phrase_place[f], sequence, tokens, last_at, previous):
+                    found[filled] = first_phrase + f
+                    filled += 1
+        for k in range(tokens):
+            if sequence[k] >= 0:
+                last_at[sequence[k]] = -1
+        found[first:filled].sort()
+        for k in range(first, filled):
+            if found[k] < first_phrase:
+                seen[found[k]] = 0
+        found_offsets[row + 1] = filled
+    return found_offsets, found[:filled].copy()

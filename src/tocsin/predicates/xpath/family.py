@@ -1,0 +1,71 @@
+"""xpath_exists on one attribute."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin.model.condition import XPathExists
+from tocsin.model.events import EventBatch
+from tocsin.model.predicate import Test
+from tocsin.predicates.protocol import Arrays, Probed, Slices
+from tocsin.predicates.xpath import AutoIndex, parse_xpath
+
+
+class XPathFamily:
+    """xpath_exists on one attribute. Expressions that came as text become an index when it is first needed."""
+
+    def __init__(self, attribute: str, count: int, index: Callable[[], AutoIndex]) -> None:
+        self.attributes = {attribute}
+        self.count = count
+        self._attribute = attribute
+        self._index = cache(index)
+
+    @classmethod
+    def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "XPathFamily":
+        """Keep the expressions of the tests."""
+        paths = [str(test.path) for test in tests if isinstance(test, XPathExists)]
+
+        def index() -> AutoIndex:
+            built = AutoIndex()
+            built.build([parse_xpath(path, namespaces) for path in paths])
+            return built
+
+        return cls(attribute, len(paths), index)
+
+    @classmethod
+    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathFamily":
+        """The family that `arrays` came from, without copying."""
+        return cls(attribute, len(arrays["path_of"]), lambda: AutoIndex.from_arrays(arrays))
+
+    def arrays(self) -> Arrays:
+        """The state of the index."""
+        return self._index().arrays()
+
+    def probe(self, batch: EventBatch) -> Probed:
+        """Match the documents; one that is malformed is NULL, and reported."""
+        documents = _documents(batch, self._attribute)
+        found = self._index().match_batch(documents)
+        present = np.array([-1 if document is None else 0 for document in documents], np.int32)
+        present[list(found.errors)] = -1
+        return Probed(
+            Slices(found.offsets, found.ids),
+            present,
+            errors=dict(Counter(f"{self._attribute}: {error.message}" for error in found.errors.values())),
+        )
+
+
+def _documents(batch: EventBatch, attribute: str) -> list[str | bytes | None]:
+    column = batch.column(attribute)
+    if column is None:
+        return [None] * len(batch)
+    values = column if isinstance(column, list) else _readable(column).to_pylist()
+    return [value if isinstance(value, (str, bytes)) else None for value in values]
+
+
+def _readable(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

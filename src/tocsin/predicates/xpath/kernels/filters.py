@@ -1,0 +1,256 @@
+"""Evaluate paths with filters on a document: sets of elements, from the last step back to the first.
+
+Step j of a path holds on an element if its tag and filters do and if step j + 1 holds on some element at the right
+distance below. Each step marks the elements that have what it needs below them; the next one looks only at marked
+elements. Marking "at this distance or more" stops at the first ancestor already marked, so that a step costs at most
+one visit to each element: no document, however repetitive, makes a path cost more than steps times elements.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._compile import kernel
+from tocsin.predicates.xpath.kernels.characters import decode, number_of
+from tocsin.predicates.xpath.kernels.tokens import Documents
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+ATTRIBUTE, TEXT, STRING, PATH = 0, 1, 2, 3
+
+
+class Tables(NamedTuple):
+    """The tables of a catalog: sequences and where each starts; `numbers` is the constant of each filter."""
+
+    structures: Ints
+    structure_offsets: Ints
+    filters: Ints
+    filter_offsets: Ints
+    filter_bytes: Bytes
+    numbers: npt.NDArray[np.float64]
+    paths: Ints
+    path_offsets: Ints
+
+
+class Scratch(NamedTuple):
+    """Work space of the evaluation, reused from document to document.
+
+    `mark` and `clock` make marks that need no clearing: a mark is set if it equals the current clock. Besides, clock[3]
+    counts the rows looked at and marked. `by_tag` lists
+    the current document's rows by tag, from `tag_start[tag]`; `truth[slot]` says on which of its rows the path held in
+    that slot starts, and `slot_of_path` where a path is held, if `slot_clock` is the document's. `numbers` are the
+    values of the document's attributes. `wanted` has room for all paths with filters.
+    """
+
+    mark: Longs
+    clock: Longs
+    rows: Ints
+    by_tag: Ints
+    tag_start: Ints
+    truth: npt.NDArray[np.bool_]
+    slot_of_path: Ints
+    slot_clock: Longs
+    stack: Ints
+    value: Bytes
+    numbers: npt.NDArray[np.float64]
+    wanted: Ints
+
+
+@kernel
+def sort_by_tag(documents: Documents, document: int, scratch: Scratch) -> None:
+    """Prepare the scratch for one document: its rows by tag, its attributes as numbers, no path held."""
+    first, last = documents.bounds[document], documents.bounds[document + 1]
+    start = scratch.tag_start
+    start[:] = 0
+    for row in range(first + 1, last):
+        start[documents.tag[row] + 1] += 1
+    for tag in range(1, len(start)):
+        start[tag] += start[tag - 1]
+    for row in range(last - 1, first, -1):
+        tag = documents.tag[row]
+        start[tag + 1] -= 1
+        scratch.by_tag[start[tag + 1]] = row
+    # start[tag + 1] is now where the tag's rows begin; shift so that start[tag] is, and start[tag + 1] where they end.
+    for tag in range(len(start) - 1):
+        start[tag] = start[tag + 1]
+    start[len(start) - 1] = last - first - 1
+    begin = documents.attributes[first]
+    for i in range(begin, documents.attributes[last]):
+        stop = documents.attribute_stop[i]
+        length = decode(documents.data, documents.attribute_start[i], stop, True, scratch.value, 0)
+        scratch.numbers[i - begin] = number_of(scratch.value, length)
+    scratch.clock[1] += 1
+    scratch.clock[2] = 0
+
+
+@kernel
+def _compare(left: float, right: float, operator: int) -> bool:
+    """Operators are 1 to 6: = != < <= > >=."""
+    if operator == 1:
+        return left == right
+    if operator == 2:
+        return left != right
+    if operator == 3:
+        return left < right
+    if operator == 4:
+        return left <= right
+    if operator == 5:
+        return left > right
+    return left >= right
+
+
+@kernel
+def _value_holds(tables: Tables, condition: int, value: Bytes, length: int) -> bool:
+    """Compare value[:length] with the constant of a filter."""
+    at = tables.filter_offsets[condition]
+    operator = tables.filters[at + 2]
+    if tables.filters[at + 3] == 1:
+        return _compare(number_of(value, length), tables.numbers[condition], operator)
+    same = bool(tables.filters[at + 6] == length)
+    text = 4 * (at + 7)
+    i = 0
+    while same and i < length:
+        same = bool(tables.filter_bytes[text + i] == value[i])
+        i += 1
+    return bool(same == (operator == 1))
+
+
+@kernel
+def _filter_holds(tables: Tables, condition: int, documents: Documents, row: int, value: Bytes) -> bool:
+    """Whether a filter on an attribute as a string, on a text child or on the string value holds on a row."""
+    at = tables.filter_offsets[condition]
+    kind = tables.filters[at]
+    if kind == ATTRIBUTE:
+        for i in range(documents.attributes[row], documents.attributes[row + 1]):
+            if documents.attribute_name[i] == tables.filters[at + 1]:
+                start, stop = documents.attribute_start[i], documents.attribute_stop[i]
+                length = decode(documents.data, start, stop, True, value, 0)
+                return _value_holds(tables, condition, value, length)
+        return False
+    length = 0
+    for i in range(documents.text_first[row], documents.text_stop[row]):
+        start, stop = documents.text_start[i], documents.text_end[i]
+        if kind == STRING:
+            length = decode(documents.data, start, stop, False, value, length)
+        elif documents.text_parent[i] == row:
+            if tables.filters[at + 2] == 0:
+                return True
+            length = decode(documents.data, start, stop, False, value, 0)
+            if _value_holds(tables, condition, value, length):
+                return True
+    return kind == STRING and _value_holds(tables, condition, value, length)
+
+
+@kernel
+def evaluate_paths(
+    tables: Tables, filtered: Ints, count: int, documents: Documents, document: int, scratch: Scratch
+) -> int:
+    """Keep, of the `count` rows wanted of `filtered`, those whose path holds on a document; returns how many.
+
+    The scratch is prepared for the document and holds the numbers of the rows, first all, then those kept. One call
+    does for all paths, with the common filters in its own loop: handing the arrays to a function costs more than a
+    filter does. The paths in a path's filters are evaluated before it, from a stack.
+    """
+    base, bound = documents.bounds[document], documents.bounds[document + 1]
+    kept = 0
+    for i in range(count):
+        depth = 0
+        scratch.stack[0] = filtered[scratch.wanted[i], 0]
+        while depth >= 0:
+            path = scratch.stack[depth]
+            first_filter = tables.path_offsets[path] + 1
+            filter_at = tables.path_offsets[path + 1]
+            waiting = -1
+            for at in range(first_filter, filter_at, 2):
+                start = tables.filter_offsets[tables.paths[at + 1]]
+                if tables.filters[start] == PATH:
+                    inner = tables.filters[start + 1]
+                    if scratch.slot_clock[inner] != scratch.clock[1]:
+                        waiting = inner
+                        break
+            if waiting >= 0:
+                depth += 1
+                scratch.stack[depth] = waiting
+                continue
+
+            # From the last step to the first: rows on which the step holds, then marks on what may stand above them.
+            structure = tables.paths[first_filter - 1]
+            first_step = tables.structure_offsets[structure]
+            step = (tables.structure_offsets[structure + 1] - first_step) // 2 - 1
+            bottom = step
+            needed = scratch.clock[0]
+            while step >= 0:
+                tag = tables.structures[first_step + 2 * step]
+                gap = tables.structures[first_step + 2 * step + 1]
+                stop_filter = filter_at
+                while filter_at > first_filter and tables.paths[filter_at - 2] == step:
+                    filter_at -= 2
+                begin = base + 1 if tag < 0 else scratch.tag_start[tag]
+                end = bound if tag < 0 else scratch.tag_start[tag + 1]
+                found = 0
+                scratch.clock[3] += end - begin
+                for place in range(begin, end):
+                    row = place if tag < 0 else scratch.by_tag[place]
+                    holds = step == bottom or scratch.mark[row - base] == needed
+                    at = filter_at
+                    while holds and at < stop_filter:
+                        condition = tables.paths[at + 1]
+                        at += 2
+                        start = tables.filter_offsets[condition]
+                        kind = tables.filters[start]
+                        if kind == PATH:
+                            holds = scratch.truth[scratch.slot_of_path[tables.filters[start + 1]], row - base]
+                        elif kind == ATTRIBUTE and (tables.filters[start + 2] == 0 or tables.filters[start + 3] == 1):
+                            holds = False
+                            for k in range(documents.attributes[row], documents.attributes[row + 1]):
+                                if documents.attribute_name[k] == tables.filters[start + 1]:
+                                    number = scratch.numbers[k - documents.attributes[base]]
+                                    operator = tables.filters[start + 2]
+                                    holds = operator == 0 or _compare(number, tables.numbers[condition], operator)
+                                    break
+                        else:
+                            holds = _filter_holds(tables, condition, documents, row, scratch.value)
+                    if holds:
+                        scratch.rows[found] = row
+                        found += 1
+                scratch.clock[0] += 1
+                needed = scratch.clock[0]
+                if found == 0:
+                    break
+                distance = gap >> 1
+                for k in range(found):
+                    row = scratch.rows[k]
+                    if distance > documents.level[row]:
+                        continue
+                    for _ in range(distance):
+                        row = documents.parent[row]
+                    if gap & 1:
+                        scratch.mark[row - base] = needed
+                    else:
+                        while row >= 0 and scratch.mark[row - base] != needed:
+                            scratch.clock[3] += 1
+                            scratch.mark[row - base] = needed
+                            row = documents.parent[row]
+                step -= 1
+
+            if depth == 0:
+                if scratch.mark[0] == needed:
+                    scratch.wanted[kept] = scratch.wanted[i]
+                    kept += 1
+            elif scratch.clock[2] == len(scratch.truth):
+                # All slots are taken by the paths of other expressions: forget them and start this one again.
+                scratch.clock[1] += 1
+                scratch.clock[2] = 0
+                depth = 1
+            else:
+                slot = scratch.clock[2]
+                scratch.clock[2] += 1
+                for row in range(bound - base):
+                    scratch.truth[slot, row] = scratch.mark[row] == needed
+                scratch.slot_of_path[path] = slot
+                scratch.slot_clock[path] = scratch.clock[1]
+            depth -= 1
+    return kept

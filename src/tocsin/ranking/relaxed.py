@@ -1,0 +1,284 @@
+"""The predicates of a segment with their weights: relaxed top-k, and events whose values are intervals.
+
+A segment keeps its conjunctions filed for matching, not in one place. So this is derived when the first question of its
+kind comes: for plain subscriptions from what is filed, for the others from their texts, which costs about as much as
+building a segment of them did. Every event then looks at every predicate.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.index.build import code_columns, conjunctions_of, number_tests
+from tocsin.index.encoding import Column, encode
+from tocsin.index.options import Options
+from tocsin.index.segment import Segment
+from tocsin.model.condition import AttributeComparison, Exists
+from tocsin.model.events import EventBatch
+from tocsin.model.predicate import Test
+from tocsin.model.result import Evidence
+from tocsin.model.values import Kind, kind_of
+from tocsin.predicates.families import Family, Probed, Slices
+from tocsin.predicates.history.family import HistoryFamily
+from tocsin.ranking.kernels import Best
+from tocsin.ranking.plain import plain_subscriptions
+from tocsin.ranking.weight_kernels import EXACT, Asked, Weighed, offer_weighed
+from tocsin.registry import range_rows
+
+if TYPE_CHECKING:
+    from tocsin.papers.ranked.range_rows import RangeRows
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
+"""With few columns and so many predicates, indexes are worth building once so many events have come."""
+
+
+@dataclass
+class Weights:
+    """What `Weighed` says in numbers: the columns, tests and attributes behind them."""
+
+    members: Int32
+    """The subscriptions of the segment that are weighed here, rising; `weighed` numbers them from 0."""
+    columns: list[Column]
+    families: list[tuple[str, str, Family]]
+    attributes: list[str]
+    """Sorted: weights are added in this order, so that a sum does not depend on the segment that it is formed in."""
+    weighed: Weighed
+    _events: int = 0
+    """The events that were asked about."""
+    _range_rows: "RangeRows | None" = None
+
+    @classmethod
+    def build(cls, segment: Segment, options: Options) -> "list[Weights]":
+        """Weigh the predicates of a segment: of plain subscriptions as it has them filed, of others by their texts."""
+        plain = plain_subscriptions(segment)
+        others = np.setdiff1d(np.arange(len(segment), dtype=np.int32), plain.members, assume_unique=True)
+        parts = []
+        if plain.members.size:
+            own = np.arange(plain.members.size, dtype=np.int32)
+            parts.append(cls._of(segment, plain.members, segment.columns, [], plain.conjunctions, own, []))
+        if others.size:
+            parts.append(cls._by_texts(segment, others, options))
+        return parts
+
+    @classmethod
+    def _by_texts(cls, segment: Segment, members: Int32, options: Options) -> "Weights":
+        chosen = pa.array(members)
+        ids, texts = (strings.arrow().take(chosen).to_pylist() for strings in (segment.ids, segment.texts))
+        form = options.normalise(texts, ids)
+        assert not form.errors, "every subscription of a segment was understood when it was built"
+        coded = code_columns(form)
+        tests = number_tests(form, options)
+        conjunctions, _ = conjunctions_of(form, coded, tests)
+        named = [""] * len(tests.family)
+        for number, tested in zip(tests.number.tolist(), form.tests, strict=True):
+            named[number] = _first_attribute(tested.test)
+        columns = [Column(column.attribute, column.kind, column.domain) for column in coded]
+        return cls._of(segment, members, columns, tests.families, conjunctions, form.owner, named)
+
+    @classmethod
+    def _of(
+        cls,
+        segment: Segment,
+        members: Int32,
+        columns: list[Column],
+        families: list[tuple[str, str, Family]],
+        conjunctions: Conjunctions,
+        owner: Int32,
+        named: list[str],
+    ) -> "Weights":
+        """`owner` is the place among the members of each conjunction; `named` has the attributes of tests."""
+        attributes = sorted({*named, *(column.attribute for column in columns)})
+        place = {attribute: number for number, attribute in enumerate(attributes)}
+        predicates = _predicates(
+            conjunctions,
+            np.array([place[column.attribute] for column in columns], np.int32),
+            np.array([place[name] for name in named], np.int32),
+        )
+        attribute = predicates[:, 1].copy()
+        weighed = Weighed(
+            conjunctions=np.searchsorted(owner, np.arange(members.size + 1)).astype(np.int64),
+            predicates=np.searchsorted(predicates[:, 0], np.arange(conjunctions.count + 1)).astype(np.int64),
+            column=predicates[:, 2].copy(),
+            first=predicates[:, 3].copy(),
+            end=predicates[:, 4].copy(),
+            attribute=attribute,
+            weight=_weights(segment, place, members[owner[predicates[:, 0]]], attribute),
+            low=conjunctions.low,
+            high=conjunctions.high,
+            null_column=conjunctions.test_null_column,
+        )
+        return cls(members, columns, families, attributes, weighed)
+
+    def offer(self, best: Best, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], how: str) -> Evidence:
+        """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
+        evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
+        asked = self._of_members(asked)
+        events = encode(self.columns, self.families, batch, judged, evidence)
+        latest, earliest = self._intervals(batch, events, how, evidence)
+        self._events += len(batch)
+        if asked.kind != EXACT and latest is earliest and self._has_indexes() and not best.sizes.any():
+            asked = self._ask_indexes(best, asked, events)
+        if not asked.left_out.size or not asked.left_out.all():
+            offer_weighed(best, self.weighed, asked, events, latest, earliest)
+        return evidence
+
+    def _of_members(self, asked: Asked) -> Asked:
+        """The question with what goes by subscription for the members alone."""
+        if self.members.size == asked.identity.size:
+            return asked
+        left_out = asked.left_out[self.members] if asked.left_out.size else asked.left_out
+        return asked._replace(
+            left_out=left_out, scores=asked.scores[self.members], identity=asked.identity[self.members]
+        )
+
+    def _intervals(self, batch: EventBatch, events: Events, how: str, evidence: Evidence) -> tuple[Int32, Int32]:
+        """The codes at which a range must have begun, and those at which it must not have ended.
+
+        They are the same array if no event has an interval.
+        """
+        intervals = [intervals_of(batch, column) for column in self.columns]
+        if not any(intervals):
+            return events.codes, events.codes
+        first, last = events.codes.copy(), events.codes.copy()
+        for place, (column, found) in enumerate(zip(self.columns, intervals, strict=True)):
+            for row, (low, high) in found.items():
+                first[place, row], last[place, row] = column.domain.code(low), column.domain.code(high)
+            if found and column.attribute in evidence.mismatches:
+                evidence.mismatches[column.attribute] -= len(found)
+                if not evidence.mismatches[column.attribute]:
+                    del evidence.mismatches[column.attribute]
+        return (last, first) if how == "overlap" else (first, last)
+
+    def plan(self) -> str:
+        """How relaxed questions are answered as things stand."""
+        if self._range_rows is None:
+            return "every predicate of every event"
+        return f"the Threshold Algorithm over {len(self.columns)} columns, where it pays; else every predicate"
+
+    def _has_indexes(self) -> bool:
+        return len(self.columns) <= FEW_COLUMNS and self.weighed.column.size >= LARGE and self._events > MANY
+
+    def _ask_indexes(self, best: Best, asked: Asked, events: Events) -> Asked:
+        """Let indexes find the best of subscriptions to single ranges; return what is left to ask."""
+        if self._range_rows is None:
+            place = {attribute: number for number, attribute in enumerate(self.attributes)}
+            attributes = np.array([place[column.attribute] for column in self.columns], np.int32)
+            self._range_rows = range_rows()(self.weighed, attributes, asked.identity)
+        rows = self._range_rows
+        if not rows.pays(best.ids.shape[1], asked.left_out):
+            return asked
+        rows.fill(best, asked, events.codes)
+        left_out = asked.left_out | rows.chosen if asked.left_out.size else rows.chosen
+        return asked._replace(left_out=left_out)
+
+    def factors(self, coefficients: Mapping[str, float]) -> Floats:
+        """The coefficient of each attribute; 1 for those that have none."""
+        return np.array([coefficients.get(attribute, 1.0) for attribute in self.attributes], np.float64)
+
+    def translate(self, segment: Segment, judged: Mapping[int, Probed]) -> dict[int, Probed]:
+        """What was judged for the families of the segment, for the families here."""
+        translated = {}
+        for place, (_, _, family) in enumerate(self.families):
+            for there, (_, _, theirs) in enumerate(segment.families):
+                if there in judged and isinstance(family, HistoryFamily) and isinstance(theirs, HistoryFamily):
+                    number = {test: own for own, test in enumerate(family.tests)}
+                    own = np.array([number[test] for test in theirs.tests], np.int32)
+                    probed = judged[there]
+                    null = probed.null and _renumbered(probed.null, own)
+                    translated[place] = Probed(_renumbered(probed.true, own), null=null)
+        return translated
+
+
+def intervals_of(batch: EventBatch, column: Column) -> dict[int, tuple[Any, Any]]:
+    """The events, by row, whose value for a column of numbers is an interval: a list of two numbers in order.
+
+    >>> from tocsin.predicates.ranges.domain import Domain
+    >>> hours = Column("hours", Kind.NUMBER, Domain(Kind.NUMBER, np.array([8.0])))
+    >>> intervals_of(EventBatch([{"hours": [20, 30]}, {"hours": 20}, {"hours": [30, 20]}]), hours)
+    {0: (20, 30)}
+    """
+    if column.kind is not Kind.NUMBER:
+        return {}
+    values = batch.column(column.attribute)
+    if values is None:
+        return {}
+    if not isinstance(values, list):
+        types = pa.types
+        if not (
+            types.is_list(values.type) or types.is_large_list(values.type) or types.is_fixed_size_list(values.type)
+        ):
+            return {}
+        values = values.to_pylist()
+    return {row: (value[0], value[1]) for row, value in enumerate(values) if _is_interval(value)}
+
+
+def has_intervals(batch: EventBatch, columns: Sequence[Column]) -> bool:
+    """Whether some event has an interval where numbers are compared."""
+    return any(intervals_of(batch, column) for column in columns)
+
+
+def _is_interval(value: object) -> bool:
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return False
+    return all(kind_of(end) is Kind.NUMBER for end in value) and bool(value[0] <= value[1])
+
+
+def _renumbered(slices: Slices, numbers: Int32) -> Slices:
+    return Slices(slices.starts, numbers[slices.values])
+
+
+def _first_attribute(test: Test) -> str:
+    """The attribute whose weight a test has: the first that it names; the empty text if it names none."""
+    if isinstance(test, AttributeComparison):
+        return test.left
+    if isinstance(test, Exists):
+        return test.terms[0].old if test.terms else ""
+    return test.attribute
+
+
+def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) -> Int32:
+    """Rows (conjunction, attribute, column, first, end), as `Weighed` has them, sorted."""
+    changes = np.ones(conjunctions.conjunction.size, bool)
+    changes[1:] = np.diff(conjunctions.conjunction) != 0
+    changes[1:] |= np.diff(conjunctions.column) != 0
+    first = np.flatnonzero(changes)
+    end = np.append(first, changes.size)[1:]
+    column = conjunctions.column[first]
+    test = conjunctions.test
+    rows = np.empty((first.size + test.size, 5), np.int32)
+    of_ranges, of_tests = rows[: first.size], rows[first.size :]
+    of_ranges[:, 0], of_tests[:, 0] = conjunctions.conjunction[first], conjunctions.test_conjunction
+    of_ranges[:, 1], of_tests[:, 1] = of_column[column], of_test[test]
+    of_ranges[:, 2], of_tests[:, 2] = column, -1
+    of_ranges[:, 3], of_tests[:, 3] = first, test
+    of_ranges[:, 4], of_tests[:, 4] = end, conjunctions.test_accepts
+    return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+
+
+def _weights(segment: Segment, place: Mapping[str, int], owner: Int32, attribute: Int32) -> Floats:
+    """The weight of each predicate: what its subscription gives to its attribute, or 1."""
+    extras = segment.extras
+    given: dict[tuple[int, int], float] = {}
+    for number in np.flatnonzero(np.diff(extras.offsets)).tolist():
+        for name, weight in json.loads(extras[number]).get("weights", {}).items():
+            if name in place:
+                given[number, place[name]] = weight
+    weights = np.ones(owner.size)
+    if given:
+        # Only predicates of subscriptions that give weights are looked up.
+        rows = np.flatnonzero(np.isin(owner, np.array([number for number, _ in given], np.int32)))
+        pairs = zip(owner[rows].tolist(), attribute[rows].tolist(), strict=True)
+        weights[rows] = [given.get(pair, 1.0) for pair in pairs]
+    return weights

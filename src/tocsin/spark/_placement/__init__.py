@@ -1,0 +1,1 @@
+"""How an index gets to a worker, and how long it stays there."""

@@ -1,0 +1,129 @@
+"""Views: folders that hold one snapshot of an index, whole or a share of its segments, whatever is committed later.
+
+The writer of an index removes the files that its newest snapshot does not name. A view is a folder of hard links to the
+files of one snapshot, so that every task of a job, and every retry, opens the same one; all views of a segment share
+its bytes and its pages. Views are in the folder `views` of the index, where workers that see the index see them too,
+and go with the process that made them.
+"""
+
+import errno
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tocsin.errors import StorageError
+from tocsin.spark._placement.lease import owner_in
+from tocsin.spark._placement.ship import scratch
+from tocsin.storage.folder import Folder
+
+_TRIES = 100
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class View:
+    """A folder that can be opened as an index and never changes."""
+
+    path: Path
+    snapshot: int
+
+
+def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
+    """View the newest snapshot until this process ends. Costs nothing if it is viewed already for this purpose.
+
+    If the folder of the index cannot be written, that is an error; unless it is not `required`, then what comes is the
+    index itself, which may change.
+    """
+    if scratch() in index.parents:  # made by this process for itself: nobody commits to it
+        return View(index, newest(index))
+    views = index / "views"
+    for _ in range(_TRIES):
+        number = newest(index)
+        try:
+            views.mkdir(exist_ok=True)
+            view = View(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
+            if not view.path.exists():
+                content = read(index, number)
+                _link(index, view, content, content["parts"])
+                _log.info("viewing snapshot %d of %s as %s", number, index, view.path.name)
+            return view
+        except FileNotFoundError:
+            continue  # a newer snapshot has been committed meanwhile
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            if required:
+                raise StorageError(
+                    f"cannot write to {views}: {error.strerror}", "A view of the index is made there"
+                ) from error
+            _log.warning("cannot write to %s: a commit during the job would be seen by some tasks only", views)
+            return View(index, number)
+    raise StorageError(f"{index} changes faster than it can be read", "Commit less often")
+
+
+def drop_older(view: View) -> None:
+    """Remove the views of older snapshots that this process made for the same purpose, with their shares."""
+    owner_and_purpose = view.path.name.rpartition("-")[0]
+    for other in view.path.parent.glob(f"{owner_and_purpose}-*"):
+        if not other.name.startswith(view.path.name):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def share(view: View, shares: Sequence[Sequence[dict[str, Any]]]) -> list[View]:
+    """View the snapshot as several: each with its share of the parts."""
+    content = read(view.path, view.snapshot)
+    views = []
+    for place, parts in enumerate(shares):
+        name = f"{view.path.name}-{place}of{len(shares)}"
+        shared = View(view.path.parent / name, view.snapshot)
+        if not shared.path.exists():
+            _link(view.path, shared, content, parts)
+        views.append(shared)
+    return views
+
+
+def newest(index: Path) -> int:
+    """The number of the newest snapshot."""
+    number = Folder(index).newest()
+    if number is None:
+        raise StorageError(f"there is no index in {index}", "Make one with tocsin.spark.build or Matcher.save")
+    return number
+
+
+def read(index: Path, number: int) -> dict[str, Any]:
+    """What a snapshot names."""
+    return Folder(index).read(number)
+
+
+def _link_file(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        # No hard links here, or none to files of another user.
+        shutil.copyfile(source, target)
+
+
+def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
+    """Make a view under a temporary name; it is there whole or not at all."""
+    building = Path(tempfile.mkdtemp(prefix=f".{view.path.name}-", dir=view.path.parent))
+    building.chmod(0o755)
+    try:
+        files = [name for part in parts for name in (part["segment"], part["changes"]) if name is not None]
+        for name in files:
+            _link_file(index / name, building / name)
+        Folder(building).commit(view.snapshot, {**content, "parts": list(parts)}, files)
+        building.rename(view.path)
+    except OSError as error:
+        # Another thread may have made the same view meanwhile.
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+    finally:
+        shutil.rmtree(building, ignore_errors=True)

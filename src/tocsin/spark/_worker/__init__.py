@@ -1,0 +1,1 @@
+"""What runs in a worker: functions over Arrow batches, without a JVM."""

@@ -1,0 +1,174 @@
+"""What runs in a Python worker: record batches of events in, record batches of matches out. No Spark in here.
+
+Memory is bounded however many subscriptions an event matches: a batch is matched in slices, each sized by what the
+slices before it gave, and every slice leaves in batches of at most `ROWS` matches.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.errors import StorageError
+from tocsin.matcher import Matcher
+
+ROWS = 1 << 16
+"""The most matches in one record batch of the output."""
+
+PAIRS = 1 << 20
+"""The matches that one slice shall have; twenty bytes each."""
+
+FIRST_SLICE = 8
+"""So few that their matches fit, even if each event matches a million subscriptions."""
+GROWTH = 8
+"""A slice has at most this many times the events of the one before."""
+
+EVENTS = 1 << 16
+"""The events that are matched at once, if they come: enough that each cell of an index meets several of them."""
+BYTES = 1 << 26
+"""The bytes of events that are waited for."""
+
+MATCH_FIELDS = (pa.field("subscription", pa.string(), nullable=False), pa.field("score", pa.float64(), nullable=False))
+COLUMNS = ("event", *(field.name for field in MATCH_FIELDS))
+
+
+def match_batches(
+    batches: Iterable[pa.RecordBatch],
+    path: str,
+    fingerprint: str,
+    names: Sequence[str],
+    keep: int = 1,
+    rows: int = ROWS,
+    pairs: int = PAIRS,
+    **options: Any,
+) -> Iterator[pa.RecordBatch]:
+    """Match every batch against the index in `path`; yield batches of `event, subscription, score` and what is kept.
+
+    The columns of the batches are the attributes `names`. The first names the events, and `event` has its values; the
+    first `keep` go with each match. The other options are those of `Matcher.match_batch`. The index is opened once a
+    process for each `fingerprint`.
+    """
+    named = (batch.rename_columns(names) for batch in united(batches))
+    pace = pace_of(path, fingerprint, repr(options), pairs)
+    return match_slices(open_index(path, fingerprint), named, keep, rows, pace, **options)
+
+
+class Pace:
+    """How many events the next slice shall have, by what the slices before it gave.
+
+    It starts with few and grows fast. Few at a time cost more an event, up to ten times; so a process keeps its pace
+    from one task to the next.
+    """
+
+    def __init__(self, pairs: int = PAIRS) -> None:
+        self._pairs = pairs
+        self._most = FIRST_SLICE
+
+    def next(self, waiting: int) -> int:
+        """The size of the next slice of so many events: parts of about the same size, for the rest is no small one."""
+        return math.ceil(waiting / math.ceil(waiting / self._most))
+
+    def saw(self, events: int, matches: int) -> None:
+        """Learn from a slice."""
+        fitting = self._pairs * events // max(matches, 1)
+        self._most = max(1, min(fitting, max(self._most, events) * GROWTH))
+
+
+@lru_cache(maxsize=16)
+def pace_of(path: str, fingerprint: str, options: str, pairs: int) -> Pace:  # noqa: ARG001 (what the pace depends on)
+    """The pace of this process with an index and what is asked of it."""
+    return Pace(pairs)
+
+
+def united(batches: Iterable[pa.RecordBatch], events: int = EVENTS, nbytes: int = BYTES) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer, larger batches, whatever size the session sends; the first stays, for an early result."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    first = True
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if first or 2 * rows > events or 2 * size > nbytes:
+            yield _one(waiting)
+            waiting, rows, size, first = [], 0, 0, False
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return table.to_batches()[0] if table.num_rows else batches[0]
+
+
+def match_slices(
+    matcher: Matcher,
+    batches: Iterable[pa.RecordBatch],
+    keep: int = 1,
+    rows: int = ROWS,
+    pace: Pace | None = None,
+    **options: Any,
+) -> Iterator[pa.RecordBatch]:
+    """Match batches whose columns have their names, slice by slice."""
+    pace, texts = pace or Pace(), Texts()
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            events = batch.slice(start, pace.next(batch.num_rows - start))
+            start += events.num_rows
+            matches = matcher.match_batch(events, **options)
+            for chunk in matches.to_batches(max_chunksize=rows):
+                yield _with_columns(chunk, events, keep, texts)
+            pace.saw(events.num_rows, matches.num_rows)
+
+
+class Texts:
+    """Decodes ids. Those of a dictionary are made strings with short offsets once, which fit the caches better."""
+
+    WORTH = 16
+    """How many times as many ids as there are matches to decode are worth that."""
+
+    def __init__(self) -> None:
+        self._short: dict[tuple[int, int, int], tuple[pa.Array, pa.Array]] = {}
+
+    def decode(self, column: pa.DictionaryArray) -> pa.StringArray:
+        """The ids as strings."""
+        ids = column.dictionary
+        data = ids.buffers()[2]
+        if data is None or data.size >= 1 << 31 or len(ids) > self.WORTH * len(column):
+            return column.cast(pa.string())
+        key = data.address, ids.offset, len(ids)
+        if key not in self._short:
+            # With the dictionary itself, so that its address stays its own.
+            self._short[key] = ids, ids.cast(pa.string())
+        return pc.take(self._short[key][1], column.indices, boundscheck=False)
+
+
+def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, texts: Texts) -> pa.RecordBatch:
+    """Matches by row numbers as matches with the columns of their events."""
+    rows = chunk.column("event")
+    columns = [pc.take(column, rows, boundscheck=False) for column in events.columns[:keep]]
+    subscription = texts.decode(chunk.column("subscription"))
+    score = chunk.column("score").cast(pa.float64())
+    names = ["event", *events.schema.names[1:keep]]
+    event, *kept = (pa.field(name, column.type) for name, column in zip(names, columns, strict=True))
+    return pa.RecordBatch.from_arrays(
+        [columns[0], subscription, score, *columns[1:]], schema=pa.schema([event, *MATCH_FIELDS, *kept])
+    )
+
+
+@lru_cache(maxsize=2)
+def open_index(path: str, fingerprint: str) -> Matcher:  # noqa: ARG001 (part of the key: what the path holds may change)
+    """Open the index in `path` as mapped files, which all workers of a host share."""
+    if not Path(path).is_dir():
+        raise StorageError(
+            f"there is no index in {path} on this worker",
+            "Put it on storage that every worker mounts at this path, or let it be shipped: match(…, ship=True)",
+        )
+    return Matcher.open(path, background_merge=False)

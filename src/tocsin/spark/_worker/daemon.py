@@ -1,0 +1,28 @@
+"""Spark's Python daemon with Tocsin in it: workers are forks of it, and start with everything loaded.
+
+`local_session` sets it; in a session of your own: ``spark.python.daemon.module = tocsin.spark._worker.daemon``.
+"""
+
+import gc
+
+import pyarrow as pa
+from pyspark.daemon import manager
+
+from tocsin.matcher import Matcher
+from tocsin.spark._worker.batches import match_slices
+
+
+def load() -> int:
+    """Match a little, so that modules and compiled kernels are in memory; return the number of matches."""
+    matcher = Matcher(background_merge=False)
+    matcher.load(pa.table({"id": ["x", "y"], "where": ["a > 1 AND b < 2", "s = 'x' OR a > 5"]}))
+    events = pa.RecordBatch.from_pydict({"n": [1, 2], "a": [2, 3], "b": [1.0, 3.0], "s": ["x", "z"]})
+    return sum(batch.num_rows for batch in match_slices(matcher, [events]))
+
+
+if __name__ == "__main__":
+    load()
+    # A worker collects garbage after each task. What is loaded by now never is any: 0.1 s a task to look through.
+    gc.collect()
+    gc.freeze()
+    manager()

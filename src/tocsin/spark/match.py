@@ -1,0 +1,220 @@
+"""Match a DataFrame or files of events: one narrow stage, lazy, no shuffle."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
+
+from tocsin.errors import OptionError, StorageError
+from tocsin.matcher import Matcher
+from tocsin.ranking.request import Question
+from tocsin.spark._placement.shards import shard
+from tocsin.spark._placement.ship import Index, Place, place
+from tocsin.spark._placement.snapshot_dir import View, pin
+from tocsin.spark._worker.batches import COLUMNS, match_batches
+from tocsin.spark._worker.row_groups import read_pieces
+from tocsin.spark.build import build
+from tocsin.spark.parquet import Plan, plan, read_parquet
+
+
+def match(
+    events: DataFrame | str | Path,
+    subscriptions: DataFrame | Index | str | Path,
+    *,
+    id: str,
+    keep: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    top_k: int | None = None,
+    mode: str = "exact",
+    combine: str | Mapping[str, float] = "sum",
+    how: str = "overlap",
+    shards: int | None = None,
+    ship: bool | None = None,
+) -> DataFrame:
+    """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the columns in `keep`.
+
+    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read them by
+    themselves, which costs less than to have Spark read them. So they do if a DataFrame is nothing but such files.
+
+    `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
+    `Matcher.save` made. Events are named by their column `id`; of the others only those that a subscription names are
+    read and moved. Struct fields are dotted names. Also a step of a chain: ``events.transform(match, index, id="id")``.
+
+    With `tags`, only subscriptions that have all of them count. With `top_k`, each event has its best matches only, as
+    `Matcher.top_k` has them by this `mode`, `combine` and `how`. With `shards`, the index is divided into so many
+    groups of segments, and each task maps only one: for an index that does not fit a host. The events are then read
+    once for each, and for `top_k` the best of all shards are found by a shuffle on `event`, which must name an event.
+
+    Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
+    ``ship=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of the
+    snapshot that is the newest now, for all tasks and whenever they run.
+    """
+    if isinstance(events, (str, Path)):
+        events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
+    view = pin(index_path(subscriptions), required=shards is not None)
+    return match_view(
+        events,
+        view,
+        id=id,
+        keep=keep,
+        tags=tags,
+        top_k=top_k,
+        mode=mode,
+        combine=combine,
+        how=how,
+        shards=shards,
+        ship=ship,
+    )
+
+
+def match_view(
+    events: DataFrame,
+    view: View,
+    *,
+    id: str,
+    keep: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    top_k: int | None = None,
+    mode: str = "exact",
+    combine: str | Mapping[str, float] = "sum",
+    how: str = "overlap",
+    shards: int | None = None,
+    ship: bool | None = None,
+) -> DataFrame:
+    """Match against a view of an index; see `match`."""
+    leading = leading_columns(events, id, keep)
+    options: dict[str, Any] = {"where_tags": dict(tags)} if tags else {}
+    if Question.of_batch(top_k, mode, combine, how) is not None:
+        options |= {"top_k": top_k, "mode": mode, "combine": combine, "how": how}
+    parts = [view.path] if shards is None else shard(view, shards)
+    frames = [_match_on(events, leading, part, ship, options) for part in parts]
+    if shards is None:
+        return frames[0]
+    united = reduce(DataFrame.unionAll, frames)
+    return united if top_k is None else _best(united, top_k)
+
+
+def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
+    """The folder of the index of the subscriptions; built now if they are a DataFrame."""
+    if isinstance(subscriptions, DataFrame):
+        subscriptions = build(subscriptions)
+    path = Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
+    if not path.is_dir():
+        raise StorageError(f"there is no index in {path}", "Make one with tocsin.spark.build or Matcher.save")
+    return path
+
+
+def leading_columns(events: DataFrame, id: str, keep: Sequence[str]) -> dict[str, Column]:
+    """The columns that go with each match: the one that names the event, then those to keep."""
+    for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep)]:
+        if name not in events.columns:
+            raise OptionError(
+                f"the events have no column {name!r} {purpose}", f"Choose from {', '.join(events.columns)}"
+            )
+    taken = [name for name in keep if name in (*COLUMNS, id)]
+    if taken:
+        raise OptionError(f"{taken[0]!r} is a column of the matches already", "Rename it, or leave it out of keep")
+    return {name: column([name]) for name in (id, *keep)}
+
+
+def match_schema(events: DataFrame, leading: Sequence[str], all_named: bool = False) -> StructType:
+    """The columns of the matches; `event` is never NULL if all events are named."""
+    id, *kept = leading
+    # What is never NULL is not asked for it, row by row: that was a third of what the JVM did with matches.
+    return StructType(
+        [
+            StructField("event", events.schema[id].dataType, nullable=not all_named),
+            StructField("subscription", StringType(), nullable=False),
+            StructField("score", DoubleType(), nullable=False),
+            *(StructField(name, events.schema[name].dataType) for name in kept),
+        ]
+    )
+
+
+def numbered(events: DataFrame, columns: Iterable[Column]) -> DataFrame:
+    """The columns under numbers: mapInArrow takes no names with dots, so workers get the names beside."""
+    return events.select(*(source.alias(str(number)) for number, source in enumerate(columns)))
+
+
+def _match_on(
+    events: DataFrame,
+    leading: dict[str, Column],
+    path: Path,
+    ship: bool | None,
+    options: dict[str, Any],
+) -> DataFrame:
+    attributes = event_steps(events.schema, Matcher.open(path).attributes - leading.keys())
+    work = plan(events, {name: [name] for name in leading} | attributes)
+    columns = leading | {name: column(steps) for name, steps in attributes.items()}
+    task = partial(
+        _match_partition,
+        place=place(path, events.sparkSession, ship),
+        names=tuple(columns),
+        keep=len(leading),
+        options=options,
+        work=work,
+    )
+    if work is None:
+        return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
+    numbers = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
+    return numbers.mapInArrow(task, match_schema(events, list(leading), work.all_named))
+
+
+def _best(matches: DataFrame, k: int) -> DataFrame:
+    """The best k matches of each event; of equal scores the lesser ids, as everywhere."""
+    ranked = Window.partitionBy("event").orderBy(F.col("score").desc(), "subscription")
+    return matches.withColumn("_rank", F.row_number().over(ranked)).filter(F.col("_rank") <= k).drop("_rank")
+
+
+def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:
+    """The columns of the events that some attribute names, by its dotted name; the rest is never read."""
+    return {attribute: column(steps) for attribute, steps in event_steps(schema, attributes).items()}
+
+
+def event_steps(schema: StructType, attributes: Iterable[str]) -> dict[str, list[str]]:
+    """The names that lead to the columns that some attribute names."""
+    found = {name: [name] if name in schema.names else _steps(schema, name) for name in sorted(attributes)}
+    return {name: steps for name, steps in found.items() if steps}
+
+
+def _steps(schema: StructType, attribute: str) -> list[str]:
+    """The names that lead to a dotted attribute through structs; none if it is not there."""
+    steps = attribute.split(".")
+    type_: DataType = schema
+    for step in steps:
+        if not isinstance(type_, StructType) or step not in type_.names:
+            return []
+        type_ = type_[step].dataType
+    return steps
+
+
+def column(steps: list[str]) -> Column:
+    """The column that these names lead to, whatever characters they have."""
+    return F.col(".".join("`" + step.replace("`", "``") + "`" for step in steps))
+
+
+def _match_partition(
+    batches: Iterable[pa.RecordBatch],
+    place: Place,
+    names: tuple[str, ...],
+    keep: int,
+    options: dict[str, Any],
+    work: Plan | None,
+) -> Iterator[pa.RecordBatch]:
+    """Match what comes: events, or the numbers of tasks to read."""
+    if work is not None:
+        tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
+        batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes, work.all_named))
+    matches = match_batches(batches, place.folder(), place.fingerprint, names, keep, **options)
+    return map(_named, matches) if work is not None and work.all_named else matches
+
+
+def _named(matches: pa.RecordBatch) -> pa.RecordBatch:
+    """The matches, with a schema that says that their events have names."""
+    schema = matches.schema.set(0, matches.schema.field(0).with_nullable(False))
+    return pa.RecordBatch.from_arrays(matches.columns, schema=schema)

@@ -1,0 +1,93 @@
+"""The job behind `tocsin match` and `tocsin demo`: files in, a folder of matches out, everything counted on the way."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+
+from tocsin.matcher import Matcher
+from tocsin.spark.match import match
+from tocsin.spark.read_files import MALFORMED, read_events
+
+Progress = Callable[[int, int], None]
+"""Is told how many tasks are done, and of how many."""
+
+POLL_SECONDS = 0.2
+
+
+@dataclass
+class Outcome:
+    """What a job did."""
+
+    events: int
+    matches: int
+    seconds: float
+    bad_events: int = 0
+    bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
+    """Some of the lines that are no events: line number, if known, and text."""
+
+
+def match_files(
+    session: SparkSession,
+    matcher: Matcher,
+    events: Path,
+    output: Path,
+    *,
+    id: str = "id",
+    format: str = "parquet",
+    progress: Progress | None = None,
+) -> Outcome:
+    """Match the events of a file, or a folder of files, and write the matches to the new folder `output`."""
+    start = time.perf_counter()
+    kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
+    source = read_events(session, events, kinds, id)
+    seen, written = Observation(), Observation()
+    lines = F.count(F.lit(1)).alias("lines")
+    if source.can_be_malformed:
+        malformed = F.col(MALFORMED)
+        frame = source.events.observe(seen, lines, F.count(malformed).alias("bad")).filter(malformed.isNull())
+    else:
+        frame = source.events.observe(seen, lines, F.lit(0).alias("bad"))
+    in_files = source.format == "parquet"
+    with tempfile.TemporaryDirectory(prefix="tocsin-index-") as index, _polled(session, progress):
+        matcher.save(index)
+        found = match(source.path if in_files else frame, index, id=id)
+        matches = found.observe(written, F.count(F.lit(1)).alias("matches"))
+        matches.write.format("json" if format == "jsonl" else format).save(str(output))
+        # What workers read themselves, Spark has not seen; it counts by the ends of the files.
+        read, bad = (source.events.count(), 0) if in_files else (seen.get["lines"], seen.get["bad"])
+    outcome = Outcome(read - bad, written.get["matches"], time.perf_counter() - start, bad)
+    if outcome.bad_events:
+        outcome.bad_lines = source.bad_lines()
+    return outcome
+
+
+@contextlib.contextmanager
+def _polled(session: SparkSession, progress: Progress | None) -> Iterator[None]:
+    """Tell `progress` from a thread how far the running stages are."""
+    if progress is None:
+        yield
+        return
+    finished = threading.Event()
+    tracker = session.sparkContext.statusTracker()
+
+    def poll() -> None:
+        while not finished.wait(POLL_SECONDS):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            running = [stage for stage in stages if stage is not None]
+            if running:
+                progress(sum(s.numCompletedTasks for s in running), sum(s.numTasks for s in running))
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()

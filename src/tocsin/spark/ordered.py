@@ -1,0 +1,170 @@
+"""Subscriptions that look back, on Spark: history is a prefix, computed in parts.
+
+The events are cut into stretches by their order. The first pass summarises each stretch by what the subscriptions need
+to know of it; the driver merges the summaries from left to right, so that each stretch has the summary of all before
+it; the second pass matches each stretch from there, event by event. The bounds between stretches are values of the
+order, so that both passes cut alike, and nothing is kept between them but the summaries.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+from pyspark.sql.types import BinaryType, StructField, StructType, TimestampNTZType, TimestampType
+
+from tocsin.errors import OptionError
+from tocsin.matcher import Matcher
+from tocsin.predicates.history.summary import merge
+from tocsin.spark._placement.ship import Index, Place, is_connect, place, scratch
+from tocsin.spark._placement.snapshot_dir import pin
+from tocsin.spark._worker.history_scan import Tests, match_stretches, summarise_stretch
+from tocsin.spark.match import column, event_columns, index_path, leading_columns, match_schema, numbered
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The outcome of the first pass."""
+
+    bounds: list[object]
+    """The least order of every stretch but the first."""
+    prefixes: list[bytes | None]
+    """For each stretch, the summary of all events before it."""
+    total: bytes | None
+    """The summary of all events."""
+
+
+def match_in_order(
+    events: DataFrame,
+    subscriptions: DataFrame | Index | str | Path,
+    *,
+    id: str,
+    order: str,
+    keep: Sequence[str] = (),
+    partitions: int | None = None,
+    ship: bool | None = None,
+) -> DataFrame:
+    """Match events one after the other, each with those before it as its history; as `Matcher.publish` does.
+
+    The order is that of the column `order`, and of `id` where it is equal; NULL comes first. The result is the same for
+    any number of `partitions`; not given, there is one a core. A first pass over the events runs at once; the matching
+    is lazy, with one shuffle. How long events are remembered is an option of the index; the others here are those of
+    `match`.
+    """
+    path = pin(index_path(subscriptions), required=False).path
+    scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship=ship)
+    return match_after(events, path, scan, id=id, order=order, keep=keep, ship=ship)
+
+
+def scan_history(
+    events: DataFrame,
+    path: Path,
+    *,
+    id: str,
+    order: str,
+    partitions: int | None = None,
+    start: bytes | None = None,
+    whole: bool = False,
+    ship: bool | None = None,
+) -> Scan:
+    """The first pass: summarise every stretch, and merge; `start` is the summary of what came before the events.
+
+    With `whole` the summaries hold every event, for tests that come later.
+    """
+    if order not in events.columns:
+        raise OptionError(
+            f"the events have no column {order!r} to order them by", f"Choose from {', '.join(events.columns)}"
+        )
+    count = partitions or _cores(events)
+    key = order_key(events, order)
+    columns = event_columns(events.schema, Tests(path).attributes)
+    rows = numbered(events, [key, column([id]), *columns.values()])
+    stretches = rows.repartitionByRange(count, "0").sortWithinPartitions("0", "1").drop("1")
+    schema = StructType([StructField("low", rows.schema["0"].dataType), StructField("summary", BinaryType())])
+    task = partial(
+        _summarise_partition,
+        index=place(path, events.sparkSession, ship),
+        names=tuple(columns),
+        whole=whole,
+    )
+    parts = stretches.mapInArrow(task, schema).orderBy("low").collect()
+    prefixes = [start]
+    for _, summary in parts:
+        before = prefixes[-1]
+        prefixes.append(bytes(summary) if before is None else merge(before, bytes(summary)))
+    total = prefixes.pop() if parts else start
+    return Scan([part["low"] for part in parts[1:]], prefixes, total)
+
+
+def match_after(
+    events: DataFrame,
+    path: Path,
+    scan: Scan,
+    *,
+    id: str,
+    order: str,
+    keep: Sequence[str] = (),
+    ship: bool | None = None,
+) -> DataFrame:
+    """The second pass: match every stretch from its prefix on."""
+    leading = leading_columns(events, id, keep)
+    attributes = Matcher.open(path).attributes | Tests(path).attributes
+    columns = leading | event_columns(events.schema, attributes - leading.keys())
+    key = order_key(events, order)
+    bounds = F.array(*(F.lit(bound) for bound in scan.bounds))
+    stretch = F.size(F.filter(bounds, lambda bound: bound <= key)) if scan.bounds else F.lit(0)
+    rows = numbered(events, [stretch.cast("int"), key, *columns.values()])
+    # A task may get several stretches, one after the other.
+    stretches = rows.repartition(len(scan.bounds) + 1, "0").sortWithinPartitions("0", "1", "2").drop("1")
+    task = partial(
+        _match_partition,
+        index=place(path, events.sparkSession, ship),
+        prefixes=place(_write(scan), events.sparkSession, ship),
+        names=tuple(columns),
+        keep=len(leading),
+    )
+    return stretches.mapInArrow(task, match_schema(events, list(leading)))
+
+
+def order_key(events: DataFrame, order: str) -> Column:
+    """The order as values that survive the way to the driver and back; points in time do as numbers only."""
+    key = column([order])
+    if isinstance(events.schema[order].dataType, (TimestampType, TimestampNTZType)):
+        return F.unix_micros(key.cast("timestamp"))
+    return key
+
+
+def _write(scan: Scan) -> Path:
+    """Write each prefix to a file."""
+    folder = Path(tempfile.mkdtemp(prefix="prefixes-", dir=scratch()))
+    for number, prefix in enumerate(scan.prefixes):
+        if prefix is not None:
+            (folder / str(number)).write_bytes(prefix)
+    return folder
+
+
+def _cores(events: DataFrame) -> int:
+    session = events.sparkSession
+    if is_connect(session):
+        return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+    return session.sparkContext.defaultParallelism
+
+
+def _summarise_partition(
+    batches: Iterable[pa.RecordBatch], index: Place, names: tuple[str, ...], whole: bool
+) -> Iterator[pa.RecordBatch]:
+    return summarise_stretch(batches, index.folder(), names, whole)
+
+
+def _match_partition(
+    batches: Iterable[pa.RecordBatch],
+    index: Place,
+    prefixes: Place,
+    names: tuple[str, ...],
+    keep: int,
+) -> Iterator[pa.RecordBatch]:
+    return match_stretches(batches, index.folder(), prefixes.folder(), names, keep)

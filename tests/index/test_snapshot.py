@@ -1,0 +1,149 @@
+"""Views keep what they saw, and a change costs the change: no copy of a large part, no segment of the whole buffer."""
+
+import itertools
+import threading
+import weakref
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin import Matcher
+from tocsin.index import subscriptions
+from tocsin.index.array_pool import SPARE, Versions
+from tocsin.index.buffer import FACTOR
+from tocsin.index.segment import Segment
+from tocsin.index.snapshot import Tags
+
+CHANGES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.5, 2.0, 3.0])))
+
+
+def filled(count: int) -> Matcher:
+    matcher = Matcher(background_merge=False)
+    for number in range(count):
+        matcher.subscribe(f"s{number}", f"x >= {number}")
+    matcher.merge()
+    return matcher
+
+
+@given(st.lists(st.tuples(CHANGES, st.booleans())))
+def test_every_reader_keeps_the_version_it_was_lent(steps: list[tuple[list[tuple[int, float]], bool]]) -> None:
+    """Readers come after some changes each, and some of them leave."""
+    versions: Versions[float] = Versions(lambda: np.ones(5), {})
+    now = np.ones(5)
+    readers = []
+    for changes, leaves in steps:
+        for place, score in changes:
+            versions.change(place, score)
+            now[place] = score
+        array, give_back = versions.lend()
+        readers.append((array, now.copy(), give_back))
+        for lent, expected, _ in readers:
+            assert lent.tolist() == expected.tolist()
+        if leaves:
+            _, _, give_back = readers.pop(0)
+            give_back()
+
+
+def test_a_long_log_is_written_anew() -> None:
+    versions: Versions[float] = Versions(lambda: np.ones(3), {})
+    versions.change(0, 5.0)
+    old, give_back = versions.lend()
+    for number in range(2 * SPARE):
+        versions.change(1, float(number))
+    new, _ = versions.lend()
+    give_back()
+    assert versions.lend()[0] is not old, "a copy that follows the old log is not lent again"
+    assert new.tolist() == [5.0, 2 * SPARE - 1, 1.0]
+
+
+def test_a_change_between_matches_copies_nothing() -> None:
+    matcher = filled(10)
+    matcher.unsubscribe("s3")
+    matcher.rescore("s4", 2.0)
+    assert list(matcher.match({"x": 4})) == [("s0", 1), ("s1", 1), ("s2", 1), ("s4", 2)]
+    (view,) = matcher._current().views
+    arrays, gone = (id(view.dropped), id(view.scores)), weakref.ref(view)
+    del view
+    matcher.unsubscribe("s0")
+    matcher.rescore("s4", 3.0)
+    assert gone() is None, "nothing but the snapshot keeps a view, so that its arrays go to the next"
+    assert list(matcher.match({"x": 4})) == [("s1", 1), ("s2", 1), ("s4", 3)]
+    (view,) = matcher._current().views
+    assert (id(view.dropped), id(view.scores)) == arrays
+
+
+def test_a_match_under_way_keeps_its_view() -> None:
+    matcher = filled(10)
+    matcher.unsubscribe("s3")
+    held = matcher._current()
+    matcher.unsubscribe("s4")
+    matcher.rescore("s5", 9.0)
+    assert held.views[0].dropped.nonzero()[0].tolist() == [3]
+    assert held.views[0].scores.tolist() == [1.0] * 10
+    assert matcher._current().views[0].dropped.nonzero()[0].tolist() == [3, 4]
+
+
+def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = Matcher(background_merge=False)
+    for number in range(4):
+        matcher.subscribe(f"s{number}", "x > 0", tags={"tenant": "acme" if number % 2 else "zeta"})
+    matcher.merge()
+    looked = []
+    tagged = Segment.tagged
+
+    def counted(segment: Segment, tags: Tags) -> npt.NDArray[np.bool_]:
+        looked.append(tags)
+        return tagged(segment, tags)
+
+    monkeypatch.setattr(Segment, "tagged", counted)
+    assert matcher.match({"x": 1}, where_tags={"tenant": "acme"}).ids == ["s1", "s3"]
+    matcher.unsubscribe("s1")
+    assert matcher.match({"x": 1}, where_tags={"tenant": "acme"}).ids == ["s3"]
+    assert looked == [(("tenant", "acme"),)]
+
+
+def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 32
+    monkeypatch.setattr(subscriptions, "BUFFER", size)
+    matcher = Matcher(background_merge=False)
+    built = []
+    build = matcher._build
+    monkeypatch.setattr(matcher, "_build", lambda taken: built.append(len(taken)) or build(taken))  # type: ignore[func-returns-value]
+    for number in range(size - 1):
+        matcher.subscribe(f"s{number}", f"x >= {number}")
+        assert len(matcher.match({"x": number})) == number + 1
+        sizes = [len(view.segment) for view in matcher._current().views]
+        assert all(large > FACTOR * small for large, small in itertools.pairwise(sizes)), "so there are few"
+        assert sum(sizes) == number + 1
+    assert sum(built) < 6 * size, "a subscription is built a few times"
+    assert matcher.stats().buffered == size - 1
+    matcher.subscribe("last", "x >= 0")
+    assert (matcher.stats().segments, matcher.stats().buffered) == ((size,), 0)
+
+
+def test_a_match_beside_changes_sees_none_of_them_half() -> None:
+    """Each pair of replaced and rescored subscriptions stands once in every answer, whatever is being changed."""
+    matcher = filled(20)
+    matcher.match_batch([{"x": 100}])  # what must be compiled is compiled
+    done = threading.Event()
+
+    def change() -> None:
+        for number in range(80):
+            matcher.subscribe(f"s{number % 20}", "x >= 0", score=float(number))
+            matcher.rescore(f"s{(number + 7) % 20}", -1.0)
+        done.set()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    answers = 0
+    while not done.is_set():
+        assert sorted(matcher.match({"x": 100}).ids) == sorted(f"s{number}" for number in range(20))
+        table = matcher.match_batch([{"x": 100}, {"x": 200}])
+        assert sorted(table["subscription"].to_pylist()) == sorted(2 * [f"s{number}" for number in range(20)])
+        answers += 1
+    thread.join()
+    assert answers > 1
+    assert dict(matcher.match({"x": 100}))["s19"] == 79.0

@@ -1,0 +1,185 @@
+"""Subscriptions come, change and go, one by one and by table."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from matchers import matcher_of
+from tocsin import Matcher, OptionError, SubscriptionError, UnknownSubscriptionError
+from tocsin.index.subscriptions import BUFFER
+from tocsin.model.subscription import Subscription
+
+
+@pytest.mark.parametrize("before", ["buffer", "segment"])
+def test_a_subscription_with_a_known_id_replaces_it(before: str) -> None:
+    matcher = matcher_of(a="x = 1") if before == "segment" else Matcher()
+    matcher.subscribe("a", "x = 1", score=5.0, tags={"t": "1"})
+    matcher.subscribe("a", "x = 2")
+    assert len(matcher) == 1
+    assert matcher["a"] == Subscription("a", "x = 2")
+    assert matcher.match({"x": 1}).ids == []
+    assert matcher.match({"x": 2}, where_tags={"t": "1"}).ids == []
+    assert list(matcher.match({"x": 2})) == [("a", 1.0)]
+
+
+def test_a_bad_subscription_leaves_the_old_one() -> None:
+    matcher = matcher_of(a="x = 1")
+    with pytest.raises(SubscriptionError, match="subscription 'a'"):
+        matcher.subscribe("a", "x =")
+    assert matcher.match({"x": 1}).ids == ["a"]
+
+
+@pytest.mark.parametrize("id", ["", None, 5, "\ud800"])
+def test_an_id_is_a_text(id: Any) -> None:
+    with pytest.raises(OptionError, match=r"id is a text that is not empty|half a surrogate pair"):
+        Matcher().subscribe(id, "x = 1")
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"score": "high"}, "its score is 'high'"),
+        ({"score": None}, "its score is None"),
+        ({"score": float("nan")}, "its score is nan"),
+        ({"weights": {"x": "heavy"}}, "its weight of x is 'heavy'"),
+        ({"weights": ["x"]}, "its weights are"),
+        ({"tags": "{"}, "its tags are '{'"),
+        ({"tags": {"t": "\ud800"}}, "half a surrogate pair"),
+    ],
+)
+def test_what_comes_with_a_subscription_is_checked_when_it_comes(given: dict[str, Any], complaint: str) -> None:
+    matcher = matcher_of(good="x = 1")
+    with pytest.raises(SubscriptionError, match=complaint):
+        matcher.subscribe("bad", "x = 1", **given)
+    assert matcher.match({"x": 1}).ids == ["good"]
+
+
+def test_numbers_of_any_type_are_weights_and_scores() -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "x = 1", score=Decimal("0.5"), weights={"x": np.float32(0.25)}, tags={"t": 7})  # type: ignore[dict-item,arg-type]  # what users pass
+    assert matcher["a"] == Subscription("a", "x = 1", 0.5, {"x": 0.25}, {"t": "7"})
+    assert matcher.match({"x": 1}, where_tags={"t": "7"}).ids == ["a"]
+    with pytest.raises(SubscriptionError, match="its score is 'high'"):
+        matcher.rescore("a", "high")  # type: ignore[arg-type]  # the point of the test
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+def test_rescore_is_seen_by_the_next_match(buffered: bool) -> None:
+    matcher = Matcher() if buffered else matcher_of(a="x > 0")
+    matcher.subscribe("a" if buffered else "b", "x > 0")
+    matcher.rescore("a", 7)
+    assert dict(matcher.match({"x": 1}))["a"] == 7.0
+    assert matcher["a"].score == 7.0
+    batch = matcher.match_batch([{"x": 1}]).to_pylist()
+    assert {row["subscription"]: row["score"] for row in batch}["a"] == 7.0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda matcher: matcher.unsubscribe("b"),
+        lambda matcher: matcher.rescore("b", 1.0),
+        lambda matcher: matcher["b"],
+        lambda matcher: matcher.explain({}, "b"),
+    ],
+    ids=["unsubscribe", "rescore", "get", "explain"],
+)
+def test_an_unknown_id_is_named(use: Callable[[Matcher], object]) -> None:
+    with pytest.raises(UnknownSubscriptionError, match="there is no subscription 'b'"):
+        use(matcher_of(a="x = 1"))
+    assert issubclass(UnknownSubscriptionError, KeyError), "matcher[id] behaves as a mapping does"
+
+
+def test_an_id_that_was_removed_is_unknown_and_free() -> None:
+    matcher = matcher_of(a="x = 1", b="x = 1")
+    matcher.unsubscribe("a")
+    assert "a" not in matcher
+    assert list(matcher) == ["b"]
+    with pytest.raises(UnknownSubscriptionError):
+        matcher.unsubscribe("a")
+    matcher.subscribe("a", "x = 1")
+    assert matcher.match({"x": 1}).ids == ["a", "b"]
+
+
+def test_more_than_a_buffer_of_subscriptions() -> None:
+    matcher = Matcher(background_merge=False)
+    for number in range(2 * BUFFER + 3):
+        matcher.subscribe(f"s{number:04}", f"x = {number % 7}")
+    stats = matcher.stats()
+    assert stats.segments == (BUFFER, BUFFER, 3)
+    assert stats.buffered == 3
+    expected = [f"s{number:04}" for number in range(2 * BUFFER + 3) if number % 7 == 3]
+    assert matcher.match({"x": 3}).ids == expected
+    matcher.merge()
+    assert matcher.stats().segments == (2 * BUFFER + 3,)
+    assert matcher.match({"x": 3}).ids == expected
+
+
+def test_a_merge_with_nothing_left() -> None:
+    matcher = matcher_of(a="x = 1")
+    matcher.unsubscribe("a")
+    matcher.merge()
+    assert (len(matcher), matcher.match({"x": 1}).ids, matcher.stats().dropped) == (0, [], 0)
+
+
+def test_the_last_of_several_rows_with_one_id_counts() -> None:
+    table = pa.table({"id": ["a", "b", "a"], "where": ["x = 1", "x = 1", "x = 2"], "score": [1.0, 2.0, 3.0]})
+    matcher = Matcher.from_table(table)
+    assert list(matcher.match({"x": 1})) == [("b", 2.0)]
+    assert list(matcher.match({"x": 2})) == [("a", 3.0)]
+
+
+def test_bad_rows_are_rejected_by_name_and_the_rest_is_taken() -> None:
+    wheres = ["x >", "x = 1", None, "frobnicate(x)", "y = 2"]
+    matcher = Matcher.from_table(pa.table({"id": list("abcde"), "where": wheres}))
+    assert [error.subscription for error in matcher.rejected] == ["a", "c", "d"]
+    assert all(error.hint for error in matcher.rejected)
+    assert matcher.match({"x": 1, "y": 2}).ids == ["b", "e"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("score", ["1.5", "high", None]),
+        ("score", [1.5, float("nan"), None]),
+        ("weights", ['{"x": 0.5}', "{", ""]),
+        ("weights", ['{"x": 0.5}', "[1]", None]),
+        ("weights", ['{"x": 0.5}', '{"x": "heavy"}', "{}"]),
+        ("tags", [None, ["t"], None]),
+    ],
+)
+def test_a_bad_value_rejects_its_row_only(column: str, values: list[Any]) -> None:
+    matcher = Matcher.from_table(pa.table({"id": list("abc"), "where": ["x = 1"] * 3, column: values}))
+    assert [error.subscription for error in matcher.rejected] == ["b"]
+    assert matcher.match({"x": 1}).ids == ["a", "c"]
+    assert matcher["c"] == Subscription("c", "x = 1")
+
+
+def test_a_row_without_an_id_is_rejected() -> None:
+    matcher = Matcher.from_table(pa.table({"id": ["a", None, ""], "where": ["x = 1"] * 3}))
+    assert list(matcher) == ["a"]
+    assert [error.subscription for error in matcher.rejected] == ["row 1", "row 2"]
+
+
+def test_columns_of_a_table() -> None:
+    table = pa.table(
+        {
+            "id": pa.array([1, 2]),
+            "where": pa.array(["x = 1", "x = 1"]).dictionary_encode(),
+            "score": pa.array([None, 3], pa.int32()),
+            "weights": pa.array([[("x", 0.5)], None], pa.map_(pa.string(), pa.float64())),
+            "tags": pa.array([{"tenant": "acme", "team": None}, None]),
+        }
+    )
+    matcher = Matcher.from_table(table)
+    assert matcher["1"] == Subscription("1", "x = 1", 1.0, {"x": 0.5}, {"tenant": "acme"})
+    assert matcher["2"] == Subscription("2", "x = 1", 3.0)
+
+
+def test_a_table_without_the_columns_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"no column 'id' and no column 'where'.*It has name, condition"):
+        Matcher.from_table(pa.table({"name": ["a"], "condition": ["x = 1"]}))

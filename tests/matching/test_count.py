@@ -1,8 +1,0 @@
-"""Count keeps the contract of phase 2."""
-
-from contracts.conjunction_matcher_contract import ConjunctionMatcherContract
-from tocsin.matching.count import Count
-
-
-class TestCount(ConjunctionMatcherContract):
-    kind = Count

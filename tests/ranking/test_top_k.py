@@ -1,0 +1,333 @@
+"""The best k subscriptions equal their definition: exact and relaxed, for every family and in every state of a set."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ranked_by_the_book import (
+    ATTRIBUTES,
+    Combine,
+    Event,
+    Ranked,
+    as_row,
+    attribute_of,
+    best,
+    combined,
+    exact_scores,
+    relaxed_scores,
+    rows_of,
+    vars_of,
+)
+from strategies import conditions, conditions_on_history, events
+from tocsin import Matcher, OptionError, Subscription
+from tocsin.language.normalise import normalise
+from tocsin.language.parse import parse
+from tocsin.model.predicate import Predicate, Ranges
+from tocsin.model.values import Kind
+from tocsin.papers.ranked import range_rows
+from tocsin.predicates.evaluate import holds
+from tocsin.ranking import exact as ranked
+from tocsin.ranking import relaxed as weights_module
+
+WEIGHTS = st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from([0.1, 0.25, 1.0, 2.0, 3.3, -0.5]), max_size=3)
+SCORES = st.sampled_from([0.5, 1.0, 1.0, 2.0, 2.5])
+TAGS = st.sampled_from([{}, {"tenant": "acme"}, {"tenant": "zeta"}])
+PATHS = ["xpath_exists(doc, '//b')", "NOT xpath_exists(doc, '/a/c')", "xpath_exists(doc, '/a[@x=\"1\"]') AND i > 0"]
+WHERE = conditions() | st.sampled_from(PATHS)
+DOCUMENTS = st.sampled_from(["<a><b/></a>", '<a x="1"/>', "<a><c/>", None])
+COMBINE = st.sampled_from(["sum", "max", {"i": 2.0, "s": 0.5, "body": 0.0}])
+
+
+@dataclass
+class Changed:
+    """A matcher with several segments, after drops and new scores, and what stands in it."""
+
+    matcher: Matcher
+    subscriptions: list[Subscription]
+
+
+@st.composite
+def changed(draw: st.DrawFn, where: st.SearchStrategy[str] = WHERE) -> Changed:
+    matcher = Matcher(background_merge=False)
+    standing: dict[str, Subscription] = {}
+    for segment in range(draw(st.integers(1, 3))):
+        texts = draw(st.lists(where, min_size=1, max_size=5))
+        loaded = []
+        for number, text in enumerate(texts):
+            # Ids that come again replace, and do not come in order.
+            id_ = draw(st.sampled_from([f"s{number}", f"{9 - number}-{segment}", f"é{number}"]))
+            loaded.append(Subscription(id_, text, draw(SCORES), draw(WEIGHTS), draw(TAGS)))
+        matcher.load(pa.Table.from_pylist([as_row(subscription) for subscription in loaded]))
+        standing |= {subscription.id: subscription for subscription in loaded}
+    if draw(st.booleans()):
+        buffered = Subscription("buffered", draw(where), draw(SCORES), draw(WEIGHTS), draw(TAGS))
+        matcher.subscribe(*vars_of(buffered))
+        standing["buffered"] = buffered
+    for id_ in draw(st.lists(st.sampled_from(sorted(standing)), max_size=2, unique=True)):
+        matcher.unsubscribe(id_)
+        del standing[id_]
+    if standing:
+        for id_ in draw(st.lists(st.sampled_from(sorted(standing)), max_size=2, unique=True)):
+            score = draw(SCORES)
+            matcher.rescore(id_, score)
+            standing[id_] = replace(standing[id_], score=score)
+    return Changed(matcher, list(standing.values()))
+
+
+def full_events() -> st.SearchStrategy[Event]:
+    return st.builds(lambda event, doc: event | {"doc": doc}, events(), DOCUMENTS)
+
+
+@settings(max_examples=50, deadline=None)
+@given(changed(), st.lists(full_events(), min_size=1, max_size=4), st.sampled_from([0, 1, 3, 100]))
+def test_exact_equals_the_definition(state: Changed, batch: list[Event], k: int) -> None:
+    expected = [best(exact_scores(state.subscriptions, event), k) for event in batch]
+    assert [list(state.matcher.top_k(event, k)) for event in batch] == expected
+    assert rows_of(state.matcher.match_batch(batch, top_k=k), len(batch)) == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(changed(), st.lists(full_events(), min_size=1, max_size=4), st.sampled_from([0, 1, 3, 100]), COMBINE)
+def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: int, combine: Combine) -> None:
+    for event in batch:
+        expected = best(relaxed_scores(state.subscriptions, event, combine), k)
+        assert list(state.matcher.top_k(event, k, "relaxed", combine)) == expected
+    expected_rows = [best(relaxed_scores(state.subscriptions, event, combine), k) for event in batch]
+    table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", combine=combine)
+    assert rows_of(table, len(batch)) == expected_rows
+
+
+@settings(max_examples=30, deadline=None)
+@given(changed(), full_events())
+def test_only_subscriptions_with_the_tags_are_ranked(state: Changed, event: Event) -> None:
+    acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
+    tags = {"tenant": "acme"}
+    assert list(state.matcher.top_k(event, 3, where_tags=tags)) == best(exact_scores(acme, event), 3)
+    relaxed = state.matcher.top_k(event, 3, "relaxed", where_tags=tags)
+    assert list(relaxed) == best(relaxed_scores(acme, event), 3)
+    table = state.matcher.match_batch([event], where_tags=tags, top_k=3, mode="relaxed")
+    assert rows_of(table, 1) == [list(relaxed)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    changed(conditions_on_history()), st.lists(events(), min_size=1, max_size=4), st.sampled_from(["exact", "relaxed"])
+)
+def test_earlier_events_count(state: Changed, batch: list[Event], mode: str) -> None:
+    def expected(event: Event, history: Sequence[Event]) -> Ranked:
+        if mode == "exact":
+            return best(exact_scores(state.subscriptions, event, history), 3)
+        return best(relaxed_scores(state.subscriptions, event, history=history), 3)
+
+    table = state.matcher.match_batch(batch, remember=True, top_k=3, mode=mode)
+    assert rows_of(table, len(batch)) == [expected(event, batch[:row]) for row, event in enumerate(batch)]
+    assert list(state.matcher.top_k(batch[0], 3, mode)) == expected(batch[0], batch)
+
+
+RANGES = st.sampled_from(
+    [
+        *("hours > 20", "hours BETWEEN 20 AND 30", "hours <> 25", "hours IN (20, 30)", "hours < 20 OR hours > 30"),
+        *("hours IS NULL", "hours IS NOT NULL", "NOT (hours >= 20.5)", "hours = 20 AND i > 1", "hours > i AND i < 3"),
+        *("(hours > 25) IS NOT TRUE", "hours >= 30 AND s = 'a'", "hours = 'x' OR i = 1", "array_contains(hours, 20)"),
+    ]
+)
+VALUES = st.sampled_from([20, 20.5, 25, 30, 31, float("inf")])
+HOURS = st.one_of(VALUES, st.lists(VALUES, min_size=1, max_size=3), st.none(), st.just([20, None]), st.just("x"))
+
+
+def holds_for_interval(predicate: Predicate, event: Event, how: str) -> bool:
+    """What `holds` says, where a list of two numbers in order is an interval of numbers."""
+    if not isinstance(predicate, Ranges) or predicate.kind is not Kind.NUMBER:
+        return holds(predicate, event)
+    value = event.get(predicate.attribute)
+    if not isinstance(value, list) or len(value) != 2 or None in value or value[0] > value[1]:
+        return holds(predicate, event)
+    first, last = value if how == "containment" else value[::-1]
+
+    def begins(low: Any, closed: bool) -> bool:
+        return low is None or low.exact < first or (low.exact == first and closed)
+
+    def ends(high: Any, closed: bool) -> bool:
+        return high is None or high.exact > last or (high.exact == last and closed)
+
+    return any(begins(r.low, r.low_closed) and ends(r.high, r.high_closed) for r in predicate.ranges)
+
+
+def by_interval(
+    subscriptions: Sequence[Subscription], event: Event, how: str, combine: Combine = "sum"
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The exact and the relaxed scores, by the book, for an event that may have intervals."""
+    scores: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for subscription in subscriptions:
+        for conjunction in normalise(parse(subscription.where)):
+            held = [attribute_of(p) for p in conjunction if holds_for_interval(p, event, how)]
+            if len(held) == len(conjunction):
+                scores[subscription.id] = subscription.score
+            if held:
+                total = combined(held, subscription.weights, combine)
+                weights[subscription.id] = max(total, weights.get(subscription.id, total))
+    return scores, weights
+
+
+@pytest.fixture(params=["without layers and indexes", "with layers and indexes"])
+def paid(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build layers and indexes for relaxed questions after the first batch, or never."""
+    if request.param == "with layers and indexes":
+        monkeypatch.setattr(ranked, "REPAID", -1)
+        monkeypatch.setattr(ranked, "layer_sizes", lambda count, *_: [count // 2, count - count // 2])
+        monkeypatch.setattr(weights_module, "LARGE", 0)
+        monkeypatch.setattr(weights_module, "MANY", 0)
+        monkeypatch.setattr(range_rows, "prefer_counting", lambda *_: False)
+
+
+@pytest.mark.usefixtures("paid")
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changed(RANGES),
+    st.lists(st.builds(lambda event, hours: event | {"hours": hours}, events(), HOURS), min_size=1, max_size=4),
+    st.sampled_from(["overlap", "containment"]),
+    COMBINE,
+)
+def test_intervals_overlap_or_are_contained(state: Changed, batch: list[Event], how: str, combine: Combine) -> None:
+    matcher = state.matcher
+    for event in batch:
+        without = event | {"hours": 25}
+        plain = best(by_interval(state.subscriptions, without, how)[0], 3)
+        assert rows_of(matcher.match_batch([without], top_k=3), 1) == [plain]
+        relaxed = matcher.match_batch([without], top_k=3, mode="relaxed")
+        assert rows_of(relaxed, 1) == [best(by_interval(state.subscriptions, without, how)[1], 3)]
+    answers = [by_interval(state.subscriptions, event, how, combine) for event in batch]
+    exact, relaxed_ = [best(scores, 3) for scores, _ in answers], [best(weights, 3) for _, weights in answers]
+    assert [list(matcher.top_k(event, 3, how=how)) for event in batch] == exact
+    assert [list(matcher.top_k(event, 3, "relaxed", combine, how=how)) for event in batch] == relaxed_
+    assert rows_of(matcher.match_batch(batch, top_k=3, how=how), len(batch)) == exact
+    table = matcher.match_batch(batch, top_k=3, mode="relaxed", combine=combine, how=how)
+    assert rows_of(table, len(batch)) == relaxed_
+    acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
+    scores, _ = by_interval(acme, batch[0], how)
+    assert list(matcher.top_k(batch[0], 3, how=how, where_tags={"tenant": "acme"})) == best(scores, 3)
+
+
+def test_a_column_of_lists_is_read_as_intervals() -> None:
+    matcher = Matcher()
+    matcher.subscribe("late", "hours > 22")
+    matcher.subscribe("early", "hours < 12")
+    table = pa.table({"hours": [[20, 30], [5, 10], [5, 25], None]})
+    found = rows_of(matcher.match_batch(table, top_k=2), 4)
+    assert [[id_ for id_, _ in row] for row in found] == [["late"], ["early"], ["early", "late"], []]
+    evidence = matcher.top_k({"hours": [20, 30]}, 1).evidence
+    assert evidence.mismatches == {}
+    assert matcher.top_k({"hours": [30, 20]}, 1).evidence.mismatches == {"hours": 1}
+
+
+def test_saved_weights_are_opened(tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "x > 1 AND y = 'p'", weights={"y": 3.0})
+    matcher.subscribe("b", "x > 1 AND has_words(t, 'one two')", weights={"t": 0.75})
+    matcher.subscribe("c", "EXISTS (SELECT 1 FROM history h WHERE h.x = event.x) AND y > 'a'", weights={"x": 0.5})
+    matcher.publish({"x": 2})
+    matcher.save(tmp_path / "index")
+    event = {"x": 2, "y": "p", "t": "two or one"}
+    expected = [("a", 4.0), ("b", 2.5), ("c", 1.5)]
+    assert list(matcher.top_k(event, 5, "relaxed")) == expected
+    opened = Matcher.open(tmp_path / "index")
+    assert list(opened.top_k(event, 5, "relaxed")) == expected
+    matcher.close()
+
+
+def test_duckdb_orders_the_same_way() -> None:
+    random = np.random.default_rng(7)
+    operators = [("x", "<"), ("y", ">="), ("z", "<>"), ("x", ">"), ("y", "=")]
+    rows = {name: random.integers(0, 10, 40).tolist() for name in "xyz"}
+    table = pa.table({"event": range(40), **rows})
+    matcher = Matcher()
+    exact, relaxed = [], []
+    for number in range(60):
+        places = random.choice(len(operators), 3, replace=False).tolist()
+        chosen = sorted({operators[place][0]: operators[place] for place in places}.values())
+        predicates = [(name, f"{name} {operator} {random.integers(0, 10)}") for name, operator in chosen]
+        weights = {name: float(random.integers(1, 9)) / 4 for name, _ in predicates}
+        score = float(random.integers(0, 6))
+        where = " AND ".join(text for _, text in predicates)
+        matcher.subscribe(f"s{number}", where, score, weights)
+        exact.append(f"SELECT event, 's{number}' AS id, {score} AS score FROM events WHERE {where}")
+        total = " + ".join(f"CASE WHEN {text} THEN {weights[name]} ELSE 0 END" for name, text in predicates)
+        some = " OR ".join(text for _, text in predicates)
+        relaxed.append(f"SELECT event, 's{number}' AS id, {total} AS score FROM events WHERE {some}")
+    connection = duckdb.connect()
+    connection.register("events", table)
+    for mode, parts in (("exact", exact), ("relaxed", relaxed)):
+        query = f"""
+            SELECT event, id, score FROM ({" UNION ALL ".join(parts)})
+            QUALIFY row_number() OVER (PARTITION BY event ORDER BY score DESC, id) <= 7
+            ORDER BY event, score DESC, id"""
+        judged = [(event, id_, float(score)) for event, id_, score in connection.execute(query).fetchall()]
+        found = matcher.match_batch(table, id="event", top_k=7, mode=mode).to_pylist()
+        assert [tuple(row.values()) for row in found] == judged
+        assert judged
+
+
+def test_an_empty_set_has_no_best() -> None:
+    matcher = Matcher()
+    assert list(matcher.top_k({"x": 1}, 5)) == []
+    table = matcher.match_batch([{"x": 1}], top_k=5, mode="relaxed")
+    assert table.column_names == ["event", "subscription", "score"]
+    assert len(table) == 0
+    assert len(matcher.match_batch([], top_k=5)) == 0
+
+
+def test_always_true_matches_exactly_and_has_nothing_to_weigh() -> None:
+    matcher = Matcher()
+    matcher.subscribe("all", "TRUE", score=3.0)
+    assert list(matcher.top_k({}, 1)) == [("all", 3.0)]
+    assert list(matcher.top_k({}, 1, "relaxed")) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"k": -1}, "k is -1"),
+        ({"k": 1, "mode": "best"}, "mode is 'best'"),
+        ({"k": 1, "how": "inside"}, "how is 'inside'"),
+        ({"k": 1, "mode": "relaxed", "combine": "mean"}, "combine is 'mean'"),
+        ({"k": 1, "combine": "max"}, "combine has no meaning"),
+        ({"k": 1, "mode": "relaxed", "combine": {"x": -1.0}}, "coefficient of 'x' is -1.0"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(OptionError, match=named):
+        Matcher().top_k({}, **options)
+
+
+@pytest.mark.parametrize("options", [{"mode": "relaxed"}, {"combine": "max"}, {"how": "containment"}])
+def test_what_asks_for_the_best_is_refused_without_a_k(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="all matches are wanted"):
+        Matcher().match_batch([{}], **options)
+
+
+def test_the_best_conjunction_counts() -> None:
+    matcher = Matcher()
+    matcher.subscribe("first", "(x > 1 AND y > 1) OR z > 1")
+    matcher.subscribe("last", "z > 1 OR (x > 1 AND y > 1)")
+    matcher.subscribe("weighed", "(x > 1 AND y > 1) OR z > 1", weights={"z": 5.0})
+    event = {"x": 2, "y": 2, "z": 2}
+    assert list(matcher.top_k(event, 3, "relaxed")) == [("weighed", 5.0), ("first", 2.0), ("last", 2.0)]
+    assert list(matcher.top_k({"x": 2, "z": 0}, 1, "relaxed")) == [("first", 1.0)]
+
+
+@pytest.mark.parametrize("mode", ["exact", "relaxed"])
+def test_equal_scores_go_by_id_over_all_segments(mode: str) -> None:
+    matcher = Matcher(background_merge=False)
+    for ids in (["d", "b"], ["c", "é", "a"]):
+        matcher.load(pa.table({"id": ids, "where": ["x > 1"] * len(ids)}))
+    assert matcher.top_k({"x": 2}, 4, mode).ids == ["a", "b", "c", "d"]
+    assert matcher.match_batch([{"x": 2}] * 2, top_k=3, mode=mode)["subscription"].to_pylist() == ["a", "b", "c"] * 2

@@ -1,0 +1,136 @@
+"""Views of an index, without Spark: one snapshot, whatever is committed later; or a share of it."""
+
+import contextlib
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tocsin.errors import StorageError
+from tocsin.matcher import Matcher
+from tocsin.spark._placement.snapshot_dir import drop_older, pin, read, share
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Matcher:
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe("low", "price < 10")
+    matcher.save(tmp_path / "index")
+    return matcher
+
+
+def ids(path: Path) -> list[str]:
+    return list(Matcher.open(path, background_merge=False))
+
+
+def test_a_view_outlives_the_files_of_its_snapshot(writer: Matcher, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    view = pin(index, "me")
+    writer.subscribe("high", "price > 10")
+    writer.merge()
+    writer.commit()
+    linked = {file.name for file in view.path.glob("segment-*")}
+    assert linked
+    assert not linked & {file.name for file in index.glob("segment-*")}
+    assert (ids(view.path), view.snapshot) == (["low"], 1)
+    assert Matcher.open(view.path).match({"price": 5}).ids == ["low"]
+
+
+def test_views_follow_the_commits_and_older_ones_for_the_same_purpose_can_go(writer: Matcher, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    first, other = pin(index, "me"), pin(index, "you")
+    assert pin(index, "me") == first
+    shares = share(first, [read(first.path, 1)["parts"], []])
+    assert [ids(view.path) for view in shares] == [["low"], []]
+    writer.unsubscribe("low")
+    writer.subscribe("high", "price > 10")
+    writer.commit()
+    second = pin(index, "me")
+    assert (ids(second.path), second.snapshot) == (["high"], 2)
+    assert ids(first.path) == ["low"]
+    drop_older(second)
+    assert not any(view.path.exists() for view in (first, *shares))
+    assert (ids(second.path), ids(other.path)) == (["high"], ["low"])
+
+
+LEAVE = """
+import os, sys
+from pathlib import Path
+from tocsin.spark._placement.snapshot_dir import drop_older, pin, read, share
+print(pin(Path(sys.argv[1])).path, flush=True)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), 9)
+elif sys.argv[2] == "lives":
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def other_process(index: Path, end: str) -> Iterator[Path]:
+    """A process that views the index and ends in one way or another, or lives on; yields its view."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVE, str(index), end], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().strip())
+        if end != "lives":
+            process.wait()
+        yield path
+
+
+@pytest.mark.usefixtures("writer")
+def test_what_a_killed_process_has_left_goes_and_what_a_living_one_needs_stays(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    with other_process(index, "returns") as view:
+        assert not view.exists()
+    with other_process(index, "killed") as killed, other_process(index, "lives") as needed:
+        assert not killed.exists(), "the next process has removed it"
+        assert ids(needed) == ["low"]
+        pin(index)
+        assert ids(needed) == ["low"]
+        assert len(list((index / "views").glob("*.lock"))) == 2
+
+
+@pytest.mark.usefixtures("writer")
+def test_what_a_process_of_another_host_owns_stays(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    with other_process(index, "killed") as killed:
+        (lock,) = (index / "views").glob("*.lock")
+        lock.write_text("elsewhere 1\n")
+        pin(index)
+        assert killed.exists()
+
+
+@pytest.mark.usefixtures("writer")
+def test_an_index_that_cannot_be_written_is_its_own_view_unless_one_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: object) -> None:
+        raise OSError(errno.EROFS, "read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert pin(tmp_path / "index", required=False).path == tmp_path / "index"
+    with pytest.raises(StorageError, match=r"cannot write to .*views: read-only file system"):
+        pin(tmp_path / "index")
+
+
+def test_a_folder_without_an_index_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no index in"):
+        pin(tmp_path, "me")
+
+
+def test_where_there_are_no_hard_links_files_are_copied(
+    writer: Matcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "not permitted", str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", refuse)
+    view = pin(tmp_path / "index", "me")
+    writer.unsubscribe("low")
+    writer.commit()
+    assert ids(view.path) == ["low"]

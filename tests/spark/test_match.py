@@ -1,0 +1,162 @@
+"""`tocsin.spark.match` on a real session: answers, types, what is shipped, what is refused."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tocsin import spark as tocsin_spark
+from tocsin.errors import OptionError, StorageError
+from tocsin.matcher import Matcher
+from tocsin.spark.match import event_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Pairs = set[tuple[object, str]]
+
+
+def pairs(matches: "DataFrame") -> Pairs:
+    return {(row["event"], row["subscription"]) for row in matches.collect()}
+
+
+def subscriptions(spark: "SparkSession", wheres: dict[str, str]) -> "DataFrame":
+    return spark.createDataFrame(list(wheres.items()), "id string, where string")
+
+
+def test_events_of_every_type_match_as_in_process(spark: "SparkSession") -> None:
+    schema = (
+        "key long, i int, f double, d decimal(20,4), s string, b boolean, day date, at timestamp, "
+        "tags array<string>, maker struct<name:string,home:struct<city:string>>, unused string"
+    )
+    when = dt.datetime(2026, 3, 2, 12, 30, tzinfo=dt.UTC)
+    day = dt.date(2026, 3, 2)
+    maker = {"name": "Ada", "home": {"city": "Milos"}}
+    rows = [
+        (1, 5, 2.5, Decimal("19.9900"), "Smith", True, day, when, ["x", "y"], maker, "-"),
+        (2, None, float("nan"), None, None, None, None, None, None, None, "-"),
+        (3, -5, 1e300, Decimal("-1"), "Ångström", False, dt.date(1969, 1, 1), when, [], {"name": None}, "-"),
+    ]
+    wheres = {
+        "integer": "i BETWEEN 1 AND 5",
+        "float": "f > 2.4",
+        "decimal": "d = 19.99",
+        "text": "s LIKE 'Sm%'",
+        "words": "has_words(s, 'ångström')",
+        "boolean": "b",
+        "date": "day >= DATE '2026-03-02'",
+        "time": "at = TIMESTAMP '2026-03-02 12:30:00'",
+        "tag": "array_contains(tags, 'y')",
+        "nested": "maker.home.city = 'Milos'",
+        "missing": "maker.name IS NULL",
+        "unknown": "nobody IS NULL AND f IS NULL",
+    }
+    events = spark.createDataFrame(rows, schema)
+    expected = {
+        *((1, name) for name in wheres if name not in ("missing", "unknown", "words")),
+        (2, "missing"),
+        (2, "unknown"),
+        (3, "float"),
+        (3, "words"),
+        (3, "time"),
+        (3, "missing"),
+    }
+    matches = tocsin_spark.match(events, subscriptions(spark, wheres), id="key")
+    assert matches.schema.simpleString() == "struct<event:bigint,subscription:string,score:double>"
+    assert pairs(matches) == expected
+    in_process = Matcher.from_table(pa.table({"id": list(wheres), "where": list(wheres.values())}))
+    found = in_process.match_batch(events.toArrow(), id="key").to_pylist()
+    assert {(row["event"], row["subscription"]) for row in found} == expected
+
+
+def test_many_events_in_several_partitions_equal_the_matcher_in_process(spark: "SparkSession") -> None:
+    events = spark.range(1000, numPartitions=3).selectExpr("id AS key", "id % 97 AS a", "id % 13 / 2.0D AS b")
+    wheres = {f"s{n}": f"a BETWEEN {n} AND {n + 3} AND b < {n % 7}.5" for n in range(60)}
+    in_process = Matcher.from_table(pa.table({"id": list(wheres), "where": list(wheres.values())}))
+    expected = {
+        (row["event"], row["subscription"]) for row in in_process.match_batch(events.toArrow(), id="key").to_pylist()
+    }
+    matches = tocsin_spark.match(events, subscriptions(spark, wheres), id="key")
+    assert len(expected) > 500
+    assert pairs(matches) == expected
+    assert matches.count() == len(expected)
+
+
+def test_scores_are_those_of_the_subscriptions(spark: "SparkSession") -> None:
+    scored = spark.createDataFrame([(7, "a > 0", 2), (8, "a > 1", None)], "id int, where string, score int")
+    events = spark.createDataFrame([("x", 2)], "name string, a int")
+    rows = tocsin_spark.match(events, scored, id="name").collect()
+    assert {tuple(row) for row in rows} == {("x", "7", 2.0), ("x", "8", 1.0)}
+
+
+def test_bad_subscriptions_are_reported_and_the_rest_run(spark: "SparkSession") -> None:
+    wheres = {"good": "a > 0", "broken": "a >", "unknown": "frobnicate(a)"}
+    index = tocsin_spark.build(subscriptions(spark, wheres))
+    report = {row["subscription"]: row["reason"] for row in index.rejected.collect()}
+    assert set(report) == {"broken", "unknown"}
+    assert "frobnicate" in report["unknown"].lower()
+    events = spark.createDataFrame([(1, 2)], "key int, a int")
+    assert pairs(tocsin_spark.match(events, index, id="key")) == {(1, "good")}
+
+
+def test_an_index_serves_many_queries_and_may_be_a_path(spark: "SparkSession", tmp_path: Path) -> None:
+    events = spark.createDataFrame([(1, 2), (2, 3)], "key int, a int")
+    tocsin_spark.build(subscriptions(spark, {"two": "a = 2"}), tmp_path / "index")
+    assert pairs(tocsin_spark.match(events, tmp_path / "index", id="key")) == {(1, "two")}
+    assert pairs(events.transform(tocsin_spark.match, str(tmp_path / "index"), id="key")) == {(1, "two")}
+
+
+def test_a_shipped_index_gives_the_same_answer(spark: "SparkSession") -> None:
+    events = spark.createDataFrame([(1, 2), (2, 3)], "key int, a int")
+    index = tocsin_spark.build(subscriptions(spark, {"two": "a = 2"}))
+    for _ in range(2):
+        assert pairs(tocsin_spark.match(events, index, id="key", ship=True)) == {(1, "two")}
+
+
+def test_the_query_is_lazy_and_narrow_and_reads_only_what_is_named(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = spark.range(10).selectExpr("id", "id AS a", "'x' AS wide", "struct(id AS b, 'y' AS heavy) AS s")
+    data.write.parquet(str(tmp_path / "events"))
+    events = spark.read.parquet(str(tmp_path / "events")).select("*")
+    matches = tocsin_spark.match(events, subscriptions(spark, {"one": "a = 1 AND s.b = 1"}), id="id")
+    matches.explain("formatted")
+    plan = capsys.readouterr().out
+    assert "MapInArrow" in plan
+    assert "Exchange" not in plan
+    assert "ReadSchema: struct<id:bigint,a:bigint,s:struct<b:bigint>>" in plan
+    assert pairs(matches) == {(1, "one")}
+
+
+def test_the_settings_of_the_session_stay_as_they_are(spark: "SparkSession") -> None:
+    before = spark.conf.getAll
+    events = spark.createDataFrame([(1, 2)], "key int, a int")
+    assert tocsin_spark.match(events, subscriptions(spark, {"two": "a = 2"}), id="key").count() == 1
+    assert spark.conf.getAll == before
+
+
+def test_names_with_dots_spaces_and_backticks(spark: "SparkSession") -> None:
+    events = spark.createDataFrame([(1, 2, 3, 4)], ["the key", "a.b", "user agent", "tick`ed"])
+    wheres = {"dot": "a.b = 2", "space": '"user agent" = 3', "tick": '"tick`ed" = 4'}
+    assert pairs(tocsin_spark.match(events, subscriptions(spark, wheres), id="the key")) == {
+        (1, name) for name in wheres
+    }
+
+
+def test_what_is_missing_is_named(spark: "SparkSession", tmp_path: Path) -> None:
+    events = spark.createDataFrame([(1, 2)], "key int, a int")
+    with pytest.raises(OptionError, match=r"no column 'id' to name them by\. Choose from key, a"):
+        tocsin_spark.match(events, subscriptions(spark, {"two": "a = 2"}), id="id")
+    with pytest.raises(OptionError, match=r"no column 'where'"):
+        tocsin_spark.build(spark.createDataFrame([("x", "a = 1")], "id string, condition string"))
+    with pytest.raises(StorageError, match="no index in"):
+        tocsin_spark.match(events, tmp_path / "nowhere", id="key")
+
+
+def test_event_columns_follow_structs_only(spark: "SparkSession") -> None:
+    schema = spark.createDataFrame([], "a struct<b:struct<c:int>,list:array<struct<d:int>>>, flat int").schema
+    attributes = {"a.b.c", "a.b", "flat", "flat.x", "a.list.d", "a.nothing", "nothing"}
+    assert list(event_columns(schema, attributes)) == ["a.b", "a.b.c", "flat"]
