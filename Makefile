@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-cluster lint types constraints clean
+.PHONY: demo test test-cluster lint types canary constraints clean
 
 demo: $(READY)
 	$(BIN)/tocsin demo
@@ -27,6 +27,14 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# The tests with the newest release of every dependency, upper bounds on numba and llvmlite among those left out.
+canary:
+	$(PYTHON) -m venv .venv-canary
+	.venv-canary/bin/pip install --quiet --upgrade "pip>=25.1"
+	.venv-canary/bin/pip install --quiet --editable '.[spark,bench]' --group dev
+	.venv-canary/bin/pip install --quiet --upgrade numba llvmlite
+	.venv-canary/bin/pytest -m "not slow and not cluster"
+
 # Set up once, and again when what is to be installed has changed.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
@@ -41,4 +49,4 @@ constraints:
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results
+	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results
