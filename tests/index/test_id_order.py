@@ -1,0 +1,53 @@
+"""Rows in the order of events and ids, judged by Python's own sort."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.index.id_order import IdOrder, append_lists, named_only, sort_lists
+
+IDS = st.lists(st.text(max_size=3), unique=True, max_size=12).map(sorted)
+
+
+def ragged(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    starts = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    return starts, np.array([value for one in lists for value in one], np.int32)
+
+
+def lists_of(starts: np.ndarray, values: np.ndarray) -> list[list[int]]:
+    return [values[starts[i] : starts[i + 1]].tolist() for i in range(starts.size - 1)]
+
+
+@given(st.lists(st.lists(st.integers(0, 3_000_000), max_size=60), max_size=5), st.integers(0, 20))
+def test_lists_are_sorted_wherever_they_are_crowded(lists: list[list[int]], shift: int) -> None:
+    crowded = [[value >> shift for value in one] + [7] * (len(one) * (shift % 3)) for one in lists]
+    starts, values = ragged(crowded)
+    sort_lists(starts, values, 3_000_000)
+    assert lists_of(starts, values) == [sorted(one) for one in crowded]
+
+
+def test_lists_are_appended_event_by_event() -> None:
+    starts, numbers = ragged([[1], [], [0, 2]])
+    values, ends = np.full(6, -1, np.int32), np.array([0, 2, 3], np.int64)
+    append_lists(starts, numbers, np.array([10, 20, 30], np.int32), ends, values)
+    assert values.tolist() == [20, -1, -1, 10, 30, -1]
+    assert ends.tolist() == [1, 2, 5]
+
+
+@given(st.lists(IDS, min_size=1, max_size=4), st.data())
+def test_segments_give_one_list_in_the_order_of_ids(ids: list[list[str]], data: st.DataObject) -> None:
+    events = data.draw(st.integers(0, 4))
+    chosen = [
+        [data.draw(st.lists(st.sampled_from(range(len(one))), unique=True)) if one else [] for _ in range(events)]
+        for one in ids
+    ]
+    arrays, found = [pa.array(one, pa.large_string()) for one in ids], [ragged(one) for one in chosen]
+    expected = [
+        sorted(one[number] for one, of_events in zip(ids, chosen, strict=True) for number in of_events[event])
+        for event in range(events)
+    ]
+    for of_ids, lists in ((arrays, found), named_only(arrays, found)):
+        order = IdOrder(of_ids)
+        ranks = lists_of(*order.ordered(lists))
+        assert [order.ids.take(pa.array(one, pa.int32())).to_pylist() for one in ranks] == expected
