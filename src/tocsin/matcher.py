@@ -214,7 +214,7 @@ class Matcher(SubscriptionSet):
 
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""
-        return explain(self[id], event, self._options, self.history)
+        return explain(self[id], self._form_of(id), event, self._options, self.history)
 
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""

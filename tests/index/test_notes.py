@@ -51,40 +51,40 @@ def test_the_note_on_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = filed(0.0, monkeypatch)
     arrays = arrays_of(matcher)
     tables = ["column_a", "shift_a", "column_b", "shift_b", "multiplier_a", "multiplier_b", "mask", "first_bucket"]
-    assert np.stack([arrays[f"pairs.tables.{name}"] for name in tables], axis=1).tolist() == [
+    assert np.stack([arrays[f"conjunctions.pairs.tables.{name}"] for name in tables], axis=1).tolist() == [
         [HELD, 0, 3, 1, 4, 1, 15, 0],
         [1, 0, 3, 0, 8, 1, 31, 16],
         [2, 0, 3, 0, 8, 1, 31, 48],
         [2, 0, 5, 0, 2, 1, 7, 80],
     ]
-    bucket = np.repeat(np.arange(88), np.diff(arrays["pairs.postings.starts"]))
-    assert np.column_stack([bucket[:3], arrays["pairs.postings.rows"]]).tolist() == [
+    bucket = np.repeat(np.arange(88), np.diff(arrays["conjunctions.pairs.postings.starts"]))
+    assert np.column_stack([bucket[:3], arrays["conjunctions.pairs.postings.rows"]]).tolist() == [
         [at, 4, 0, 0, 0, 3, 5, 0, 0] for at in (4, 5, 6)
     ]
-    assert arrays["pairs.postings.rectangles"].tolist() == [
+    assert arrays["conjunctions.pairs.postings.rectangles"].tolist() == [
         [0, 2, 2, 1, 3, 5, 0, 0],
         [1, 1, 1, 5, 5, 5, 0, 0],
         [2, 0, 0, 1, 1, 5, 0, 0],
         [2, 0, 0, 5, 5, 5, 0, 0],
         [3, 1, 1, 0, 0, 0, -1, -1],
     ]
-    assert arrays["pairs.postings.conjunction_of"].tolist() == [0, 1, 2, 2, 3]
-    filed_at = dict(zip(bucket[3:].tolist(), arrays["pairs.postings.rectangle"].tolist(), strict=True))
+    assert arrays["conjunctions.pairs.postings.conjunction_of"].tolist() == [0, 1, 2, 2, 3]
+    filed_at = dict(zip(bucket[3:].tolist(), arrays["conjunctions.pairs.postings.rectangle"].tolist(), strict=True))
     assert filed_at == {38: 1, 58: 2, 62: 3, 74: 0, 75: 0, 76: 0, 85: ~4}
-    short = arrays["pairs.postings.short"][:-LANES].reshape(-1, 7)
+    short = arrays["conjunctions.pairs.postings.short"][:-LANES].reshape(-1, 7)
     assert short[3].tolist() == [3, 3, 2, 4, 0, 0, 65534], "the bucket 74, of one posting"
     assert short[6].tolist() == [2, 2, 1, 1, 0, 0, 0], "the bucket 85, of one posting"
-    assert arrays["pairs.postings.short_shift"].tolist() == [0] * 6
-    assert arrays["pairs.postings.rest_starts"].tolist() == [0, 0, 0, 0, 1, 1]
-    assert arrays["pairs.postings.rest"].tolist() == [[3, 0, 1]]
-    assert arrays["pairs.postings.ranges"].tolist() == [[4, 6]]
+    assert arrays["conjunctions.pairs.postings.short_shift"].tolist() == [0] * 6
+    assert arrays["conjunctions.pairs.postings.rest_starts"].tolist() == [0, 0, 0, 0, 1, 1]
+    assert arrays["conjunctions.pairs.postings.rest"].tolist() == [[3, 0, 1]]
+    assert arrays["conjunctions.pairs.postings.ranges"].tolist() == [[4, 6]]
     assert candidates(matcher) == 5
 
 
 def test_five_conjunctions_are_worth_no_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tables: event 0 has a test that one conjunction waits for, and all events verify the other four."""
     matcher = filed(access.LOOK, monkeypatch)
-    assert arrays_of(matcher)["pairs.tables.column_a"].tolist() == [HELD, 5]
+    assert arrays_of(matcher)["conjunctions.pairs.tables.column_a"].tolist() == [HELD, 5]
     assert candidates(matcher) == 1 + 3 * 4
 
 
@@ -106,11 +106,15 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     assert segment.meta["columns"] == [["author", "string", None], ["price", "number", None]]
     said: dict[str, list[Any]] = {
         "ids.offsets": [0, 3, 6, 9, 12, 15],
-        "id_order": [2, 1, 0, 4, 3],
-        "scores": [1, 1, 1, 2, 1],
-        "owners.owner": [0, 1, 2, 2, 3],
-        "several": [False, False, True, False, False],
-        "never": [4],
+        "scores": [1, 1, 1, 1, 2],
+        "owners.owner": [0, 0, 1, 2, 4],
+        "several": [True, False, False, False, False],
+        "never": [3],
+        "form.owner": [0, 0, 1, 2, 4],
+        "form.starts": [0, 1, 2, 3, 4, 6],
+        "form.column": [1, 0, 1, 1, 0, 1],
+        "form.low": [4, 3, 0, 1, 1, 1],
+        "form.high": [4, 3, 0, 3, 1, 4],
         "tags.starts": [0, 1],
         "tags.members": [1],
         "domain.1.constants": [10, 20],
@@ -118,7 +122,7 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     assert {name: segment.arrays[name].tolist() for name in said} == said
     texts = {name: segment.arrays[f"{name}.bytes"].tobytes() for name in ("ids", "extras", "tags", "domain.0")}
     assert texts == {
-        "ids": b"midlowanytwonot",
+        "ids": b"anylowmidnottwo",
         "extras": b'{"tags": {"tenant": "acme"}}',
         "tags": b'["tenant", "acme"]',
         "domain.0": b"JonesSmith",
@@ -129,7 +133,7 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     matcher.subscribe("new", "price = 10")
     view = matcher._current().views[0]
     assert view.dropped.tolist() == [False, True, False, False, False]
-    assert view.scores.tolist() == [1, 1, 1, 3, 1]
+    assert view.scores.tolist() == [1, 1, 1, 1, 3]
     matcher.commit()
     (changes,) = named(tmp_path, "changes")
     (second,) = named(tmp_path, "segment") - {first}
@@ -141,7 +145,7 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     changed = container.read(tmp_path / changes).arrays
     assert {name: array.tolist() for name, array in changed.items()} == {
         "dropped": [1],
-        "rescored": [3],
+        "rescored": [4],
         "scores": [3.0],
     }
     raw = (tmp_path / changes).read_bytes()
@@ -154,5 +158,5 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     (merged,) = named(tmp_path, "segment")
     assert {file.name for file in tmp_path.iterdir()} == {merged, "snapshot-000003.json", "write.lock"}
     arrays = container.read(tmp_path / merged).arrays
-    assert arrays["ids.bytes"].tobytes() == b"midanytwonotnew"
-    assert arrays["scores"].tolist() == [1, 1, 3, 1, 1]
+    assert arrays["ids.bytes"].tobytes() == b"anymidnewnottwo"
+    assert arrays["scores"].tolist() == [1, 1, 1, 1, 3]

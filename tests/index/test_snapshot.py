@@ -3,6 +3,7 @@
 import itertools
 import threading
 import weakref
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from tocsin.index.array_pool import SPARE, Versions
 from tocsin.index.buffer import FACTOR
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Tags
+from tocsin.language.normal_form import NormalForm
+from tocsin.model.subscription import Subscription
 
 CHANGES = st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.5, 2.0, 3.0])))
 
@@ -111,7 +114,12 @@ def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch
     matcher = Matcher(background_merge=False)
     built = []
     build = matcher._build
-    monkeypatch.setattr(matcher, "_build", lambda taken: built.append(len(taken)) or build(taken))  # type: ignore[func-returns-value]
+
+    def counted(taken: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
+        built.append(len(taken))
+        return build(taken, forms)
+
+    monkeypatch.setattr(matcher, "_build", counted)
     for number in range(size - 1):
         matcher.subscribe(f"s{number}", f"x >= {number}")
         assert len(matcher.match({"x": number})) == number + 1

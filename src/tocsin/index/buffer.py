@@ -1,15 +1,26 @@
 """The buffer: subscriptions that are too new and too few for a segment of the set."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Part
+from tocsin.language.normal_form import NormalForm
 from tocsin.model.subscription import Subscription
 
-Build = Callable[[Sequence[Subscription]], Segment]
+Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
 
 FACTOR = 4
 """Every match looks into every part, so that few parts are worth building some of them again."""
+
+
+class Fresh(NamedTuple):
+    """A subscription that is in no segment yet, with its normal form."""
+
+    subscription: Subscription
+    form: NormalForm
 
 
 class Buffer:
@@ -21,7 +32,7 @@ class Buffer:
     """
 
     def __init__(self) -> None:
-        self.fresh: dict[str, Subscription] = {}
+        self.fresh: dict[str, Fresh] = {}
         self.parts: tuple[Part, ...] = ()
         """From large to small."""
 
@@ -32,14 +43,26 @@ class Buffer:
         """Make parts of all subscriptions."""
         if not self.fresh:
             return
-        parts, taken = list(self.parts), list(self.fresh.values())
+        parts, taken, forms = list(self.parts), *_columns(self.fresh)
         while parts and len(parts[-1]) <= FACTOR * len(taken):
-            taken += parts.pop().subscriptions()
-        self.parts = (*parts, Part(build(taken)))
+            _take_out(parts.pop(), taken, forms)
+        self.parts = (*parts, Part(build(taken, forms)))
         self.fresh = {}
 
     def empty(self, build: Build) -> tuple[Part, ...]:
         """Take all subscriptions out, as one part, if there are any."""
-        taken = [*(one for part in self.parts for one in part.subscriptions()), *self.fresh.values()]
+        taken, forms = _columns(self.fresh)
+        for part in self.parts:
+            _take_out(part, taken, forms)
         self.fresh, self.parts = {}, ()
-        return (Part(build(taken)),) if taken else ()
+        return (Part(build(taken, forms)),) if taken else ()
+
+
+def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
+    return [one.subscription for one in fresh.values()], [one.form for one in fresh.values()]
+
+
+def _take_out(part: Part, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:
+    """Add the subscriptions of a part that were not dropped, and their normal form."""
+    subscriptions += part.subscriptions()
+    forms.append(part.segment.normal_form(part.live().astype(np.int32)))

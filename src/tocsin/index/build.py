@@ -77,6 +77,7 @@ def popularity(column: CodedColumn) -> Floats:
 class NumberedTests:
     """The distinct tests of a segment, family by family."""
 
+    tests: list[Test]
     families: list[tuple[str, str, Family]]
     """Name, attribute and family, in order; the tests of a family are numbered on from those before it."""
     number: Int32
@@ -113,6 +114,7 @@ def number_tests(form: NormalForm, options: Options) -> NumberedTests:
         families.append((*key, FAMILIES[key[0]].build(key[1], ordered[start:end], options.namespaces)))
         start = end
     return NumberedTests(
+        ordered,
         families,
         np.array([number[tested.test] for tested in form.tests], np.int32),
         np.array([tested.accepts.value for tested in form.tests], np.int32),

@@ -7,8 +7,7 @@ from tocsin.errors import EventError
 from tocsin.index.history import History
 from tocsin.index.options import Options
 from tocsin.language.describe import describe
-from tocsin.language.normalise import normalise
-from tocsin.language.parse import parse
+from tocsin.language.normal_form import NormalForm
 from tocsin.model.condition import Exists, Quantified, XPathExists
 from tocsin.model.events import Event
 from tocsin.model.lookup import lookup
@@ -53,11 +52,12 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(subscription: Subscription, event: Event, options: Options, history: History) -> Explanation:
-    """Judge every predicate of a subscription for an event, by the reference."""
+def explain(
+    subscription: Subscription, form: NormalForm, event: Event, options: Options, history: History
+) -> Explanation:
+    """Judge every predicate of a subscription, given its normal form, for an event."""
     alternatives = [
-        [_judge(predicate, event, options, history) for predicate in conjunction]
-        for conjunction in normalise(parse(subscription.where), options.limit)
+        [_judge(predicate, event, options, history) for predicate in conjunction] for conjunction in form.conjunctions()
     ]
     matches = any(all(verdict.holds for verdict in verdicts) for verdicts in alternatives)
     return Explanation(subscription, matches, alternatives)

@@ -95,7 +95,7 @@ class History:
     def _look_back(self, view: View) -> LookingBack | None:
         for place, (_, _, family) in enumerate(view.segment.families):
             if isinstance(family, HistoryFamily):
-                return LookingBack(view, place, family, self.store, self._options)
+                return LookingBack(view, place, family, self.store)
         return None
 
     def plans(self, snapshot: Snapshot) -> list[tuple[Order, Savings] | None]:

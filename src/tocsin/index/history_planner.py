@@ -10,7 +10,6 @@ from pyroaring import BitMap
 
 from tocsin.conjunctions.pairs.index import PairIndex
 from tocsin.index.encoding import encode
-from tocsin.index.options import Options
 from tocsin.index.snapshot import View
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Test, Tested
@@ -30,7 +29,7 @@ PASSING = 0.01
 class LookingBack:
     """The tests on the history of one view, against one store."""
 
-    def __init__(self, view: View, place: int, family: HistoryFamily, store: HistoryStore, options: Options) -> None:
+    def __init__(self, view: View, place: int, family: HistoryFamily, store: HistoryStore) -> None:
         self.place = place
         self._view = view
         self._store = store
@@ -46,17 +45,16 @@ class LookingBack:
         self._tests_of: list[BitMap] = []
         self._surviving, self._open_tests = BitMap(), BitMap()
         """The conjunctions that the pre-filter let pass last time, and their tests."""
-        self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family, options)
+        self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family)
         self.order = choose_order(statistics(view, len(store)))
         self._candidates = self._constants_alone() if self.order.constants_first else None
 
-    def _prefilter(self, subscriptions: list[int], family: HistoryFamily, options: Options) -> Prefilter:
+    def _prefilter(self, subscriptions: list[int], family: HistoryFamily) -> Prefilter:
         """Register every conjunction of the subscriptions that look back, once a text, and the tests it demands."""
         number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
         segment = self._view.segment
-        texts = list(dict.fromkeys(segment.texts[n] for n in subscriptions))
-        ids = [""] * len(texts)  # they were understood when the segment was built
-        conjunctions = options.normalise(texts, ids).conjunctions()
+        of_text = {segment.texts[n]: n for n in subscriptions}
+        conjunctions = segment.normal_form(np.array(list(of_text.values()), np.int32)).conjunctions()
         for conjunction in conjunctions:
             tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
             self._tests_of.append(BitMap(number[test] for test in tests if test in number))

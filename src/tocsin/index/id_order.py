@@ -28,12 +28,13 @@ DIGIT_BITS = 7
 @kernel
 def _insert_sorted(values: Int32, first: int, last: int) -> None:
     """Sort `values[first:last]` by insertion: fast for short lists and for those that are nearly sorted."""
-    for place in range(np.uint64(first) + np.uint64(1), np.uint64(last)):
-        value, hole = values[place], place
-        while hole > np.uint64(first) and values[hole - np.uint64(1)] > value:
-            values[hole] = values[hole - np.uint64(1)]
-            hole -= np.uint64(1)
-        values[hole] = value
+    for start in range(first + 1, last):
+        place = np.uint64(start)
+        value = values[place]
+        while place > np.uint64(first) and values[place - np.uint64(1)] > value:
+            values[place] = values[place - np.uint64(1)]
+            place -= np.uint64(1)
+        values[place] = value
 
 
 @kernel
@@ -41,17 +42,18 @@ def _sort_by_digit(values: Int32, first: int, last: int, shift: int, ends: Int32
     """Sort `values[first:last]` by the digit at `shift`, stable; return how often the most frequent digit occurs."""
     mask = (1 << DIGIT_BITS) - 1
     ends[:] = 0
-    for place in range(np.uint64(first), np.uint64(last)):
-        ends[np.uint64((values[place] >> shift) & mask)] += 1
+    for place in range(first, last):
+        ends[np.uint64((values[np.uint64(place)] >> shift) & mask)] += 1
     total, most = 0, 0
-    for digit in range(ends.size):
-        count = ends[digit]
+    for number in range(ends.size):
+        count = ends[number]
         most = max(most, count)
-        ends[digit] = total
+        ends[number] = total
         total += count
-    for place in range(np.uint64(first), np.uint64(last)):
-        digit = np.uint64((values[place] >> shift) & mask)
-        other[np.uint64(ends[digit])] = values[place]
+    for place in range(first, last):
+        value = values[np.uint64(place)]
+        digit = np.uint64((value >> shift) & mask)
+        other[np.uint64(ends[digit])] = value
         ends[digit] += 1
     values[first:last] = other[: last - first]
     return most

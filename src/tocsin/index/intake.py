@@ -8,19 +8,55 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.errors import OptionError, SubscriptionError
+from tocsin.index.options import Options
+from tocsin.language.normal_form import NormalForm
 from tocsin.model.subscription import Subscription
 
 
-class Rows(NamedTuple):
-    """The good rows of a table, by columns, and an error for each of the others."""
+class SubscriptionRows(NamedTuple):
+    """Subscriptions by columns."""
 
     ids: Sequence[str]
     texts: Sequence[str]
     scores: npt.NDArray[np.float64]
     extras: Sequence[str]
-    rejected: list[SubscriptionError]
+    """JSON of weights and tags; empty text for most."""
+
+    @classmethod
+    def of(cls, subscriptions: Sequence[Subscription]) -> "SubscriptionRows":
+        """The rows of subscriptions."""
+        return cls(
+            [subscription.id for subscription in subscriptions],
+            [subscription.where for subscription in subscriptions],
+            np.array([subscription.score for subscription in subscriptions], np.float64),
+            [packed(subscription.weights, subscription.tags) for subscription in subscriptions],
+        )
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "SubscriptionRows":
+        """Some of the rows, in this order."""
+        places = rows.tolist()
+        ids, texts, extras = ([column[row] for row in places] for column in (self.ids, self.texts, self.extras))
+        return SubscriptionRows(ids, texts, self.scores[rows], extras)
+
+
+def parse_rows(
+    rows: SubscriptionRows, options: Options
+) -> tuple[SubscriptionRows, NormalForm, list[SubscriptionError]]:
+    """The rows that can be understood, sorted by id, their normal form, and an error for each of the others.
+
+    This is the only place where texts are parsed.
+    """
+    form = options.normalise(rows.texts, rows.ids)
+    errors = list(form.errors.values())
+    by_id = np.asarray(pc.sort_indices(pa.array(rows.ids, pa.large_string()))).astype(np.int64)
+    if errors:
+        by_id = by_id[~np.isin(by_id, list(form.errors))]
+    if not errors and np.array_equal(by_id, np.arange(by_id.size)):
+        return rows, form, errors
+    return rows.take(by_id), form.select(by_id), errors
 
 
 def checked(id: str, where: str, score: Any, weights: Any, tags: Any) -> Subscription:
@@ -53,8 +89,11 @@ def packed(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
     return json.dumps(extras, ensure_ascii=False) if extras else ""
 
 
-def read(table: pa.Table) -> Rows:
-    """The subscriptions of a table with columns `id, where[, score, weights, tags]`; the last row of an id counts."""
+def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
+    """The good rows of a table `id, where[, score, weights, tags]`, and an error for each of the others.
+
+    Of rows with the same id the last counts.
+    """
     missing = [name for name in ("id", "where") if name not in table.column_names]
     if missing:
         raise OptionError(
@@ -75,7 +114,7 @@ def read(table: pa.Table) -> Rows:
     if len(rows) < len(ids):
         ids, texts, extras = ([column[row] for row in rows] for column in (ids, texts, extras))
         scores = scores[rows]
-    return Rows(ids, texts, scores, extras, [bad[row] for row in sorted(bad)])
+    return SubscriptionRows(ids, texts, scores, extras), [bad[row] for row in sorted(bad)]
 
 
 def _scores(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> npt.NDArray[np.float64]:

@@ -8,10 +8,14 @@ segments. A segment that has lost half of its subscriptions is written again as 
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Part
+from tocsin.language.normal_form import NormalForm
 
 FACTOR = 8
 
@@ -50,10 +54,12 @@ class Merger:
         self._live = [part.live() for part in parts]
         self._dropped = [set(part.dropped) for part in parts]
         self._scores = [dict(part.scores) for part in parts]
+        self._new_number = np.empty(0, np.int64)
+        """The number in the merged segment of each subscription, by its place among all that were live."""
 
     def build(self, options: Options) -> Segment:
         """Build one segment of all subscriptions that were live when the merge began. Touches no part."""
-        ids, texts, extras, scores = [], [], [], []
+        ids, texts, extras, scores, forms = [], [], [], [], []
         for part, live, changed in zip(self.parts, self._live, self._scores, strict=True):
             segment = part.segment
             numbers = live.tolist()
@@ -61,8 +67,11 @@ class Merger:
             texts += [segment.texts[number] for number in numbers]
             extras += [segment.extras[number] for number in numbers]
             scores += [changed.get(number, float(segment.scores[number])) for number in numbers]
-        merged, _ = Segment.build(ids, texts, np.array(scores, np.float64), extras, options)
-        return merged
+            forms.append(segment.normal_form(live.astype(np.int32)))
+        by_id = np.asarray(pc.sort_indices(pa.array(ids, pa.large_string()))).astype(np.int64)
+        self._new_number = np.argsort(by_id)
+        rows = SubscriptionRows(ids, texts, np.array(scores, np.float64), extras)
+        return Segment.build(rows.take(by_id), NormalForm.joined(forms).select(by_id), options)
 
     def finish(self, merged: Segment) -> Part:
         """The part to put in place of the others, with the changes that came while it was built."""
@@ -70,9 +79,9 @@ class Merger:
         first = 0
         for part, live, dropped, scores in zip(self.parts, self._live, self._dropped, self._scores, strict=True):
             for number in part.dropped - dropped:
-                result.drop(first + int(np.searchsorted(live, number)))
+                result.drop(int(self._new_number[first + int(np.searchsorted(live, number))]))
             for number, score in part.scores.items():
                 if number not in dropped and scores.get(number) != score:
-                    result.rescore(first + int(np.searchsorted(live, number)), score)
+                    result.rescore(int(self._new_number[first + int(np.searchsorted(live, number))]), score)
             first += live.size
         return result

@@ -19,11 +19,13 @@ from tocsin.conjunctions.owners import Owners, group_by_event, group_conjunction
 from tocsin.conjunctions.pairs.kernels import Events
 from tocsin.conjunctions.pairs.shorten import crowded
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
-from tocsin.errors import SubscriptionError
 from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
+from tocsin.index.form import FORM_VERSION, StoredForm
+from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.tags import TagIndex
+from tocsin.language.normal_form import NormalForm
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
@@ -43,16 +45,18 @@ class Segment:
     """Subscriptions 0 to n - 1 and everything that is needed to match them. Never changed."""
 
     ids: Strings
+    """Ascending: subscriptions are numbered in the order of their ids."""
     texts: Strings
-    id_order: Int32
-    """The subscriptions sorted by id."""
     scores: npt.NDArray[np.float64]
     extras: Strings
     """JSON of what few subscriptions have: weights and tags; empty text for most."""
+    form: StoredForm
     columns: list[Column]
     needs_codes: bool
     """Whether short codes leave more to decide than the ends of ranges, or leave many events on the same end."""
     families: list[tuple[str, str, Family]]
+    test_null_column: Int32
+    """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
     algorithms: tuple[str, str]
     """The names of the phase 1 index and the phase 2 matcher."""
     index: ConjunctionIndex
@@ -69,23 +73,12 @@ class Segment:
     """Subscriptions with a conjunction that no predicate helps to find: every event verifies it."""
 
     @classmethod
-    def build(
-        cls,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        scores: npt.NDArray[np.float64],
-        extras: Sequence[str],
-        options: Options,
-    ) -> tuple["Segment", list[SubscriptionError]]:
-        """Build from subscriptions; those in error are left out and reported."""
-        form = options.normalise(texts, ids)
-        kept = np.ones(len(texts), bool)
-        kept[list(form.errors)] = False
-        new_number = np.cumsum(kept) - 1
+    def build(cls, rows: SubscriptionRows, form: NormalForm, options: Options) -> "Segment":
+        """Build from subscriptions, whose ids ascend, and their normal form."""
         columns = code_columns(form)
         tests = number_tests(form, options)
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
-        owner = new_number[form.owner].astype(np.int32)
+        owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, tests.on_history) & options.is_auto
         shared = share(conjunctions, owner, alone)
         filed_under = filed_under[shared.representatives]
@@ -104,18 +97,16 @@ class Segment:
             algorithms=algorithms,
         )
         index = conjunction_index(*algorithms).build(filing)
-        counts = np.bincount(owner[shared.number >= 0], minlength=int(kept.sum()))
-        kept_ones = shared.conjunctions
-        lost = (np.bincount(kept_ones.conjunction, minlength=kept_ones.count) == 0) & (filed_under < 0)
+        counts = np.bincount(owner[shared.number >= 0], minlength=len(rows.ids))
+        kept = shared.conjunctions
+        lost = (np.bincount(kept.conjunction, minlength=kept.count) == 0) & (filed_under < 0)
         lost = np.append(lost, False)[shared.number]
-        rows = np.flatnonzero(kept).tolist()
-        packed_ids = Strings.of([ids[row] for row in rows])
-        segment = cls(
-            ids=packed_ids,
-            id_order=np.asarray(pc.sort_indices(packed_ids.arrow())).astype(np.int32),
-            texts=Strings.of([texts[row] for row in rows]),
-            scores=np.asarray(scores, np.float64)[kept],
-            extras=Strings.of([extras[row] for row in rows]),
+        return cls(
+            ids=Strings.of(rows.ids),
+            texts=Strings.of(rows.texts),
+            scores=np.asarray(rows.scores, np.float64),
+            extras=Strings.of(rows.extras),
+            form=StoredForm.of(conjunctions, owner, tests.tests),
             columns=[
                 Column(column.attribute, column.kind, column.domain, ruler)
                 for column, ruler in zip(columns, rulers, strict=True)
@@ -126,16 +117,16 @@ class Segment:
                 or any(crowded(shared.conjunctions, place, of_codes) for place, of_codes in short.items())
             ),
             families=tests.families,
+            test_null_column=conjunctions.test_null_column,
             algorithms=algorithms,
             index=index,
             owners=shared.owners,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
             history_demands=_history_demands(conjunctions, tests, owner, shared.number),
-            tags=TagIndex.build([extras[row] for row in rows]),
-            never=new_number[np.array(form.never, np.int64)].astype(np.int32),
+            tags=TagIndex.build(rows.extras),
+            never=np.array(form.never, np.int32),
             unindexed=np.unique(owner[lost]),
         )
-        return segment, list(form.errors.values())
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -153,8 +144,8 @@ class Segment:
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the index: everything but the ids, texts, weights and tags of subscriptions."""
-        said = ("ids.", "texts.", "extras.", "tags.", "id_order")
+        """Bytes of the index: everything but the subscriptions themselves, as they were given and in normal form."""
+        said = ("ids.", "texts.", "extras.", "tags.", "form.")
         return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
 
     @cached_property
@@ -170,16 +161,22 @@ class Segment:
 
     def find(self, id: str) -> int | None:
         """The number of the subscription with this id. O(log n)."""
-        order = self.id_order
-        place = bisect_left(range(order.size), id, key=lambda rank: self.ids[int(order[rank])])
-        if place < order.size and self.ids[int(order[place])] == id:
-            return int(order[place])
-        return None
+        place = bisect_left(range(len(self)), id, key=self.ids.__getitem__)
+        return place if place < len(self) and self.ids[place] == id else None
 
     def subscription(self, number: int) -> Subscription:
         """A subscription as it was given."""
         extras = json.loads(self.extras[number] or "{}")
         return Subscription(self.ids[number], self.texts[number], float(self.scores[number]), **extras)
+
+    def normal_form(self, numbers: Int32) -> NormalForm:
+        """The normal form of some subscriptions, as if they were parsed in this order."""
+        return self.form.normal_form(numbers, self.columns)
+
+    def conjunctions(self) -> Conjunctions:
+        """The conjunctions of all subscriptions, those that the index does without among them."""
+        last_codes = [column.domain.last for column in self.columns] + [0] * len(self.families)
+        return self.form.conjunctions(np.array(last_codes, np.int32), self.test_null_column)
 
     def tagged(self, tags: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
         """Whether each subscription has all these tags."""
@@ -253,11 +250,12 @@ class Segment:
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
-        names = ("id_order", "scores", "several", "never", "unindexed", "history_demands")
+        names = ("scores", "several", "never", "unindexed", "history_demands", "test_null_column")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
         arrays |= {f"owners.{name}": array for name, array in self.owners._asdict().items()}
         for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
             arrays |= {f"{name}.offsets": strings.offsets, f"{name}.bytes": strings.data}
+        arrays |= {f"form.{name}": array for name, array in self.form.arrays().items()}
         for place, column in enumerate(self.columns):
             arrays |= column.domain.arrays(f"domain.{place}")
         for place, (_, _, family) in enumerate(self.families):
@@ -269,6 +267,7 @@ class Segment:
             "needs_codes": self.needs_codes,
             "families": [[name, attribute] for name, attribute, _ in self.families],
             "algorithms": self.algorithms,
+            "form_version": FORM_VERSION,
         }
         return Container(arrays, meta)
 
@@ -291,7 +290,8 @@ class Segment:
         }
         return cls(
             **strings,
-            id_order=arrays["id_order"],
+            form=StoredForm.from_arrays(_under("form.", arrays)),
+            test_null_column=arrays["test_null_column"],
             scores=arrays["scores"],
             columns=columns,
             needs_codes=meta["needs_codes"],
@@ -314,6 +314,9 @@ class Segment:
         assert (~owner[owner < 0]).tolist() == list(range(starts.size - 1)), "each list of owners has a conjunction"
         assert (np.diff(starts) > 1).all(), "a list has several owners: one alone stands with its conjunction"
         assert starts[-1] == members.size, "the last list ends with the members"
+        assert (np.diff(self.form.owner) >= 0).all(), "stored conjunctions are sorted by subscription"
+        ids = self.ids.arrow()
+        assert pc.all(pc.less(ids[:-1], ids[1:])).as_py() is not False, "ids ascend"
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 
 

@@ -77,7 +77,7 @@ def _part(name: str, families: list[str]) -> str:
         return families[int(rest.partition(".")[0])]
     if head == "conjunctions":
         return rest.partition(".")[0] if "." in rest else head
-    return {"domain": "domains", "owners": "pairs", "several": "pairs", "id_order": "ids"}.get(head, head)
+    return {"domain": "domains", "owners": "pairs", "several": "pairs", "test_null_column": "pairs"}.get(head, head)
 
 
 def _live(views: tuple[View, ...], sort: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
 from tocsin.index import commit as store
 from tocsin.index import intake
-from tocsin.index.buffer import Buffer
+from tocsin.index.buffer import Buffer, Fresh
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
 from tocsin.index.options import Options
@@ -22,6 +22,7 @@ from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Part, Snapshot
 from tocsin.index.stats import Statistics, statistics
 from tocsin.index.write_throttle import Turns
+from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import DEFAULT_LIMIT
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
@@ -79,12 +80,12 @@ class SubscriptionSet:
         """
         subscription = intake.checked(id, where, score, weights, tags)
         with self._turns.changing():
-            errors = self._options.normalise([where], [id]).errors
-            if errors:
-                raise errors[0]
+            form = self._options.normalise([where], [id])
+            if form.errors:
+                raise form.errors[0]
             with self._writing():
                 self._drop(id)
-                self._buffer.fresh[id] = subscription
+                self._buffer.fresh[id] = Fresh(subscription, form)
                 if len(self._buffer) >= BUFFER:
                     self._seal()
                     self._merge_in_background()
@@ -94,8 +95,9 @@ class SubscriptionSet:
 
         The columns are `id, where[, score, weights, tags]`. A row replaces an earlier subscription with the same id.
         """
-        ids, texts, scores, extras, rejected = intake.read(table)
-        segment, errors = Segment.build(ids, texts, scores, extras, self._options)
+        given, rejected = intake.read(table)
+        rows, form, errors = intake.parse_rows(given, self._options)
+        segment = Segment.build(rows, form, self._options)
         with self._writing():
             self.rejected += rejected + errors
             self._drop_all(segment)
@@ -112,7 +114,8 @@ class SubscriptionSet:
         score = intake.number(id, "score", score)
         with self._turns.changing(), self._writing():
             if id in self._buffer.fresh:
-                self._buffer.fresh[id] = replace(self._buffer.fresh[id], score=score)
+                fresh = self._buffer.fresh[id]
+                self._buffer.fresh[id] = fresh._replace(subscription=replace(fresh.subscription, score=score))
             else:
                 part, number = self._find(id)
                 part.rescore(number, score)
@@ -206,7 +209,7 @@ class SubscriptionSet:
     def __getitem__(self, id: str) -> Subscription:
         with self._lock:
             if id in self._buffer.fresh:
-                return self._buffer.fresh[id]
+                return self._buffer.fresh[id].subscription
             part, number = self._find(id)
             return part.subscription(number)
 
@@ -225,7 +228,7 @@ class SubscriptionSet:
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions as they were given, with their scores of now."""
         with self._lock:
-            parts, fresh = self._all_parts, list(self._buffer.fresh.values())
+            parts, fresh = self._all_parts, [fresh.subscription for fresh in self._buffer.fresh.values()]
             live = [part.live().tolist() for part in parts]
         for part, numbers in zip(parts, live, strict=True):
             for number in numbers:
@@ -289,15 +292,11 @@ class SubscriptionSet:
         with self._turns.matching():
             yield self._current(to_remember)
 
-    def _build(self, subscriptions: Sequence[Subscription]) -> Segment:
-        segment, _ = Segment.build(
-            [subscription.id for subscription in subscriptions],
-            [subscription.where for subscription in subscriptions],
-            np.array([subscription.score for subscription in subscriptions]),
-            [intake.packed(subscription.weights, subscription.tags) for subscription in subscriptions],
-            self._options,
-        )
-        return segment
+    def _build(self, subscriptions: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
+        """Build a segment of subscriptions in any order, with their normal forms."""
+        rows = intake.SubscriptionRows.of(subscriptions)
+        by_id = np.argsort(np.array(rows.ids, object), kind="stable")
+        return Segment.build(rows.take(by_id), NormalForm.joined(forms).select(by_id), self._options)
 
     def _seal(self) -> None:
         """Turn the buffer into a segment."""
@@ -350,6 +349,14 @@ class SubscriptionSet:
         if self._buffer.fresh:
             for id in ids.to_pylist():
                 self._buffer.fresh.pop(id, None)
+
+    def _form_of(self, id: str) -> NormalForm:
+        """The normal form of a subscription."""
+        with self._lock:
+            if id in self._buffer.fresh:
+                return self._buffer.fresh[id].form
+            part, number = self._find(id)
+            return part.segment.normal_form(np.array([number], np.int32))
 
     def _find(self, id: str) -> tuple[Part, int]:
         for part in self._all_parts:

@@ -45,7 +45,7 @@ def normalise_texts(
     with _no_collection():
         for start in range(0, len(texts), BATCH):
             work.add_batch(start, texts[start : start + BATCH])
-        return work.builder.finish()
+        return work.builder.finish(len(texts))
 
 
 @contextmanager

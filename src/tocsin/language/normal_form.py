@@ -4,8 +4,8 @@ Conjunctions are numbered densely, in the order of their texts. Every range of e
 column of its attribute and kind; several rows of one conjunction in one column are a union.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,29 @@ class RangeColumn:
     null: Int32s
     """The conjunctions whose predicate on this column holds for NULL as well; some have no row."""
 
+    def renumbered(self, number: Int32s) -> "RangeColumn":
+        """The rows of the conjunctions that have a new number, not -1, sorted by it."""
+        conjunction, null = number[self.conjunction], number[self.null]
+        rows = np.flatnonzero(conjunction >= 0)
+        rows = rows[np.argsort(conjunction[rows], kind="stable")]
+        return RangeColumn(
+            conjunction=conjunction[rows],
+            low=self.low[rows],
+            high=self.high[rows],
+            has_low=self.has_low[rows],
+            low_closed=self.low_closed[rows],
+            has_high=self.has_high[rows],
+            high_closed=self.high_closed[rows],
+            null=np.sort(null[null >= 0]),
+        )
+
 
 @dataclass(slots=True)
 class NormalForm:
     """The conjunctions of many texts, by columns."""
 
+    texts: int
+    """How many texts there are."""
     owner: Int32s
     """The text of each conjunction: its place among the texts given."""
     columns: dict[ColumnKey, RangeColumn]
@@ -68,6 +86,56 @@ class NormalForm:
     errors: dict[int, SubscriptionError]
     never: list[int]
     """The texts that can never match."""
+
+    def select(self, texts: npt.NDArray[np.int64]) -> "NormalForm":
+        """The normal form of some of the texts, each once, in this order; errors are left behind."""
+        place = np.full(self.texts, -1, np.int32)
+        place[texts] = np.arange(len(texts), dtype=np.int32)
+        owner = place[self.owner]
+        chosen = np.flatnonzero(owner >= 0)
+        chosen = chosen[np.argsort(owner[chosen], kind="stable")]
+        number = np.full(self.owner.size, -1, np.int32)
+        number[chosen] = np.arange(chosen.size, dtype=np.int32)
+        columns = {key: column.renumbered(number) for key, column in self.columns.items()}
+        test_conjunction = number[self.test_conjunction]
+        demands = np.flatnonzero(test_conjunction >= 0)
+        demands = demands[np.argsort(test_conjunction[demands], kind="stable")]
+        used, test_id = np.unique(self.test_id[demands], return_inverse=True)
+        return NormalForm(
+            texts=len(texts),
+            owner=owner[chosen],
+            columns={key: column for key, column in columns.items() if column.conjunction.size or column.null.size},
+            tests=[self.tests[test] for test in used.tolist()],
+            test_conjunction=test_conjunction[demands],
+            test_id=test_id.astype(np.int32),
+            errors={},
+            never=sorted(place[self.never][place[self.never] >= 0].tolist()),
+        )
+
+    @classmethod
+    def joined(cls, forms: Sequence["NormalForm"]) -> "NormalForm":
+        """The normal form of the texts of several, one after the other."""
+        first_text = np.cumsum([0, *(form.texts for form in forms)]).tolist()
+        first = np.cumsum([0, *(form.owner.size for form in forms)]).astype(np.int32)
+        parts: dict[ColumnKey, list[RangeColumn]] = {}
+        tests: dict[Tested, int] = {}
+        test_ids = []
+        for form, start in zip(forms, first, strict=False):
+            for key, column in form.columns.items():
+                moved = replace(column, conjunction=column.conjunction + start, null=column.null + start)
+                parts.setdefault(key, []).append(moved)
+            numbers = [tests.setdefault(test, len(tests)) for test in form.tests]
+            test_ids.append(np.array(numbers, np.int32)[form.test_id])
+        return cls(
+            texts=first_text[-1],
+            owner=_one([form.owner + start for form, start in zip(forms, first_text, strict=False)]),
+            columns={key: _joined(parts[key]) for key in sorted(parts)},
+            tests=list(tests),
+            test_conjunction=_one([form.test_conjunction + start for form, start in zip(forms, first, strict=False)]),
+            test_id=_one(test_ids),
+            errors={},
+            never=[start + text for form, start in zip(forms, first_text, strict=False) for text in form.never],
+        )
 
     def conjunctions(self) -> list[Conjunction]:
         """Return each conjunction as predicates: slow, for tests and for looking at one."""
@@ -82,6 +150,23 @@ class NormalForm:
         for conjunction, test in zip(self.test_conjunction, self.test_id, strict=True):
             found[conjunction].append(self.tests[test])
         return [tuple(predicates) for predicates in found]
+
+
+def _one(arrays: Sequence[npt.NDArray[Any]]) -> Int32s:
+    return np.concatenate([np.empty(0, np.int32), *arrays]).astype(np.int32)
+
+
+def _joined(columns: Sequence[RangeColumn]) -> RangeColumn:
+    """The rows of one column in several forms, one after the other."""
+    if len(columns) == 1:
+        return columns[0]
+    if any(column.low.dtype == object for column in columns):
+        columns = [
+            replace(column, low=_objects(column.low, column.has_low), high=_objects(column.high, column.has_high))
+            for column in columns
+        ]
+    names = ("conjunction", "low", "high", "has_low", "low_closed", "has_high", "high_closed", "null")
+    return RangeColumn(*(np.concatenate([getattr(column, name) for column in columns]) for name in names))
 
 
 def _range(column: RangeColumn, kind: Kind, row: int) -> Range:
@@ -194,8 +279,8 @@ class Builder:
             repeated = [np.repeat(values, len(numbers)) for values in _columns(one)[1:]]
             columns.append(Rows(numbers, *repeated))
 
-    def finish(self) -> NormalForm:
-        """Return the normal form: conjunctions in the order of their texts, rows in the order of conjunctions."""
+    def finish(self, texts: int) -> NormalForm:
+        """Return the normal form of so many texts: conjunctions in the order of their texts, rows in the order of conjunctions."""
         owners = np.concatenate([*self._owners, np.array(self._single_owners, np.int32)]).astype(np.int32)
         order = np.argsort(owners, kind="stable")
         # The final number of each conjunction; those with negative numbers follow the batches.
@@ -216,6 +301,7 @@ class Builder:
         ids = np.concatenate([*(rows[1] for rows in self._test_rows), single_tests[:, 1]])
         by_conjunction = np.argsort(conjunction, kind="stable")
         return NormalForm(
+            texts,
             owners[order],
             columns,
             list(self._tests),

@@ -7,12 +7,14 @@ offer at best follows the scores of now.
 """
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
 from tocsin.model.events import EventBatch
@@ -38,11 +40,10 @@ SAMPLE = 1_024
 
 
 class _Layer(NamedTuple):
-    """A segment of some subscriptions; their numbers in the whole segment and their places by id."""
+    """A segment of some subscriptions, and their numbers in the whole segment."""
 
     segment: Segment
     owner: Int32
-    rank: Int32
 
 
 class Ranked:
@@ -55,19 +56,12 @@ class Ranked:
         self._k = 0
         self._done_without = 0
         self._matches = np.empty(0, np.int64)
-        self._weights: list[Weights] | None = None
+        self._weights: Weights | None = None
 
-    @cached_property
-    def rank(self) -> Int32:
-        """The place of each subscription in the order of ids."""
-        rank = np.empty(len(self.segment), np.int32)
-        rank[self.segment.id_order] = np.arange(len(self.segment), dtype=np.int32)
-        return rank
-
-    def weights(self, options: Options) -> list[Weights]:
-        """The predicates with their weights; the first call costs at most what building the segment did."""
+    def weights(self) -> Weights:
+        """The predicates with their weights, derived by the first call."""
         if self._weights is None:
-            self._weights = Weights.build(self.segment, options)
+            self._weights = Weights.build(self.segment)
         return self._weights
 
     def serve(self, k: int) -> bool:
@@ -85,9 +79,9 @@ class Ranked:
             return
         *sizes, _ = layer_sizes(len(self.segment), k, float(np.median(self._matches)))
         if sizes and self._done_without > REPAID * sum(sizes):
-            best_first = np.lexsort((self.rank, -scores)).astype(np.int32)
+            best_first = np.argsort(-scores, kind="stable").astype(np.int32)
             parts = np.split(best_first, np.cumsum(sizes))[:-1]
-            whole = _Layer(self.segment, np.arange(len(self.segment), dtype=np.int32), self.rank)
+            whole = _Layer(self.segment, np.arange(len(self.segment), dtype=np.int32))
             self.layers = (*(self._build(part, options) for part in parts), whole)
             self._k, self._done_without = k, 0
 
@@ -102,15 +96,15 @@ class Ranked:
         if self.layers:
             sizes = " and ".join(f"{len(layer.segment):,}" for layer in self.layers)
             exact = f"in layers of {sizes} subscriptions for k up to {self._k:,}"
-        ways = ["not asked yet"] if self._weights is None else [weights.plan() for weights in self._weights]
-        return f"exact: {exact}; relaxed: {', '.join(dict.fromkeys(ways))}", why
+        relaxed = "not asked yet" if self._weights is None else self._weights.plan()
+        return f"exact: {exact}; relaxed: {relaxed}", why
 
     def _build(self, members: Int32, options: Options) -> _Layer:
-        numbers = members.tolist()
-        ids, texts = ([strings[number] for number in numbers] for strings in (self.segment.ids, self.segment.texts))
-        segment, errors = Segment.build(ids, texts, np.ones(len(numbers)), [""] * len(numbers), options)
-        assert not errors, "every subscription of a segment was understood when it was built"
-        return _Layer(segment, members, self.rank[members])
+        members = np.sort(members)
+        chosen = pa.array(members)
+        ids, texts = (strings.arrow().take(chosen).to_pylist() for strings in (self.segment.ids, self.segment.texts))
+        rows = SubscriptionRows(ids, texts, np.ones(members.size), [""] * members.size)
+        return _Layer(Segment.build(rows, self.segment.normal_form(members), options), members)
 
 
 class BestMatches:
@@ -122,29 +116,23 @@ class BestMatches:
         self._segment = ranked.segment
         self._bounds: tuple[tuple[_Layer, ...], list[Bound]] = ((), [])
 
-    @cached_property
-    def _by_rank(self) -> Floats:
-        """The scores in the order of ids: among the best, subscriptions go by their place there."""
-        return self._scores[self._segment.id_order]
-
     def top_k(
         self, batch: EventBatch, left_out: Bools, judged: Mapping[int, Probed], k: int, options: Options
     ) -> tuple[Slices, Floats, Evidence]:
         """The best `k` matches of each event, best first, their scores, and the evidence."""
         if self._ranked.serve(k):
             evidence = Evidence(events=len(batch))
-            starts, ranks = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._by_rank, k)
+            starts, numbers = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._scores, k)
         else:
             pairs, evidence = self._segment.match_subscriptions(batch, judged)
             matches = np.bincount(pairs[:, 0], minlength=len(batch))
             best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
             found = pairs[:, 1]
-            scores, ranks = self._scores[found], self._ranked.rank[found]
-            offer_matches(best, pairs, scores, ranks, left_out, self._segment.several)
-            starts, ranks, _ = sort_best(best)
+            offer_matches(best, pairs, self._scores[found], found, left_out, self._segment.several)
+            starts, numbers, _ = sort_best(best)
             self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
-        evidence.matches = ranks.size
-        return Slices(starts, self._segment.id_order[ranks]), self._by_rank[ranks], evidence
+        evidence.matches = numbers.size
+        return Slices(starts, numbers), self._scores[numbers], evidence
 
     def _plan(self, batch: EventBatch, left_out: Bools, evidence: Evidence) -> list[Layer]:
         def match(layer: _Layer, rows: Int64) -> Int32:
@@ -157,17 +145,17 @@ class BestMatches:
         if self._bounds[0] is not layers:
             self._bounds = (layers, self._find_bounds(layers))
         bounds = self._bounds[1]
-        return [Layer(partial(match, layer), layer.rank, *bound) for layer, bound in zip(layers, bounds, strict=True)]
+        return [Layer(partial(match, layer), layer.owner, *bound) for layer, bound in zip(layers, bounds, strict=True)]
 
     def _find_bounds(self, layers: tuple[_Layer, ...]) -> list[Bound]:
         """The best that each layer has to offer and that no layer before it has."""
         bounds = []
         new = np.ones(len(self._segment), bool)
         for layer in layers:
-            ranks = layer.rank[new[layer.rank]]
-            new[ranks] = False
-            best = self._by_rank[ranks].max(initial=-np.inf)
-            first = ranks[self._by_rank[ranks] == best].min(initial=np.iinfo(np.int32).max)
+            members = layer.owner[new[layer.owner]]
+            new[members] = False
+            best = self._scores[members].max(initial=-np.inf)
+            first = members[self._scores[members] == best].min(initial=np.iinfo(np.int32).max)
             bounds.append((float(best), int(first)))
         return bounds
 

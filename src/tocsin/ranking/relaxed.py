@@ -1,8 +1,7 @@
 """The predicates of a segment with their weights: relaxed top-k, and events whose values are intervals.
 
-A segment keeps its conjunctions filed for matching, not in one place. So this is derived when the first question of its
-kind comes: for plain subscriptions from what is filed, for the others from their texts, which costs about as much as
-building a segment of them did. Every event then looks at every predicate.
+They are derived from the normal form of the segment when the first question of their kind comes. Every event then looks
+at every predicate.
 """
 
 import json
@@ -16,19 +15,16 @@ import pyarrow as pa
 
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.conjunctions.pairs.kernels import Events
-from tocsin.index.build import code_columns, conjunctions_of, number_tests
 from tocsin.index.encoding import Column, encode
-from tocsin.index.options import Options
 from tocsin.index.segment import Segment
+from tocsin.model.codec import decode_test
 from tocsin.model.condition import AttributeComparison, Exists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
-from tocsin.predicates.families import Family, Probed, Slices
-from tocsin.predicates.history.family import HistoryFamily
+from tocsin.predicates.families import Family, Probed
 from tocsin.ranking.kernels import Best
-from tocsin.ranking.plain import plain_subscriptions
 from tocsin.ranking.weight_kernels import EXACT, Asked, Weighed, offer_weighed
 from tocsin.registry import range_rows
 
@@ -48,8 +44,6 @@ FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
 class Weights:
     """What `Weighed` says in numbers: the columns, tests and attributes behind them."""
 
-    members: Int32
-    """The subscriptions of the segment that are weighed here, rising; `weighed` numbers them from 0."""
     columns: list[Column]
     families: list[tuple[str, str, Family]]
     attributes: list[str]
@@ -60,71 +54,35 @@ class Weights:
     _range_rows: "RangeRows | None" = None
 
     @classmethod
-    def build(cls, segment: Segment, options: Options) -> "list[Weights]":
-        """Weigh the predicates of a segment: of plain subscriptions as it has them filed, of others by their texts."""
-        plain = plain_subscriptions(segment)
-        others = np.setdiff1d(np.arange(len(segment), dtype=np.int32), plain.members, assume_unique=True)
-        parts = []
-        if plain.members.size:
-            own = np.arange(plain.members.size, dtype=np.int32)
-            parts.append(cls._of(segment, plain.members, segment.columns, [], plain.conjunctions, own, []))
-        if others.size:
-            parts.append(cls._by_texts(segment, others, options))
-        return parts
-
-    @classmethod
-    def _by_texts(cls, segment: Segment, members: Int32, options: Options) -> "Weights":
-        chosen = pa.array(members)
-        ids, texts = (strings.arrow().take(chosen).to_pylist() for strings in (segment.ids, segment.texts))
-        form = options.normalise(texts, ids)
-        assert not form.errors, "every subscription of a segment was understood when it was built"
-        coded = code_columns(form)
-        tests = number_tests(form, options)
-        conjunctions, _ = conjunctions_of(form, coded, tests)
-        named = [""] * len(tests.family)
-        for number, tested in zip(tests.number.tolist(), form.tests, strict=True):
-            named[number] = _first_attribute(tested.test)
-        columns = [Column(column.attribute, column.kind, column.domain) for column in coded]
-        return cls._of(segment, members, columns, tests.families, conjunctions, form.owner, named)
-
-    @classmethod
-    def _of(
-        cls,
-        segment: Segment,
-        members: Int32,
-        columns: list[Column],
-        families: list[tuple[str, str, Family]],
-        conjunctions: Conjunctions,
-        owner: Int32,
-        named: list[str],
-    ) -> "Weights":
-        """`owner` is the place among the members of each conjunction; `named` has the attributes of tests."""
-        attributes = sorted({*named, *(column.attribute for column in columns)})
+    def build(cls, segment: Segment) -> "Weights":
+        """Weigh the predicates of all subscriptions of a segment, as they are in its normal form."""
+        conjunctions, owner, tests = segment.conjunctions(), segment.form.owner, segment.form.tests
+        named = [_first_attribute(decode_test(tests[number])) for number in range(len(tests))]
+        attributes = sorted({*named, *(column.attribute for column in segment.columns)})
         place = {attribute: number for number, attribute in enumerate(attributes)}
         predicates = _predicates(
             conjunctions,
-            np.array([place[column.attribute] for column in columns], np.int32),
+            np.array([place[column.attribute] for column in segment.columns], np.int32),
             np.array([place[name] for name in named], np.int32),
         )
         attribute = predicates[:, 1].copy()
         weighed = Weighed(
-            conjunctions=np.searchsorted(owner, np.arange(members.size + 1)).astype(np.int64),
+            conjunctions=np.searchsorted(owner, np.arange(len(segment) + 1)).astype(np.int64),
             predicates=np.searchsorted(predicates[:, 0], np.arange(conjunctions.count + 1)).astype(np.int64),
             column=predicates[:, 2].copy(),
             first=predicates[:, 3].copy(),
             end=predicates[:, 4].copy(),
             attribute=attribute,
-            weight=_weights(segment, place, members[owner[predicates[:, 0]]], attribute),
+            weight=_weights(segment, place, owner[predicates[:, 0]], attribute),
             low=conjunctions.low,
             high=conjunctions.high,
             null_column=conjunctions.test_null_column,
         )
-        return cls(members, columns, families, attributes, weighed)
+        return cls(segment.columns, segment.families, attributes, weighed)
 
     def offer(self, best: Best, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], how: str) -> Evidence:
         """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
-        asked = self._of_members(asked)
         events = encode(self.columns, self.families, batch, judged, evidence)
         latest, earliest = self._intervals(batch, events, how, evidence)
         self._events += len(batch)
@@ -133,15 +91,6 @@ class Weights:
         if not asked.left_out.size or not asked.left_out.all():
             offer_weighed(best, self.weighed, asked, events, latest, earliest)
         return evidence
-
-    def _of_members(self, asked: Asked) -> Asked:
-        """The question with what goes by subscription for the members alone."""
-        if self.members.size == asked.identity.size:
-            return asked
-        left_out = asked.left_out[self.members] if asked.left_out.size else asked.left_out
-        return asked._replace(
-            left_out=left_out, scores=asked.scores[self.members], identity=asked.identity[self.members]
-        )
 
     def _intervals(self, batch: EventBatch, events: Events, how: str, evidence: Evidence) -> tuple[Int32, Int32]:
         """The codes at which a range must have begun, and those at which it must not have ended.
@@ -187,19 +136,6 @@ class Weights:
         """The coefficient of each attribute; 1 for those that have none."""
         return np.array([coefficients.get(attribute, 1.0) for attribute in self.attributes], np.float64)
 
-    def translate(self, segment: Segment, judged: Mapping[int, Probed]) -> dict[int, Probed]:
-        """What was judged for the families of the segment, for the families here."""
-        translated = {}
-        for place, (_, _, family) in enumerate(self.families):
-            for there, (_, _, theirs) in enumerate(segment.families):
-                if there in judged and isinstance(family, HistoryFamily) and isinstance(theirs, HistoryFamily):
-                    number = {test: own for own, test in enumerate(family.tests)}
-                    own = np.array([number[test] for test in theirs.tests], np.int32)
-                    probed = judged[there]
-                    null = probed.null and _renumbered(probed.null, own)
-                    translated[place] = Probed(_renumbered(probed.true, own), null=null)
-        return translated
-
 
 def intervals_of(batch: EventBatch, column: Column) -> dict[int, tuple[Any, Any]]:
     """The events, by row, whose value for a column of numbers is an interval: a list of two numbers in order.
@@ -233,10 +169,6 @@ def _is_interval(value: object) -> bool:
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         return False
     return all(kind_of(end) is Kind.NUMBER for end in value) and bool(value[0] <= value[1])
-
-
-def _renumbered(slices: Slices, numbers: Int32) -> Slices:
-    return Slices(slices.starts, numbers[slices.values])
 
 
 def _first_attribute(test: Test) -> str:

@@ -141,12 +141,13 @@ def _best_of_view(
         return view.best.top_k(batch, left_out, judged, question.k, options)
     evidence = Evidence(events=len(batch))
     best = nothing_yet(len(batch), min(question.k, len(view.segment)))
-    for weights in view.ranked.weights(options):
-        asked = Asked(question.kind, weights.factors(question.coefficients), left_out, view.scores, view.ranked.rank)
-        evidence.add(weights.offer(best, batch, asked, weights.translate(view.segment, judged), question.how))
-    starts, ranks, scores = sort_best(best)
-    evidence.matches = ranks.size
-    return Slices(starts, view.segment.id_order[ranks]), scores, evidence
+    weights = view.ranked.weights()
+    numbers = np.arange(len(view.segment), dtype=np.int32)
+    asked = Asked(question.kind, weights.factors(question.coefficients), left_out, view.scores, numbers)
+    evidence.add(weights.offer(best, batch, asked, judged, question.how))
+    starts, numbers, scores = sort_best(best)
+    evidence.matches = numbers.size
+    return Slices(starts, numbers), scores, evidence
 
 
 def _merge(answers: Sequence[tuple[View, Slices, Floats]], events: int, k: int, evidence: Evidence) -> Best:

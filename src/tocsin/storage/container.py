@@ -30,7 +30,7 @@ import numpy.typing as npt
 from tocsin.errors import StorageError
 
 MAGIC = b"TOCSIN\0\0"
-VERSION = 3
+VERSION = 4
 _HEADER = struct.Struct("<8sIIQQ")
 _ALIGNMENT = 64
 

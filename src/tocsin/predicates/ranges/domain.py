@@ -199,6 +199,22 @@ class Domain:
         value = int(self.constants[place])
         return bool(value) if self.kind is Kind.BOOLEAN else value
 
+    def values_at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """The constants at some positions as the columns of a normal form have them; anything where it is -1."""
+        if isinstance(self.constants, Strings):
+            strings = np.empty(len(places), object)
+            if len(self.constants):
+                strings[:] = self.constants.arrow().take(pa.array(np.maximum(places, 0))).to_pylist()
+            return strings
+        if self.exact:
+            numbers = np.empty(len(places), object)
+            numbers[:] = [Number(self._number(place)) if place >= 0 else None for place in places.tolist()]
+            return numbers
+        if self.kind is Kind.ANY:
+            return np.zeros(len(places), bool)
+        values = np.append(self.constants, 0)[places]
+        return values.astype(bool) if self.kind is Kind.BOOLEAN else values
+
     def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
         if isinstance(self.constants, Strings):

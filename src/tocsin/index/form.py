@@ -1,0 +1,154 @@
+"""The normal form of a segment's subscriptions as it is stored: what everything else is derived from.
+
+A text is parsed once, when it comes in. Merging segments, explaining a match, ranking and filtering by the history read
+this form back; none of them looks at the text again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.conjunctions.coded import Conjunctions
+from tocsin.index.encoding import Column
+from tocsin.language.normal_form import NormalForm, RangeColumn
+from tocsin.model.codec import decode_test, encode_test
+from tocsin.model.predicate import Accepts, Test, Tested
+from tocsin.model.values import Kind
+from tocsin.predicates.ranges.domain import Strings
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+FORM_VERSION = 1
+"""Raised when the meaning of a stored form changes: a reader of a newer form refuses it, `index upgrade` renews it."""
+
+
+@dataclass(frozen=True)
+class StoredForm:
+    """The conjunctions of all subscriptions over the codes of the segment's columns.
+
+    Conjunction c belongs to subscription `owner[c]`. It accepts the codes `low[i]` to `high[i]` of `column[i]` for the
+    rows i from `starts[c]` to `starts[c + 1]`, sorted by column and low, and demands of test `test[i]` one of the truth
+    values `accepts[i]`, for i from `test_starts[c]` to `test_starts[c + 1]`. Conjunctions that the index does without,
+    since another one of the subscription covers them, are here.
+    """
+
+    owner: Int32
+    """Ascending."""
+    starts: Int64
+    column: Int32
+    low: Int32
+    high: Int32
+    test_starts: Int64
+    test: Int32
+    accepts: npt.NDArray[np.int8]
+    tests: Strings
+    """The definition of each test as JSON."""
+
+    @classmethod
+    def of(cls, conjunctions: Conjunctions, owner: Int32, tests: Sequence[Test]) -> "StoredForm":
+        """Store conjunctions, given the subscription of each."""
+        numbers = np.arange(conjunctions.count + 1)
+        return cls(
+            owner=owner,
+            starts=np.searchsorted(conjunctions.conjunction, numbers),
+            column=conjunctions.column,
+            low=conjunctions.low,
+            high=conjunctions.high,
+            test_starts=np.searchsorted(conjunctions.test_conjunction, numbers),
+            test=conjunctions.test.astype(np.int32),
+            accepts=conjunctions.test_accepts.astype(np.int8),
+            tests=Strings.of([encode_test(test) for test in tests]),
+        )
+
+    def conjunctions(self, last_code: Int32, test_null_column: Int32) -> Conjunctions:
+        """All conjunctions, as an index is built from them."""
+        numbers = np.arange(self.owner.size, dtype=np.int32)
+        return Conjunctions(
+            count=self.owner.size,
+            last_code=last_code,
+            conjunction=np.repeat(numbers, np.diff(self.starts)),
+            column=self.column,
+            low=self.low,
+            high=self.high,
+            test_conjunction=np.repeat(numbers, np.diff(self.test_starts)),
+            test=self.test,
+            test_accepts=self.accepts.astype(np.int32),
+            test_null_column=test_null_column,
+        )
+
+    def normal_form(self, subscriptions: Int32, columns: Sequence[Column]) -> NormalForm:
+        """The normal form of some subscriptions, as if they were parsed in this order."""
+        subscriptions = np.asarray(subscriptions, np.int32)
+        first = np.searchsorted(self.owner, subscriptions)
+        sizes = np.searchsorted(self.owner, subscriptions, side="right") - first
+        chosen = _places(first, sizes)
+        rows, row_owner = _rows(self.starts, chosen)
+        by_column: dict[tuple[str, Kind], RangeColumn] = {}
+        order = np.argsort(self.column[rows], kind="stable")
+        rows, row_owner = rows[order], row_owner[order]
+        ends = np.searchsorted(self.column[rows], np.arange(len(columns) + 1))
+        for place, column in enumerate(columns):
+            mine = slice(ends[place], ends[place + 1])
+            if mine.start < mine.stop:
+                of_column = _range_column(column, row_owner[mine], self.low[rows[mine]], self.high[rows[mine]])
+                by_column[column.attribute, column.kind] = of_column
+        test_rows, test_owner = _rows(self.test_starts, chosen)
+        demanded = np.stack([self.test[test_rows], self.accepts[test_rows]], axis=1)
+        distinct, test_id = np.unique(demanded, axis=0, return_inverse=True)
+        return NormalForm(
+            texts=subscriptions.size,
+            owner=np.repeat(np.arange(subscriptions.size, dtype=np.int32), sizes),
+            columns=dict(sorted(by_column.items())),
+            tests=[Tested(decode_test(self.tests[test]), Accepts(accepts)) for test, accepts in distinct.tolist()],
+            test_conjunction=test_owner,
+            test_id=test_id.reshape(-1).astype(np.int32),
+            errors={},
+            never=np.flatnonzero(sizes == 0).tolist(),
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The state as named arrays, for a segment file."""
+        arrays = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "tests"}
+        return arrays | {"tests.offsets": self.tests.offsets, "tests.bytes": self.tests.data}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "StoredForm":
+        """The form that `arrays` came from, without copying."""
+        fields = {name: arrays[name] for name in cls.__dataclass_fields__ if name != "tests"}
+        return cls(**fields, tests=Strings(arrays["tests.offsets"], arrays["tests.bytes"]))
+
+
+def _places(first: Int64, sizes: Int64) -> Int64:
+    """The places `first[i]` to `first[i] + sizes[i]`, for one i after the other."""
+    ends = np.cumsum(sizes)
+    return np.repeat(first - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
+def _rows(starts: Int64, chosen: Int64) -> tuple[Int64, Int32]:
+    """The rows of the chosen conjunctions, and the place of each row's conjunction among the chosen."""
+    first, sizes = starts[chosen], starts[chosen + 1] - starts[chosen]
+    return _places(first, sizes), np.repeat(np.arange(chosen.size, dtype=np.int32), sizes)
+
+
+def _range_column(column: Column, conjunction: Int32, low: Int32, high: Int32) -> RangeColumn:
+    """Ranges of codes as ranges of constants; see `index/build.py` for the way there."""
+    is_null = low < 0
+    there = ~is_null
+    low, high = low[there], high[there]
+    has_low, has_high = low > 0, high < column.domain.last
+    if column.kind is Kind.ANY:
+        has_low, has_high = np.zeros((2, low.size), bool)
+    return RangeColumn(
+        conjunction=conjunction[there],
+        low=column.domain.values_at(np.where(has_low, (low - 1) >> 1, -1)),
+        high=column.domain.values_at(np.where(has_high, high >> 1, -1)),
+        has_low=has_low,
+        low_closed=has_low & (low % 2 == 1),
+        has_high=has_high,
+        high_closed=has_high & (high % 2 == 1),
+        null=conjunction[is_null],
+    )
