@@ -3,14 +3,16 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, StorageError
 from tocsin.spark.batch import match_view
+from tocsin.spark.delivery import Inboxes
 from tocsin.spark.history import match_after, scan_history
 from tocsin.spark.index import is_connect
 from tocsin.spark.prefix import Tests
@@ -40,9 +42,9 @@ def stream(
     subscriptions may change while the stream runs: `Matcher.commit` in any process is enough.
 
     `sink` is the folder of a Parquet table, or a `BatchTable`, which are written exactly once; `"console"`; or a
-    function of the matches and the `Batch`. `trigger` is that of Spark, such as ``{"availableNow": True}``. `prepare`
-    changes the events of each batch before they are matched. `listener` is told of each batch that a table has taken.
-    The other options are those of `match`.
+    function of the matches and the `Batch`. A table is of one stream and refuses another. `trigger` is that of Spark,
+    such as ``{"availableNow": True}``. `prepare` changes the events of each batch before they are matched. `listener`
+    is told of each batch that a table has taken. The other options are those of `match`.
 
     With `order`, every event is history for those behind it: by this column in a batch, as `match_in_order` does, and
     from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink.
@@ -61,16 +63,21 @@ def stream(
     purpose = hashlib.sha256(notes.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
 
+    table = write if isinstance(write, BatchTable) else write.table if isinstance(write, Inboxes) else None
+    identity: Future[str] = Future()
+
     if order is not None and not isinstance(write, BatchTable):
         raise OptionError("a stream that looks back keeps its history in a table", "Let the sink be a folder")
 
     def run(frame: DataFrame, number: int) -> None:
-        if isinstance(write, BatchTable) and number in write:
+        stream = identity.result()
+        if table is not None and not table.lacks(number, stream):
+            _demand_replay(table, number)
             return
         start = time.perf_counter()
         view = pin(path, purpose)
         drop_older(view)
-        batch = Batch(number, view, Observation(EVENTS))
+        batch = Batch(number, view, Observation(EVENTS), stream)
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
@@ -81,7 +88,29 @@ def stream(
             listener(record, time.perf_counter() - start)
 
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", notes)
-    return (writer.trigger(**trigger) if trigger else writer).start()
+    try:
+        query = (writer.trigger(**trigger) if trigger else writer).start()
+        identity.set_result(query.id)
+    except BaseException as error:
+        identity.set_exception(error)  # or else a batch would wait for it
+        raise
+    if table is not None:
+        try:
+            table.demand(query.id)
+        except StorageError:
+            query.stop()
+            raise
+    return query
+
+
+def _demand_replay(table: BatchTable, number: int) -> None:
+    """Raise if a batch that is there is not the last: Spark replays none but that, from a checkpoint that is whole."""
+    if number + 1 in table:
+        raise StorageError(
+            f"the checkpoint is older than the table: it goes on with batch {number}, "
+            f"and {table.path} has batch {number + 1} already",
+            f"Remove the folders of the batches from {number} on, whose events come again; or write to another folder",
+        )
 
 
 def _write_in_order(
