@@ -83,6 +83,15 @@ def test_explain_shows_what_held_and_what_failed(run: "Run", subscriptions: str)
     assert matching.out != answer.out
 
 
+def test_explain_says_that_the_history_is_empty(run: "Run", write_lines: "WriteLines") -> None:
+    wheres = {"record": "price > ALL (SELECT price FROM history)", "plain": "price > 1"}
+    file = write_lines("s.jsonl", [{"id": id_, "where": where} for id_, where in wheres.items()])
+    said = "the history is empty"
+    for id_, looks_back in (("record", True), ("plain", False)):
+        answer = run("explain", id_, "--subscriptions", file, "--event", '{"price": 5}')
+        assert (answer.code, said in answer.out) == (0, looks_back)
+
+
 @pytest.mark.parametrize(
     ("subscription", "event", "complaint"),
     [

@@ -95,6 +95,20 @@ def test_what_cannot_be_read_is_reported(run: "Run", write_lines: "WriteLines") 
     assert "2 malformed lines in e.jsonl" in " ".join(answer.err.split())
 
 
+def test_subscriptions_that_look_back_are_refused(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    record = {"id": "[/record]", "where": "price > ALL (SELECT price FROM history)"}
+    subscriptions = write_lines("s.jsonl", [*SUBSCRIPTIONS, record])
+    index, events = tmp_path / "index", write_lines("e.jsonl", EVENTS)
+    assert run("index", "build", subscriptions, "--output", index).code == 0
+    for source in (["--subscriptions", subscriptions], ["--index", index]):
+        answer = run("top-k", *source, "--events", events)
+        assert (answer.code, answer.out) == (2, "")
+        assert "error: 1 subscriptions look back" in answer.err
+        assert ": [/record]. " in answer.err
+    assert run("index", "remove", index, "[/record]").code == 0
+    assert run("top-k", "--index", index, "--events", events).code == 0
+
+
 def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
     subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
     cases = [

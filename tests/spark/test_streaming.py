@@ -272,6 +272,28 @@ def test_a_stream_looks_back_over_all_batches_and_over_a_crash(place: Place) -> 
     assert len(list((place.folder / "matches").glob("batch=*/_history"))) == 1
 
 
+def test_a_stream_without_order_refuses_subscriptions_that_look_back(place: Place) -> None:
+    """Those that are there at its start, and those that come later."""
+    place.add(5)
+    place.run(place.folder / "matches")
+    place.matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+    place.matcher.commit()
+    with pytest.raises(OptionError, match=r"1 subscriptions look back.*: record\..*order"):
+        place.run(place.folder / "matches")
+    place.matcher.unsubscribe("record")
+    place.matcher.commit()
+
+    def subscribe(record: BatchRecord, _: float) -> None:
+        place.matcher.subscribe(f"record {record.batch}", "price > ALL (SELECT price FROM history)")
+        place.matcher.commit()
+
+    place.add(6)
+    place.add(7)
+    with pytest.raises(Exception, match="look back"):
+        place.run(place.folder / "matches", listener=subscribe)
+    assert place.rows() == [(0, 0, "low"), (1, 100, "low")]
+
+
 def test_a_subscription_that_comes_later_sees_what_was_remembered_for_others(place: Place) -> None:
     place.matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
     place.matcher.commit()

@@ -61,11 +61,17 @@ def top_k(
     ] = How.OVERLAP,
     id: Annotated[str, typer.Option(help="The attribute that names an event.")] = "id",
 ) -> None:
-    """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score."""
+    """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score.
+
+    Subscriptions that look back at earlier events are refused: events are not remembered.
+    """
+    from tocsin.engine.looking_back import refuse
+
     with ExitStack() as stack:
         if (subscriptions is None) == (index is None):
             raise OptionError("the subscriptions are given twice or not at all", "Give --subscriptions or --index")
         matcher = load(subscriptions) if subscriptions is not None else stack.enter_context(opened(index or Path()))
+        refuse(matcher.looking_back(), "Leave them out, or call publish and top_k of a Matcher in Python")
         source = Source(events, matcher.kinds)
         question = {"top_k": k, "mode": mode.value, "combine": combination(combine), "how": how.value}
         waiting, count = source.read(), 0

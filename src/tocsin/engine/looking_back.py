@@ -5,6 +5,8 @@ rules out conjunctions that no event can satisfy while the history is as it is. 
 tests of conjunctions that an event satisfies otherwise are judged.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from pyroaring import BitMap
 
@@ -13,6 +15,7 @@ from tocsin.engine.families.history import HistoryFamily
 from tocsin.engine.families.protocol import Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.parts import View
+from tocsin.errors import OptionError
 from tocsin.matching.auto import AutoMatcher
 from tocsin.matching.pairs import PairMatcher
 from tocsin.model.events import Event, EventBatch
@@ -24,6 +27,7 @@ from tocsin.predicates.history.prefilter import Prefilter
 from tocsin.predicates.history.store import HistoryStore
 
 NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
+MOST_NAMED = 3
 PASSING = 0.01
 """The share of subscriptions whose constants an event is taken to satisfy."""
 
@@ -104,6 +108,15 @@ class LookingBack:
         if wanted is not None and not wanted:
             return NOTHING
         return self._table.probe(event, wanted)
+
+
+def refuse(ids: Sequence[str], way_out: str) -> None:
+    """Raise OptionError if there are subscriptions that look back where events have no history."""
+    if ids:
+        named = ", ".join([*ids[:MOST_NAMED], *(["…"] if len(ids) > MOST_NAMED else [])])
+        raise OptionError(
+            f"{len(ids):,} subscriptions look back at earlier events, and here an event has none: {named}", way_out
+        )
 
 
 def statistics(view: View, old_events: int) -> Statistics:

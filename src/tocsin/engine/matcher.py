@@ -226,6 +226,23 @@ class Matcher(SubscriptionSet):
         """The attributes that some subscription names."""
         return frozenset().union(*(view.segment.attributes for view in self._current().views))
 
+    def looking_back(self, where_tags: Mapping[str, str] | None = None) -> list[str]:
+        """The ids of the subscriptions that compare events with the history, sorted; of those with all these tags.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("record", "price > ALL (SELECT price FROM history)", tags={"of": "ada"})
+        >>> matcher.subscribe("cheap", "price < 10")
+        >>> matcher.looking_back(), matcher.looking_back({"of": "bob"})
+        (['record'], [])
+        """
+        tags = tuple(sorted((where_tags or {}).items()))
+        found = []
+        for view in self._current().views:
+            numbers, left_out = np.unique(view.segment.history_demands[:, 1]), view.left_out(tags)
+            asked = numbers[~left_out[numbers]] if left_out.size else numbers
+            found += [view.segment.ids[number] for number in asked.tolist()]
+        return sorted(found)
+
     @property
     def kinds(self) -> dict[str, set[Kind]]:
         """The kinds of values that each attribute is compared with; words, patterns and XPath want strings."""

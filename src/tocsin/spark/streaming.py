@@ -10,6 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tocsin.engine.looking_back import refuse
+from tocsin.engine.matcher import Matcher
 from tocsin.errors import OptionError, StorageError
 from tocsin.spark.batch import match_view
 from tocsin.spark.delivery import Inboxes
@@ -48,6 +50,7 @@ def stream(
 
     With `order`, every event is history for those behind it: by this column in a batch, as `match_in_order` does, and
     from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink.
+    Without it, subscriptions that look back are refused.
     """
     if not events.isStreaming:
         raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
@@ -69,13 +72,20 @@ def stream(
     if order is not None and not isinstance(write, BatchTable):
         raise OptionError("a stream that looks back keeps its history in a table", "Let the sink be a folder")
 
+    def newest() -> View:
+        view = pin(path, purpose)
+        if order is None:
+            looking_back = Matcher.open(view.path).looking_back(options.get("tags"))
+            refuse(looking_back, "Leave them out, or let stream have an order: a column of the events")
+        return view
+
     def run(frame: DataFrame, number: int) -> None:
         stream = identity.result()
         if table is not None and not table.lacks(number, stream):
             _demand_replay(table, number)
             return
         start = time.perf_counter()
-        view = pin(path, purpose)
+        view = newest()
         drop_older(view)
         batch = Batch(number, view, Observation(EVENTS), stream)
         frame = frame if prepare is None else prepare(frame, view)
@@ -87,6 +97,7 @@ def stream(
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
+    newest()  # what cannot be matched is refused before the first event comes
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", notes)
     try:
         query = (writer.trigger(**trigger) if trigger else writer).start()
