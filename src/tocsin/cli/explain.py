@@ -33,10 +33,14 @@ def explain(
 
 def read_event(text: str) -> dict[str, object]:
     """An event from JSON."""
+    from tocsin.cli.files import NO_TEXT, is_text
+
     try:
         event = json.loads(text)
     except ValueError as error:
         raise EventError(f"the event is not JSON: {error}", """Write it as '{"author": "Smith"}'""") from error
+    if not is_text(json.dumps(event, ensure_ascii=False)):
+        raise EventError(f"the event is {NO_TEXT}", "Write it as UTF-8")
     if not isinstance(event, dict):
         raise EventError("the event is not a JSON object", """Write it as '{"author": "Smith"}'""")
     return event
