@@ -15,9 +15,9 @@ from tocsin.model.predicate import (
     Range,
     Ranges,
     Test,
-    Wildcard,
     Word,
 )
+from tocsin.model.text import pattern_text
 from tocsin.model.values import Kind, Number, Scalar
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -90,11 +90,6 @@ def _word(word: Word) -> str:
 
 
 def _like(attribute: str, pattern: Pattern) -> str:
-    text = ""
-    for part in pattern.parts:
-        if isinstance(part, Wildcard):
-            text += "_" * part.least + "%" * part.many
-        else:
-            text += part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    text = pattern_text(pattern)
     escape = " ESCAPE '\\'" if "\\" in text else ""
     return f"{attribute} {'ILIKE' if pattern.ignore_case else 'LIKE'} {constant(text)}{escape}"

@@ -32,7 +32,7 @@ from tocsin.model.condition import (
     Truth,
     XPathExists,
 )
-from tocsin.model.text import parse_words, tokens
+from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
 from tocsin.model.values import Constant, microseconds
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -99,8 +99,12 @@ def _call(function: str, attribute: str, argument: Constant | object) -> str:
 
 
 def _like(node: Like) -> str:
-    escape = "" if node.escape is None else f" ESCAPE {constant(node.escape)}"
-    return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(node.pattern)}{escape})"
+    pattern, escape = node.pattern, node.escape
+    if node.ignore_case and isinstance(escape, str) and escape.isalpha():
+        # DuckDB would take both cases of a letter for the escape.
+        pattern, escape = pattern_text(like_pattern(str(pattern), escape, ignore_case=True)), "\\"
+    ending = "" if escape is None else f" ESCAPE {constant(escape)}"
+    return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(pattern)}{ending})"
 
 
 def _has_words(node: HasWords) -> str:
