@@ -138,6 +138,25 @@ def scalar(constant: Constant) -> Scalar:
     return microseconds(constant)
 
 
+def identity(value: object) -> object:
+    """What a constant is in a dictionary or a set: equal for two constants exactly if no value tells them apart.
+
+    Python's own equality cannot serve: 1 equals True there, and 0.1 differs from Decimal("0.1"). A tuple is one of
+    identities; what is no constant is itself.
+
+    >>> identity(1) == identity(True), identity(0.1) == identity(Decimal("0.1"))
+    (False, True)
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return Number(value).exact
+    if isinstance(value, (bool, dt.date)):
+        # As scalars both are integers, and so are numbers.
+        return kind_of(value), scalar(value)
+    return tuple(map(identity, value)) if isinstance(value, tuple) else value
+
+
 def compare_to_constant(value: object, constant: Constant) -> int | None:
     """-1, 0 or 1 as the event's value is less than, equal to or greater than the constant; None if they do not compare.
 
