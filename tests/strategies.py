@@ -116,6 +116,16 @@ def patterns() -> st.SearchStrategy[str]:
     )
 
 
+def letter_escapes() -> st.SearchStrategy[str]:
+    """ILIKE with a letter for its escape, which DuckDB reads otherwise."""
+    return st.builds(
+        "{} ILIKE {} ESCAPE '{}'".format,
+        st.sampled_from(WORDS),
+        st.sampled_from(["'A%'", "'aA%'", "'%A_Bc'", "'BA'", "'bBB%'", "'AbA%'"]),
+        st.sampled_from(["a", "b", "B"]),
+    )
+
+
 def lists_and_texts() -> st.SearchStrategy[str]:
     """array_contains, has_words, has_phrase."""
     return st.one_of(
@@ -170,7 +180,7 @@ def logic(atoms: st.SearchStrategy[str], max_leaves: int = 8) -> st.SearchStrate
 
 def conditions() -> st.SearchStrategy[str]:
     """Conditions of every family that needs neither history nor XML."""
-    return logic(st.one_of(comparisons(), comparisons(), patterns(), lists_and_texts()))
+    return logic(st.one_of(comparisons(), comparisons(), patterns(), letter_escapes(), lists_and_texts()))
 
 
 def conditions_on_history() -> st.SearchStrategy[str]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.conjunctions.owners import events_of
-from tocsin.errors import OptionError
+from tocsin.errors import EventError, OptionError
 from tocsin.index.constant_column import repeated
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import Judged
@@ -116,6 +116,7 @@ class Matcher(SubscriptionSet):
                 slices, part_evidence = view.segment.match(batch, view.left_out(tags), truths)
                 evidence.add(part_evidence)
                 found += [(view.segment.ids[number], float(view.scores[number])) for number in slices.values.tolist()]
+        evidence.errors |= batch.unreadable
         found.sort()
         return Matches([id for id, _ in found], [score for _, score in found], evidence)
 
@@ -147,6 +148,7 @@ class Matcher(SubscriptionSet):
         tags = tuple(sorted((where_tags or {}).items()))
         batch = EventBatch(events)
         names = _event_names(batch, id)
+        of_names = Evidence(errors=dict(batch.unreadable))
         evidence = Evidence(events=len(batch))
         tables = []
         question = Question.of_batch(top_k, mode, combine, how)
@@ -158,13 +160,18 @@ class Matcher(SubscriptionSet):
                 part = batch.slice(start, size) if len(batch) > size else batch
                 if question is not None:
                     best = self._best(snapshot, part, tags, question, remember)
-                    evidence.add(best.evidence)
+                    evidence.go_on(best.evidence)
                     tables.append(best.table(names, start))
                     continue
                 judged = self._judge(snapshot, part, remember)
-                for view, slices, part_evidence in _matches(snapshot, part, tags, judged):
-                    evidence.add(part_evidence)
+                of_part = Evidence()
+                for view, slices, work in _matches(snapshot, part, tags, judged):
+                    of_part.add(work)
                     tables.append(_as_table(slices, start, names, view.segment, view.scores))
+                of_part.errors |= part.unreadable
+                evidence.go_on(of_part)
+        # The parts have counted them already if the names are an attribute as well.
+        evidence.add(of_names)
         schema = pa.schema([("event", pa.int64() if names is None else names.type), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
@@ -210,11 +217,13 @@ class Matcher(SubscriptionSet):
 
     def _best(self, snapshot: Snapshot, batch: EventBatch, tags: Tags, question: Question, remember: bool) -> Best:
         judged = self._judge(snapshot, batch, remember, question.asks_every_test(snapshot, batch))
-        return best_of(snapshot, batch, judged, tags, question, self._options)
+        best = best_of(snapshot, batch, judged, tags, question, self._options)
+        best.evidence.errors |= batch.unreadable
+        return best
 
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""
-        return explain(self[id], self._form_of(id), event, self._options, self.history)
+        return explain(self[id], self._form_of(id), EventBatch([event]).event(0), self._options, self.history)
 
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""
@@ -225,6 +234,23 @@ class Matcher(SubscriptionSet):
     def attributes(self) -> frozenset[str]:
         """The attributes that some subscription names."""
         return frozenset().union(*(view.segment.attributes for view in self._current().views))
+
+    def looking_back(self, where_tags: Mapping[str, str] | None = None) -> list[str]:
+        """The ids of the subscriptions that compare events with the history, sorted; of those with all these tags.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("record", "price > ALL (SELECT price FROM history)", tags={"of": "ada"})
+        >>> matcher.subscribe("cheap", "price < 10")
+        >>> matcher.looking_back(), matcher.looking_back({"of": "bob"})
+        (['record'], [])
+        """
+        tags = tuple(sorted((where_tags or {}).items()))
+        found = []
+        for view in self._current().views:
+            numbers, left_out = np.unique(view.segment.history_demands[:, 1]), view.left_out(tags)
+            asked = numbers[~left_out[numbers]] if left_out.size else numbers
+            found += [view.segment.ids[number] for number in asked.tolist()]
+        return sorted(found)
 
     @property
     def kinds(self) -> dict[str, set[Kind]]:
@@ -256,7 +282,12 @@ def _event_names(batch: EventBatch, id: str | None) -> pa.Array | None:
     if column is None:
         names = batch.table.column_names if batch.table is not None else []
         raise OptionError(f"the events have no column {id!r}", f"They have {', '.join(names)}")
-    return pa.array(column) if isinstance(column, list) else column
+    if not isinstance(column, list):
+        return column
+    try:
+        return pa.array(column)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise EventError(f"the values of {id!r} cannot name events: {error}", "Let all be of one type") from error
 
 
 def _matches(

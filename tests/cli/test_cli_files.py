@@ -44,6 +44,35 @@ def test_json_lines_with_every_kind_of_bad_line(tmp_path: Path) -> None:
     assert found["score"] == 'its score is "high"'
 
 
+@pytest.mark.parametrize("malformed", [b"\\ud800", b"caf\xe9", b"\xed\xa0\x80"], ids=["escape", "latin-1", "bytes"])
+def test_text_that_is_none_is_rejected_and_the_rest_taken(tmp_path: Path, malformed: bytes) -> None:
+    path = tmp_path / "subscriptions.jsonl"
+    lines = [
+        b'{"id": "a", "where": "x = 1"}',
+        b'{"id": "where", "where": "x = \'@\'"}',
+        b'{"id": "@", "where": "x = 1"}',
+        b'{"id": "tags", "where": "x = 1", "tags": {"@": "y"}}',
+        b'{"id": "b", "where": "x = 2", "note": "@"}',
+        b'{"id": "pair", "where": "x = \'\\ud83d\\ude00\'"}',
+    ]
+    path.write_bytes(b"\n".join(lines).replace(b"@", malformed))
+    table, errors = read_subscriptions(path)
+    assert table["id"].to_pylist() == ["a", "b", "pair"]
+    assert table["where"].to_pylist()[2] == "x = '\U0001f600'"
+    found = complaints(errors)
+    assert list(found) == ["where", "line 3", "tags"]
+    for message in found.values():
+        assert message.encode()
+
+
+def test_csv_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "subscriptions.csv"
+    path.write_bytes(b"id,where\na,x = 1\nb,x = 'caf\xe9'\ncaf\xe9,x = 1\nd,x = 'caf\xc3\xa9'\n")
+    table, errors = read_subscriptions(path)
+    assert table.to_pylist() == [{"id": "a", "where": "x = 1"}, {"id": "d", "where": "x = 'café'"}]
+    assert list(complaints(errors)) == ["b", "line 4"]
+
+
 def test_csv(tmp_path: Path) -> None:
     path = tmp_path / "subscriptions.csv"
     path.write_text('id,where,score\na,"x IN (1, 2)",2.5\nb,x = 1,\nc,\nd,x IN (1, 2),1,2\n')

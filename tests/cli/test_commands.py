@@ -1,10 +1,16 @@
 """check, explain, help and usage errors."""
 
+import itertools
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
+
+from tocsin import Matcher
 
 if TYPE_CHECKING:
     from cli.conftest import Run, WriteLines
@@ -61,6 +67,42 @@ def test_check_reports_all_errors_in_one_table(run: "Run", write_lines: "WriteLi
         assert (f"│ {id_} " in answer.out) == (id_ != "good")
 
 
+@pytest.mark.parametrize("format_", ["jsonl", "csv", "parquet"])
+def test_malformed_text_does_not_sink_the_others(run: "Run", tmp_path: Path, format_: str) -> None:
+    wheres = {"first": b"x = 1", "cafe": b"x = 'caf\xe9'", "last": b"x = 2"}
+    file = tmp_path / f"s.{format_}"
+    if format_ == "parquet":
+        offsets = pa.array([0, *itertools.accumulate(map(len, wheres.values()))], pa.int32())
+        data = pa.py_buffer(b"".join(wheres.values()))
+        texts = pa.StringArray.from_buffers(len(wheres), offsets.buffers()[1], data)
+        parquet.write_table(pa.table({"id": list(wheres), "where": texts}), file)
+    elif format_ == "csv":
+        file.write_bytes(b"id,where\n" + b"".join(id_.encode() + b"," + where + b"\n" for id_, where in wheres.items()))
+    else:
+        lines = [b'{"id": "%s", "where": "%s"}\n' % (id_.encode(), where) for id_, where in wheres.items()]
+        file.write_bytes(b"".join(lines))
+    answer = run("check", file)
+    assert answer.code == 1
+    assert "1 rejected subscriptions" in answer.out
+    assert "│ cafe " in answer.out
+    answer = run("index", "build", file, "--output", tmp_path / "index")
+    assert answer.code == 1
+    assert list(Matcher.open(tmp_path / "index")) == ["first", "last"]
+
+
+def test_half_a_surrogate_pair_does_not_sink_the_others(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    first, last = ({"id": id_, "where": "x = 1"} for id_ in ("first", "last"))
+    halves = ['{"id": "half", "where": "x = \'\\ud800\'"}', '{"id": "\\ud800"}']
+    file = write_lines("s.jsonl", [first, *halves, last])
+    answer = run("check", file)
+    assert answer.code == 1
+    assert "2 rejected subscriptions" in answer.out
+    assert "│ half " in answer.out
+    assert "│ line 3 " in answer.out
+    assert run("index", "build", file, "--output", tmp_path / "index").code == 1
+    assert list(Matcher.open(tmp_path / "index")) == ["first", "last"]
+
+
 def test_a_missing_file_exits_2_with_the_way_out(run: "Run") -> None:
     answer = run("check", "nowhere.jsonl")
     assert answer.code == 2
@@ -83,11 +125,21 @@ def test_explain_shows_what_held_and_what_failed(run: "Run", subscriptions: str)
     assert matching.out != answer.out
 
 
+def test_explain_says_that_the_history_is_empty(run: "Run", write_lines: "WriteLines") -> None:
+    wheres = {"record": "price > ALL (SELECT price FROM history)", "plain": "price > 1"}
+    file = write_lines("s.jsonl", [{"id": id_, "where": where} for id_, where in wheres.items()])
+    said = "the history is empty"
+    for id_, looks_back in (("record", True), ("plain", False)):
+        answer = run("explain", id_, "--subscriptions", file, "--event", '{"price": 5}')
+        assert (answer.code, said in answer.out) == (0, looks_back)
+
+
 @pytest.mark.parametrize(
     ("subscription", "event", "complaint"),
     [
         ("smith", "{", "the event is not JSON"),
         ("smith", "[1]", "not a JSON object"),
+        ("smith", '{"author": "\\ud800"}', "half a surrogate pair"),
         ("nobody", "{}", "nobody"),
         ("broken", "{}", "subscription 'broken'"),
     ],

@@ -135,6 +135,29 @@ def test_what_does_not_run_exits_2_and_writes_nothing(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["e.jsonl", "s.jsonl"]
 
 
+def test_a_line_that_is_not_utf_8_is_malformed(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    events = tmp_path / "e.jsonl"
+    events.write_bytes(b'{"id": 1, "price": 5}\n{"id": 2, "price": 5, "sold": "caf\xe9"}\n{"id": 3, "price": 5}\n')
+    answer = run(*arguments(write_lines("s.jsonl", SUBSCRIPTIONS), events, tmp_path / "out"))
+    assert answer.code == 1
+    assert "1 malformed lines in e.jsonl" in " ".join(answer.err.split())
+    assert "│    2 │" in answer.err
+    assert matches(tmp_path / "out") == {(1, "cheap", 2.0), (3, "cheap", 2.0)}
+
+
+def test_subscriptions_that_look_back_are_refused(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    """Tasks have no order, so that each event would be matched as if it were the first."""
+    record = "price > ALL (SELECT price FROM history)"
+    looking_back = [{"id": f"record {n}", "where": f"{record} AND n = {n}"} for n in range(5)]
+    subscriptions = write_lines("s.jsonl", [*SUBSCRIPTIONS, *looking_back])
+    answer = run(*arguments(subscriptions, write_lines("e.jsonl", EVENTS), tmp_path / "out"))
+    assert answer.code == 2
+    assert "error: 5 subscriptions look back" in answer.err
+    assert "record 0, record 1, record 2, …" in answer.err
+    assert "match_in_order" in answer.err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["e.jsonl", "s.jsonl"]
+
+
 def test_ctrl_c_leaves_no_half_output(write_lines: "WriteLines", tmp_path: Path) -> None:
     """Interrupt a job of its own while its tasks write: exit code 130, the old output untouched, nothing left over."""
     subscriptions = write_lines("s.jsonl", [{"id": f"s{n}", "where": f"n >= {n}"} for n in range(500)])

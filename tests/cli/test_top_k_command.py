@@ -95,6 +95,39 @@ def test_what_cannot_be_read_is_reported(run: "Run", write_lines: "WriteLines") 
     assert "2 malformed lines in e.jsonl" in " ".join(answer.err.split())
 
 
+def test_malformed_text_is_reported_and_the_rest_ranked(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    subscriptions = write_lines("s.jsonl", SUBSCRIPTIONS[:1])
+    json_lines, csv, table = (tmp_path / f"e.{format_}" for format_ in ("jsonl", "csv", "parquet"))
+    json_lines.write_bytes(b"""{"id": "a", "price": 5}
+{"id": "caf\xe9", "price": 5}
+{"id": "b", "price": 5, "author": ["\\ud800"]}
+{"id": "caf\xc3\xa9", "price": 5, "author": "\\ud83d\\ude00"}
+""")
+    csv.write_bytes(b"id,price\na,5\ncaf\xe9,5\n\xff,5\ncaf\xc3\xa9,5\n")
+    names = pa.StringArray.from_buffers(
+        4, pa.array([0, 1, 2, 3, 8], pa.int32()).buffers()[1], pa.py_buffer(b"a\xe9\xffcaf\xc3\xa9")
+    )
+    parquet.write_table(pa.table({"id": names, "price": [5, 5, 5, 5]}), table)
+    for events in (json_lines, csv, table):
+        answer = run("top-k", "--subscriptions", subscriptions, "--events", events)
+        assert (answer.code, rows(answer)) == (1, [("a", "low", 1.0), ("café", "low", 1.0)])
+        assert f"2 malformed lines in {events.name}" in " ".join(answer.err.split())
+
+
+def test_subscriptions_that_look_back_are_refused(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    record = {"id": "[/record]", "where": "price > ALL (SELECT price FROM history)"}
+    subscriptions = write_lines("s.jsonl", [*SUBSCRIPTIONS, record])
+    index, events = tmp_path / "index", write_lines("e.jsonl", EVENTS)
+    assert run("index", "build", subscriptions, "--output", index).code == 0
+    for source in (["--subscriptions", subscriptions], ["--index", index]):
+        answer = run("top-k", *source, "--events", events)
+        assert (answer.code, answer.out) == (2, "")
+        assert "error: 1 subscriptions look back" in answer.err
+        assert ": [/record]. " in answer.err
+    assert run("index", "remove", index, "[/record]").code == 0
+    assert run("top-k", "--index", index, "--events", events).code == 0
+
+
 def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
     subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
     cases = [

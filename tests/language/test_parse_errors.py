@@ -105,3 +105,23 @@ def test_the_limit_says_how_to_raise_it() -> None:
         normalise(parse(text), limit=15)
     assert list(normalise_texts([text] * 5, limit=15).errors) == [0, 1, 2, 3, 4]
     assert len(normalise_texts([text] * 5, limit=16).owner) == 5 * 16
+
+
+@pytest.mark.parametrize("good", ["a = 'x'", "a < 1"])
+@pytest.mark.parametrize(
+    ("bad", "message", "position"),
+    [
+        ("a = '\ud800'", "half a surrogate pair", 5),
+        ("a = 'x\0'", "the character NUL", 6),
+        ("a < \0", "the character NUL", 4),
+        ("a < \0 ", "the character NUL", 4),
+    ],
+)
+def test_bad_characters_are_named_in_texts_of_a_known_shape(good: str, bad: str, message: str, position: int) -> None:
+    parse(good)
+    with pytest.raises(SubscriptionError, match=message) as caught:
+        parse(bad)
+    assert caught.value.position == position
+    form = normalise_texts([good] * 6 + [bad])
+    assert form.owner.tolist() == list(range(6))
+    assert message in str(form.errors[6])

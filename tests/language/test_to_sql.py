@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 
+from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.language.to_sql import constant, to_sql
 
@@ -16,6 +17,7 @@ from tocsin.language.to_sql import constant, to_sql
         ("a BETWEEN -1.50 AND 1e3", '"a" BETWEEN -1.50 AND 1000.0'),
         ("(a = 'it''s') IS NOT TRUE", "(NOT (\"a\" = 'it''s' IS TRUE))"),
         ("a ILIKE 'x$%' ESCAPE '$'", "(\"a\" ILIKE 'x$%' ESCAPE '$')"),
+        ("a LIKE 'Xx%XX' ESCAPE 'X'", "(\"a\" LIKE 'Xx%XX' ESCAPE 'X')"),
         ("a < DATE '2026-01-31'", "\"a\" < DATE '2026-01-31'"),
         ("a > ALL (SELECT b FROM history)", '"a" > ALL (SELECT h."b" FROM history h)'),
         (
@@ -40,3 +42,9 @@ def test_texts_stay_calls_if_wanted() -> None:
 def test_moments_are_written_in_utc() -> None:
     moment = dt.datetime(2026, 1, 31, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     assert constant(moment) == "TIMESTAMP '2026-01-31 10:00:00'"
+
+
+def test_a_letter_that_escapes_in_ilike_becomes_a_sign() -> None:
+    condition = parse("a ILIKE 'Xx%XX' ESCAPE 'X'")
+    assert to_sql(condition) == "(\"a\" ILIKE 'x%x' ESCAPE '\\')"
+    assert normalise(parse(to_sql(condition))) == normalise(condition)

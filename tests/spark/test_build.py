@@ -30,6 +30,17 @@ def test_executors_build_segments_and_the_driver_commits_them(spark: "SparkSessi
     assert names == {"segment", "snapshot", "write.lock"}
 
 
+@pytest.mark.parametrize("in_executors", [False, True])
+def test_text_that_is_not_utf_8_does_not_sink_the_others(
+    spark: "SparkSession", tmp_path: Path, in_executors: bool
+) -> None:
+    texts = [("good", b"a > 0"), ("cafe", b"a = 'caf\xe9'")]
+    frame = spark.createDataFrame(texts, "id string, where binary").selectExpr("id", "CAST(where AS string) AS where")
+    index = tocsin_spark.build(frame, tmp_path if in_executors else None)
+    assert [row["subscription"] for row in index.rejected.collect()] == ["cafe"]
+    assert list(Matcher.open(index.path)) == ["good"]
+
+
 def test_a_build_replaces_what_stood_there_and_the_last_of_an_id_counts(spark: "SparkSession", tmp_path: Path) -> None:
     first = spark.createDataFrame([("old", "a > 0")], "id string, where string")
     second = spark.createDataFrame([("x", "a > 0"), ("x", "a > 0"), ("y", "a > 1")], "id string, where string")

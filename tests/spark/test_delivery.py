@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tocsin import spark as tocsin_spark
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ def test_an_event_that_comes_again_alerts_once(
     inboxes = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user", dedupe="subscription, isbn", digest=digest)
     first = matches(spark, index, (2, "x", 5.0), (1, "x", 4.0), (3, None, 20.0))
     again = matches(spark, index, (4, "x", 3.0), (5, "y", 3.0), (6, None, 3.0))
-    assert inboxes.deliver(first, index, number=0)
+    assert inboxes.deliver(first, index, number=0, stream="mine")
     for _ in range(2):
-        inboxes.deliver(again, index, number=1)
+        inboxes.deliver(again, index, number=1, stream="mine")
     rows = inboxes.read(spark).collect()
     if digest:
         assert len(rows) == 4
@@ -59,6 +59,51 @@ def test_deliver_numbers_batches_and_names_a_missing_column(spark: "SparkSession
         assert (record.batch, record.matches) == (number, 2)
     with pytest.raises(OptionError, match=r"no column 'title' to tell repetitions by.*keep=\['title'\]"):
         tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user", dedupe="title")
+
+
+def test_a_number_of_another_is_not_taken_for_one_that_has_been(
+    spark: "SparkSession", index: Path, tmp_path: Path
+) -> None:
+    inboxes = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user")
+    found = matches(spark, index, (1, "x", 5.0))
+    with pytest.raises(OptionError, match="batch 0 of which stream"):
+        inboxes.deliver(found, index, number=0)
+    assert inboxes.deliver(found, index, number=0, stream="nightly")
+    assert inboxes.deliver(found, index, number=0, stream="nightly") is None
+    for number, stream in ((0, "hourly"), (1, "hourly"), (None, None)):
+        with pytest.raises(StorageError, match="belongs to the stream nightly"):
+            inboxes.deliver(found, index, number, stream)
+    assert [record.batch for record in inboxes.table.records()] == [0]
+
+
+@pytest.mark.parametrize("own_function", [False, True])
+def test_a_stream_that_lost_its_checkpoint_is_foreign_to_its_inboxes(
+    spark: "SparkSession", index: Path, tmp_path: Path, own_function: bool
+) -> None:
+    inboxes = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user")
+
+    def deliver_batch(frame: "DataFrame", number: int) -> None:
+        found = tocsin_spark.match(frame, index, id="key")
+        tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user", number=number)
+
+    def run(checkpoint: str) -> None:
+        arriving = spark.readStream.schema(SCHEMA).json(str(tmp_path / "events"))
+        notes = str(tmp_path / checkpoint)
+        if own_function:
+            writer = arriving.writeStream.foreachBatch(deliver_batch).option("checkpointLocation", notes)
+            query = writer.trigger(availableNow=True).start()
+        else:
+            now = {"availableNow": True}
+            query = tocsin_spark.stream(arriving, index, id="key", checkpoint=notes, sink=inboxes, trigger=now)
+        query.awaitTermination()
+
+    for key in range(2):
+        spark.createDataFrame([(key, "x", 5.0)], SCHEMA).write.mode("append").json(str(tmp_path / "events"))
+        run("checkpoint")
+    assert [record.batch for record in inboxes.table.records()] == [0, 1]
+    with pytest.raises(Exception, match="belongs to the stream"):
+        run("another")
+    assert inboxes.read(spark).count() == 4
 
 
 def test_inboxes_are_the_sink_of_a_stream(spark: "SparkSession", index: Path, tmp_path: Path) -> None:

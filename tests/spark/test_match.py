@@ -156,6 +156,21 @@ def test_what_is_missing_is_named(spark: "SparkSession", tmp_path: Path) -> None
         tocsin_spark.match(events, tmp_path / "nowhere", id="key")
 
 
+def test_subscriptions_that_look_back_are_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.subscribe("record", "a > ALL (SELECT a FROM history)", tags={"of": "ada"})
+    matcher.subscribe("plain", "a > 0", tags={"of": "bob"})
+    matcher.save(tmp_path / "index")
+    events = spark.createDataFrame([(1, 2)], "key int, a int")
+    with pytest.raises(OptionError, match=r"1 subscriptions look back.*: record\..*match_in_order"):
+        tocsin_spark.match(events, tmp_path / "index", id="key")
+    # Who is not asked need not be left out.
+    assert pairs(tocsin_spark.match(events, tmp_path / "index", id="key", tags={"of": "bob"})) == {(1, "plain")}
+    matcher.unsubscribe("record")
+    matcher.commit()
+    assert pairs(tocsin_spark.match(events, tmp_path / "index", id="key")) == {(1, "plain")}
+
+
 def test_event_columns_follow_structs_only(spark: "SparkSession") -> None:
     schema = spark.createDataFrame([], "a struct<b:struct<c:int>,list:array<struct<d:int>>>, flat int").schema
     attributes = {"a.b.c", "a.b", "flat", "flat.x", "a.list.d", "a.nothing", "nothing"}

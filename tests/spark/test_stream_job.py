@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -65,6 +66,17 @@ def test_ctrl_c_ends_it_after_the_batch(folder: Path) -> None:
     assert cli.main(COMMAND) == 0
     thread.join()
     assert [record.batch for record in table.records()] == [0]
+
+
+def test_a_lost_checkpoint_is_an_error_and_no_silence(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    event = {"id": 1, "at": "2026-05-05T10:00:00Z", "shop": {"city": "Milos"}}
+    (folder / "events" / "a.jsonl").write_text(json.dumps(event) + "\n")
+    assert cli.main([*COMMAND, "--format", "jsonl", "--until-now"]) == 0
+    shutil.rmtree(folder / "checkpoint")
+    assert cli.main([*COMMAND, "--format", "jsonl", "--until-now"]) == 2
+    owner = BatchTable("matches").stream
+    assert f"error: {folder / 'matches'} belongs to the stream {owner}" in capfd.readouterr().err
+    assert len(rows(folder)) == 1
 
 
 def test_a_folder_that_is_not_there_is_named(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,16 @@
 
 import json
 import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
@@ -37,6 +41,17 @@ class Place:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         os.utime(file, (self.files, self.files))
         self.files += 1
+
+    @property
+    def identity(self) -> str:
+        """The identity of the stream, as Spark notes it in the checkpoint."""
+        return str(json.loads((self.folder / "checkpoint" / "metadata").read_text())["id"])
+
+    def lose_the_checkpoint(self) -> str:
+        """Let the next run be another stream; return the identity of the old one."""
+        lost = self.identity
+        shutil.rmtree(self.folder / "checkpoint")
+        return lost
 
     def run(self, sink: Any, **options: Any) -> None:
         """Match what has come since the last run, to the end."""
@@ -72,7 +87,8 @@ def test_each_batch_takes_the_newest_snapshot_and_records_it(place: Place, forma
     place.add(5, 15, 10)
     place.run(table, listener=listen)
     assert place.rows(format) == [(0, 0, "low"), (1, 100, "low"), (1, 101, "high")]
-    assert table.records() == heard == [BatchRecord(0, 1, 2, 1), BatchRecord(1, 2, 3, 2)]
+    stream = place.identity
+    assert table.records() == heard == [BatchRecord(0, 1, 2, 1, stream), BatchRecord(1, 2, 3, 2, stream)]
 
 
 def test_a_stream_over_shards_counts_each_event_once(place: Place) -> None:
@@ -82,7 +98,7 @@ def test_a_stream_over_shards_counts_each_event_once(place: Place) -> None:
     place.add(5, 15)
     place.run(table, shards=2)
     assert place.rows() == [(0, 0, "low"), (0, 1, "high")]
-    assert table.records() == [BatchRecord(batch=0, snapshot=2, events=2, matches=2)]
+    assert table.records() == [BatchRecord(0, snapshot=2, events=2, matches=2, stream=place.identity)]
 
 
 def test_a_batch_that_is_replayed_is_not_written_twice(place: Place) -> None:
@@ -111,6 +127,120 @@ def test_a_batch_that_was_half_written_is_written_anew(place: Place) -> None:
     place.add(5, 15)
     place.run(table)
     assert place.rows() == [(0, 0, "low")]
+
+
+def test_a_stream_that_lost_its_checkpoint_is_foreign_to_its_table(place: Place) -> None:
+    """It would begin again with batch 0, which the table has: nothing that came meanwhile would be written."""
+    place.add(5)
+    place.run(place.folder / "matches")
+    lost = place.lose_the_checkpoint()
+    place.add(6)
+    with pytest.raises(StorageError) as refused:
+        place.run(place.folder / "matches")
+    for word in (str(place.folder / "matches"), lost, place.identity, "another folder", "checkpoint"):
+        assert word in str(refused.value)
+    assert place.rows() == [(0, 0, "low")]
+    place.run(place.folder / "anew")
+    assert {record.matches for record in BatchTable(place.folder / "anew").records()} == {1}
+
+
+def test_a_foreign_batch_is_refused_whatever_its_number(place: Place) -> None:
+    """A sink of the user's own may hand its batches to a table: batch 1 is not there, and still it is another's."""
+    table = BatchTable(place.folder / "matches")
+    place.add(5)
+    place.run(table)
+    place.add(6)
+
+    def sink(matches: "DataFrame", batch: Batch) -> None:
+        table(matches, replace(batch, stream="another"))
+
+    with pytest.raises(Exception, match=f"(?s)belongs to the stream {place.identity}.*the stream another"):
+        place.run(sink)
+    assert place.rows() == [(0, 0, "low")]
+
+
+def test_a_stream_that_is_asked_for_old_batches_has_an_old_checkpoint(place: Place) -> None:
+    """Its batch 1 now may be other events than its batch 1 then."""
+    old = place.folder / "of yesterday"
+    place.add(5)
+    place.run(place.folder / "matches")
+    shutil.copytree(place.folder / "checkpoint", old)
+    for price in (6, 7):
+        place.add(price)
+        place.run(place.folder / "matches")
+    shutil.rmtree(place.folder / "checkpoint")
+    old.rename(place.folder / "checkpoint")
+    place.add(8)
+    with pytest.raises(Exception, match=r"batch 1, and .*matches has batch 2 already.*Remove the folders"):
+        place.run(place.folder / "matches")
+    assert len(place.rows()) == 3
+    for number in (1, 2):
+        shutil.rmtree(place.folder / "matches" / f"batch=00000{number}")
+    place.run(place.folder / "matches")
+    assert [event for _, event, _ in place.rows()] == [0, 100, 200, 300]
+
+
+def without_identity(table: Path) -> None:
+    """Make a table as it was before batches carried the identity of their stream."""
+    shutil.rmtree(table / "_stream")
+    for file in table.glob("batch=*/_batch.json"):
+        record = json.loads(file.read_text())
+        record.pop("stream", None)
+        file.write_text(json.dumps(record))
+
+
+def test_a_table_without_an_identity_is_taken_by_the_stream_that_goes_on_with_it(place: Place) -> None:
+    for price in (5, 6):
+        place.add(price)
+        place.run(place.folder / "matches")
+        without_identity(place.folder / "matches")
+    assert [(record.batch, record.stream) for record in BatchTable(place.folder / "matches").records()] == [
+        (0, None),
+        (1, None),
+    ]
+    place.add(7)
+    place.run(place.folder / "matches")
+    assert [event for _, event, _ in place.rows()] == [0, 100, 200]
+    place.lose_the_checkpoint()
+    with pytest.raises(StorageError, match="belongs to the stream"):
+        place.run(place.folder / "matches")
+
+
+def test_a_table_without_an_identity_is_not_taken_by_a_stream_that_begins(place: Place) -> None:
+    place.add(5)
+    place.run(place.folder / "matches")
+    without_identity(place.folder / "matches")
+    place.lose_the_checkpoint()
+    place.add(6)
+    with pytest.raises(Exception, match=r"does not say which stream wrote it") as refused:
+        place.run(place.folder / "matches")
+    assert place.identity in str(refused.value)
+    # The way out for who knows better: this stream is the one, and batch 0 is done.
+    (place.folder / "matches" / "_stream").mkdir()
+    (place.folder / "matches" / "_stream" / "id").write_text(place.identity)
+    place.run(place.folder / "matches")
+    assert [event for _, event, _ in place.rows()] == [0, 100]
+
+
+def test_of_streams_that_take_a_table_at_once_one_does(tmp_path: Path) -> None:
+    table = BatchTable(tmp_path / "matches")
+    names = [f"stream {n}" for n in range(8)]
+    ready = threading.Barrier(len(names))
+
+    def take(name: str) -> str:
+        ready.wait()
+        try:
+            table.take(name)
+        except StorageError as error:
+            return error.hint
+        return name
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        answers = list(pool.map(take, names))
+    assert table.stream in names
+    refused = "Write to another folder; or remove this one, which has no batches"
+    assert sorted(answers) == sorted([table.stream, *[refused] * 7])
+    assert [path.name for path in table.path.iterdir()] == ["_stream"]
 
 
 def test_a_stream_looks_back_over_all_batches_and_over_a_crash(place: Place) -> None:
@@ -142,6 +272,28 @@ def test_a_stream_looks_back_over_all_batches_and_over_a_crash(place: Place) -> 
     assert len(list((place.folder / "matches").glob("batch=*/_history"))) == 1
 
 
+def test_a_stream_without_order_refuses_subscriptions_that_look_back(place: Place) -> None:
+    """Those that are there at its start, and those that come later."""
+    place.add(5)
+    place.run(place.folder / "matches")
+    place.matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+    place.matcher.commit()
+    with pytest.raises(OptionError, match=r"1 subscriptions look back.*: record\..*order"):
+        place.run(place.folder / "matches")
+    place.matcher.unsubscribe("record")
+    place.matcher.commit()
+
+    def subscribe(record: BatchRecord, _: float) -> None:
+        place.matcher.subscribe(f"record {record.batch}", "price > ALL (SELECT price FROM history)")
+        place.matcher.commit()
+
+    place.add(6)
+    place.add(7)
+    with pytest.raises(Exception, match="look back"):
+        place.run(place.folder / "matches", listener=subscribe)
+    assert place.rows() == [(0, 0, "low"), (1, 100, "low")]
+
+
 def test_a_subscription_that_comes_later_sees_what_was_remembered_for_others(place: Place) -> None:
     place.matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
     place.matcher.commit()
@@ -155,15 +307,15 @@ def test_a_subscription_that_comes_later_sees_what_was_remembered_for_others(pla
 
 
 def test_a_function_gets_the_matches_with_the_number_of_the_batch(place: Place) -> None:
-    seen: list[tuple[int, int, int, list[Any]]] = []
+    seen: list[tuple[str, int, int, int, list[Any]]] = []
 
     def sink(matches: "DataFrame", batch: Batch) -> None:
         rows = [tuple(row) for row in matches.collect()]
-        seen.append((batch.number, batch.index.snapshot, batch.events.get["rows"], rows))
+        seen.append((batch.stream, batch.number, batch.index.snapshot, batch.events.get["rows"], rows))
 
     place.add(5, 15)
     place.run(sink)
-    assert seen == [(0, 1, 2, [(0, "low", 1.0)])]
+    assert seen == [(place.identity, 0, 1, 2, [(0, "low", 1.0)])]
 
 
 def test_the_console_shows_the_matches(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

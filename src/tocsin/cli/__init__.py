@@ -4,6 +4,7 @@ Exit codes: 0 all well; 1 finished, but something was rejected, or engines disag
 """
 
 import typer
+from rich.markup import escape
 
 from tocsin.cli import bench, check, demo, draw, explain, index, match, stream, top_k
 from tocsin.cli.console import errors, interruptible
@@ -31,9 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         app(arguments, prog_name="tocsin")
     except TocsinError as error:
-        errors().print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        # Escaped: what a user wrote may look like markup.
+        errors().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         for note in getattr(error, "__notes__", ()):
-            errors().print(note, highlight=False, soft_wrap=True)
+            errors().print(note, highlight=False, markup=False, soft_wrap=True)
         return 2
     except Exception:
         errors().print_exception()

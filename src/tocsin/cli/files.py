@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
+from pyarrow.compute import CastOptions
 
 from tocsin.errors import OptionError, SubscriptionError
 
@@ -21,6 +22,9 @@ TYPES = {
     "tags": pa.map_(pa.string(), pa.string()),
 }
 """The columns of a file of subscriptions. `id` and `where` must be there. In CSV, weights and tags are JSON."""
+
+NO_TEXT = "no well-formed text: it has half a surrogate pair, or bytes that are not UTF-8"
+WRITE_TEXT = "Write the file as UTF-8"
 
 Row = dict[str, object]
 Place = str
@@ -48,8 +52,20 @@ def read_subscriptions(path: Path) -> tuple[pa.Table, list[SubscriptionError]]:
     return pa.table(columns), rejected
 
 
+def is_text(text: str) -> bool:
+    """Whether a text is well-formed: no half of a surrogate pair, as JSON may have, and no byte that is not UTF-8.
+
+    A file that is opened with ``errors="surrogateescape"`` has the latter as the former.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _json_lines(path: Path) -> Iterator[tuple[Place, object]]:
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with path.open(encoding="utf-8", errors="surrogateescape") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -60,7 +76,7 @@ def _json_lines(path: Path) -> Iterator[tuple[Place, object]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[Place, object]]:
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         reader = csv.DictReader(file)
         for row in reader:
             if None in row:
@@ -79,10 +95,14 @@ def _checked(row: object, place: Place) -> Row:
     if isinstance(id_, bool) or not isinstance(id_, (str, int)):
         raise SubscriptionError("no id", 'Give it one: {"id": "…", "where": "…"}', subscription=place)
     name = str(id_)
+    if not is_text(name):
+        raise SubscriptionError(f"its id is {NO_TEXT}", WRITE_TEXT, subscription=place)
     where = row.get("where")
     if not isinstance(where, str):
         found = "missing" if where is None else f"no text but {json.dumps(where)[:40]}"
         raise SubscriptionError(f"its condition is {found}", "Write a SQL condition in where", subscription=name)
+    if not is_text(where):
+        raise SubscriptionError(f"its condition is {NO_TEXT}", WRITE_TEXT, subscription=name)
     checked: Row = {"id": name, "where": where}
     for column in ("score", "weights", "tags"):
         if row.get(column) is not None:
@@ -108,8 +128,9 @@ def _conform(table: pa.Table, path: Path) -> pa.Table:
     missing = [name for name in ("id", "where") if name not in table.column_names]
     if missing:
         raise OptionError(f"{path} has no column {missing[0]!r}", f"It has {', '.join(table.column_names)}")
-    names = [name for name in TYPES if name in table.column_names]
-    return table.select(names).cast(pa.schema([(name, TYPES[name]) for name in names]))
+    # What is not UTF-8 stays: it is one row that is rejected then, not the file.
+    options = {name: CastOptions(TYPES[name], allow_invalid_utf8=True) for name in TYPES if name in table.column_names}
+    return pa.table({name: table.column(name).cast(options=option) for name, option in options.items()})
 
 
 @contextlib.contextmanager

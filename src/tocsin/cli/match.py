@@ -34,15 +34,18 @@ def match(
 ) -> None:
     """Match files of events against a file of subscriptions, on Spark.
 
-    Subscriptions and event lines that cannot be read are reported and left out; then the exit code is 1.
+    Subscriptions and event lines that cannot be read are reported and left out; then the exit code is 1. Subscriptions
+    that look back at earlier events are refused: tasks have no order.
     """
     from tocsin.cli.files import whole_folder
+    from tocsin.index.history_planner import refuse
 
     console = errors()
     with whole_folder(output, overwrite) as folder:
         matcher = load(subscriptions)
         if matcher.rejected:
             console.print(rejected_table(matcher.rejected))
+        refuse(matcher.looking_back(), "Leave them out, or call tocsin.spark.match_in_order in Python")
         outcome = run(matcher, events, folder, id=id, master=master, format=format, verbose=verbose)
     if outcome.bad_events:
         console.print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))

@@ -61,11 +61,17 @@ def top_k(
     ] = How.OVERLAP,
     id: Annotated[str, typer.Option(help="The attribute that names an event.")] = "id",
 ) -> None:
-    """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score."""
+    """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score.
+
+    Subscriptions that look back at earlier events are refused: events are not remembered.
+    """
+    from tocsin.index.history_planner import refuse
+
     with ExitStack() as stack:
         if (subscriptions is None) == (index is None):
             raise OptionError("the subscriptions are given twice or not at all", "Give --subscriptions or --index")
         matcher = load(subscriptions) if subscriptions is not None else stack.enter_context(opened(index or Path()))
+        refuse(matcher.looking_back(), "Leave them out, or call publish and top_k of a Matcher in Python")
         source = Source(events, matcher.kinds)
         question = {"top_k": k, "mode": mode.value, "combine": combination(combine), "how": how.value}
         waiting, count = source.read(), 0
@@ -139,13 +145,17 @@ class Source:
     def _report(self, number: int, line: str) -> None:
         self.bad += 1
         if len(self.bad_lines) < SHOWN:
-            self.bad_lines.append((number, line.rstrip("\n")))
+            # Bytes that are not UTF-8 are escaped in it, and cannot be printed so.
+            shown = line.encode(errors="surrogateescape").decode(errors="replace")
+            self.bad_lines.append((number, shown.rstrip("\n")))
 
     def _json_lines(self) -> Iterator[Event]:
-        with self._path.open(encoding="utf-8", errors="replace") as file:
+        with self._path.open(encoding="utf-8", errors="surrogateescape") as file:
             for number, line in enumerate(file, start=1):
                 try:
                     event = json.loads(line) if line.strip() else {}
+                    if "\\u" in line or not line.isascii():
+                        json.dumps(event, ensure_ascii=False).encode()  # raises if it is no well-formed text
                 except (ValueError, RecursionError):
                     event = None
                 if not isinstance(event, dict):
@@ -154,10 +164,12 @@ class Source:
                     yield with_times(event, self._kinds)
 
     def _csv(self) -> Iterator[Event]:
-        with self._path.open(encoding="utf-8", errors="replace", newline="") as file:
+        from tocsin.cli.files import is_text
+
+        with self._path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
             reader = csv.DictReader(file, restval=None)
             for row in reader:
-                if None in row or None in row.values():
+                if None in row or None in row.values() or not is_text("".join(row.values())):
                     self._report(reader.line_num, ",".join(str(value) for value in row.values() if value is not None))
                 else:
                     yield with_times({name: self._typed(name, text) for name, text in row.items()}, self._kinds)
@@ -177,5 +189,13 @@ class Source:
     def _parquet(self) -> Iterator[Event]:
         from pyarrow import parquet
 
+        from tocsin.index.intake import malformed
+
+        first = 1
         for batch in parquet.ParquetFile(self._path).iter_batches(AT_ONCE):
-            yield from batch.to_pylist()
+            bad = dict(malformed(batch))
+            for row, reason in bad.items():
+                self._report(first + row, reason)
+            good = batch.take([row for row in range(len(batch)) if row not in bad]) if bad else batch
+            yield from good.to_pylist()
+            first += len(batch)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +11,9 @@ from tocsin.conjunctions.pairs.kernels import Events
 from tocsin.conjunctions.pairs.layout import short_codes
 from tocsin.conjunctions.pairs.shorten import shifts_by_rank
 from tocsin.model.events import EventBatch
+from tocsin.model.readable import Values, present
 from tocsin.model.result import Evidence
-from tocsin.model.values import Kind, is_null
+from tocsin.model.values import Kind
 from tocsin.predicates.families import Family, Probed, Slices
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.kernels import NULL
@@ -119,7 +119,7 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, null: npt.NDArray[
     return {name: int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
-def _codes(values: pa.Array | list[Any] | None, column: Column) -> Int32 | int:
+def _codes(values: Values | None, column: Column) -> Int32 | int:
     if values is None:
         return NULL
     if isinstance(values, list):
@@ -129,8 +129,4 @@ def _codes(values: pa.Array | list[Any] | None, column: Column) -> Int32 | int:
 
 def _present(batch: EventBatch, attribute: str) -> npt.NDArray[np.bool_]:
     values = batch.column(attribute)
-    if values is None:
-        return np.zeros(len(batch), bool)
-    if isinstance(values, list):
-        return np.array([not is_null(value) for value in values], bool)
-    return ~np.asarray(values.is_null(nan_is_null=True))
+    return np.zeros(len(batch), bool) if values is None else present(values)

@@ -64,7 +64,7 @@ class History:
             self._follow(snapshot)
             backs = [back for back in self._backs if back is not None]
             if not backs and remember:
-                self._remember(batch)
+                self.store.append_events(batch)
             wanted = [None if every_test else back.wanted(batch) for back in backs]
             truths: list[list[Truths]] = [[] for _ in backs]
             for row in range(len(batch) if backs else 0):
@@ -76,13 +76,6 @@ class History:
                     self.store.append(event)
             found = {id(back): {back.place: probed(judged)} for back, judged in zip(backs, truths, strict=True)}
         return [{} if back is None else found[id(back)] for back in self._backs]
-
-    def _remember(self, batch: EventBatch) -> None:
-        if batch.table is not None:
-            self.store.append_batch(batch.table)
-        else:
-            for row in range(len(batch)):
-                self.store.append(batch.event(row))
 
     def _follow(self, snapshot: Snapshot) -> None:
         """Keep what the subscriptions of a snapshot need, and release what none of them does any more."""

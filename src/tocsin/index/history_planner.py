@@ -5,10 +5,13 @@ rules out conjunctions that no event can satisfy while the history is as it is. 
 tests of conjunctions that an event satisfies otherwise are judged.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from pyroaring import BitMap
 
 from tocsin.conjunctions.pairs.index import PairIndex
+from tocsin.errors import OptionError
 from tocsin.index.encoding import encode
 from tocsin.index.snapshot import View
 from tocsin.model.events import Event, EventBatch
@@ -22,6 +25,7 @@ from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.protocol import Probed, Slices
 
 NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
+MOST_NAMED = 3
 PASSING = 0.01
 """The share of subscriptions whose constants an event is taken to satisfy."""
 
@@ -101,6 +105,15 @@ class LookingBack:
         if wanted is not None and not wanted:
             return NOTHING
         return self._table.probe(event, wanted)
+
+
+def refuse(ids: Sequence[str], way_out: str) -> None:
+    """Raise OptionError if there are subscriptions that look back where events have no history."""
+    if ids:
+        named = ", ".join([*ids[:MOST_NAMED], *(["…"] if len(ids) > MOST_NAMED else [])])
+        raise OptionError(
+            f"{len(ids):,} subscriptions look back at earlier events, and here an event has none: {named}", way_out
+        )
 
 
 def statistics(view: View, old_events: int) -> Statistics:

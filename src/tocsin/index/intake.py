@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,12 +100,11 @@ def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
             f"the table has no column {' and no column '.join(map(repr, missing))}",
             f"It has {', '.join(table.column_names)}; rename its columns",
         )
+    table, bad = _readable(table)
     ids = [str(value) if value is not None else "" for value in table.column("id").to_pylist()]
-    bad = {
-        row: SubscriptionError("no id", "Give it one in the column id", subscription=f"row {row}")
-        for row, id in enumerate(ids)
-        if not id
-    }
+    for row, id in enumerate(ids):
+        if not id and row not in bad:
+            bad[row] = SubscriptionError("no id", "Give it one in the column id", subscription=f"row {row}")
     last = {id: row for row, id in enumerate(ids)}
     scores = _scores(table, ids, bad)
     extras = _extras(table, ids, bad)
@@ -115,6 +114,53 @@ def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
         ids, texts, extras = ([column[row] for row in rows] for column in (ids, texts, extras))
         scores = scores[rows]
     return SubscriptionRows(ids, texts, scores, extras), [bad[row] for row in sorted(bad)]
+
+
+def malformed(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[int, str]]:
+    """The rows with a value that its type does not allow, such as text that is not UTF-8, and what Arrow says of it.
+
+    >>> names = pa.array([b"caf\\xe9", b"tea"]).view(pa.string())
+    >>> [row for row, _ in malformed(pa.table({"name": names}))]
+    [0]
+    """
+    try:
+        rows.validate(full=True)
+        return
+    except pa.ArrowInvalid:
+        pass
+    # Each part of a dictionary has the whole of it: only values tell who has the bad one.
+    values = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in rows.columns
+    ]
+    yield from _malformed(pa.table(values, names=rows.schema.names), 0)
+
+
+def _malformed(table: pa.Table, first: int) -> Iterator[tuple[int, str]]:
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        half = len(table) // 2
+        if half:
+            yield from _malformed(table.slice(0, half), first)
+            yield from _malformed(table.slice(half), first + half)
+        else:
+            yield first, str(error)
+
+
+def _readable(table: pa.Table) -> tuple[pa.Table, dict[int, SubscriptionError]]:
+    """The columns that count, with NULL in the rows that cannot be read, and an error for each of these."""
+    table = table.select([name for name in ("id", "where", "score", "weights", "tags") if name in table.column_names])
+    bad = {}
+    for row, reason in malformed(table):
+        try:
+            name = str(table.column("id")[row].as_py() or f"row {row}")
+        except UnicodeDecodeError:
+            name = f"row {row}"
+        bad[row] = SubscriptionError(f"it cannot be read: {reason}", "Write its texts as UTF-8", subscription=name)
+    if bad:
+        table = table.take(pa.array([None if row in bad else row for row in range(len(table))], pa.int64()))
+    return table, bad
 
 
 def _scores(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> npt.NDArray[np.float64]:

@@ -3,7 +3,7 @@
 import datetime as dt
 import math
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 
 from tocsin.errors import SubscriptionError
@@ -11,6 +11,9 @@ from tocsin.model.values import Constant, Kind
 
 MAX_DIGITS = 1000
 """The longest number that is read; longer ones would cost quadratic time."""
+
+_REFUSING = Context(traps=[InvalidOperation])
+"""Raises for a text that is no decimal, whatever the context of the process does. Reading rounds in none."""
 
 
 class Reading(Enum):
@@ -70,7 +73,7 @@ def number(literal: str) -> int | Decimal | float:
             if math.isinf(value):
                 raise SubscriptionError(f"{literal} is beyond every float64", "Write a finite number")
             return value
-        return Decimal(literal) if "." in literal else int(literal)
+        return Decimal(literal, _REFUSING) if "." in literal else int(literal)
     except (ValueError, InvalidOperation):
         raise SubscriptionError(
             f"{literal!r} is no number", "Write it as 10, 2.5 or 1e3, with a space after it"
@@ -88,7 +91,9 @@ def read(literal: str, reading: Reading) -> Constant:
     if reading is Reading.NUMBER:
         return number(literal)
     if reading is Reading.NEGATIVE:
-        return -number(literal)
+        value = number(literal)
+        # A minus sign before a Decimal would round it.
+        return value.copy_negate() if isinstance(value, Decimal) else -value
     text = unquote(literal).strip()
     try:
         return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)

@@ -62,14 +62,15 @@ def parse_shape(shape: Shape) -> tuple[Template, bool]:
 
 
 @cache
-def _dialect() -> Dialect:
+def dialect() -> Dialect:
+    """The SQL that texts are read as."""
     return Dialect.get_or_raise("duckdb")
 
 
 def _tree(shape: Shape) -> exp.Expr:
     text = shape.text
     try:
-        trees = _dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(_dialect().tokenize(text), text)
+        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(dialect().tokenize(text), text)
     except ParseError as error:
         raise _syntax_error(shape, text, error) from None
     except SqlglotError:

@@ -48,7 +48,7 @@ from tocsin.model.predicate import (
     Tested,
     Word,
 )
-from tocsin.model.text import like_pattern, like_runs, lower, parse_words, tokens
+from tocsin.model.text import like_pattern, like_runs, parse_words, tokens
 from tocsin.model.values import Kind, kind_of, scalar
 
 
@@ -152,9 +152,7 @@ def is_null_to_presence(condition: IsNull, accepts: Accepts) -> Node:
 def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
     """`a LIKE 'x%'` is a range of strings, `a LIKE 'x'` a point; every other pattern stays one."""
     pattern, escape = str(condition.pattern), condition.escape if condition.escape is None else str(condition.escape)
-    if condition.ignore_case:
-        pattern, escape = lower(pattern), escape and lower(escape)
-    runs = like_runs(pattern, escape)
+    runs = like_runs(pattern, escape, condition.ignore_case)
     beginning = "".join(character for character in runs[0] if character is not None)
     if len(beginning) == len(runs[0]) and not any(runs[1:]) and not (condition.ignore_case and beginning):
         inside = starting_with(beginning) if len(runs) > 1 else point(beginning)

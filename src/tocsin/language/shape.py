@@ -27,6 +27,7 @@ _TOKEN = re.compile(
     rf"""(?P<name>"[^"]*(?:""[^"]*)*")|(?P<comment>--[^\n]*|/\*.*?\*/)|(?P<literal>{_STRING}|{_NUMBER})""", re.S
 )
 _NAME = re.compile(r'"[^"]*(?:""[^"]*)*"')
+_BAD = re.compile("[\0\ud800-\udfff]")
 _NESTING = re.compile(
     r"""[()\[\]{}]|\bNOT\b(?!\s+(?:NULL|TRUE|FALSE|BETWEEN|I?LIKE|IN)\b)|[-+~](?=[-+~\s(]*[-+~(])|'""", re.I
 )
@@ -41,6 +42,14 @@ def split(text: object) -> list[str]:
     """
     if not isinstance(text, str):
         raise SubscriptionError(f"the condition is a {type(text).__name__}", "Give it as text, such as 'price < 10'")
+    # NUL separates the pieces of known shapes.
+    bad = _BAD.search(text) if not text.isascii() or "\0" in text else None
+    if bad is not None:
+        if bad.group() == "\0":
+            raise SubscriptionError("the condition contains the character NUL", "Remove it", position=bad.start())
+        raise SubscriptionError(
+            "the condition contains half a surrogate pair", "Give well-formed Unicode text", position=bad.start()
+        )
     if '"' in text or "--" in text or "/*" in text:
         return _split_around_names(text)
     return _LITERAL.split(text)
@@ -108,10 +117,6 @@ class Shape:
         if not any(piece.strip() for piece in self.pieces):
             raise SubscriptionError("the condition is empty", "Write TRUE to match every event", position=0)
         text = "".join(self.pieces)
-        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-            raise SubscriptionError("the condition contains half a surrogate pair", "Give well-formed Unicode text")
-        if "\0" in text:
-            raise SubscriptionError("the condition contains the character NUL", "Remove it", position=text.index("\0"))
         opened: list[tuple[str, int]] = []
         nots, end, position = 0, 0, 0
         for place, piece in enumerate(self.pieces):

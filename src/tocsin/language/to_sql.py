@@ -32,10 +32,11 @@ from tocsin.model.condition import (
     Truth,
     XPathExists,
 )
-from tocsin.model.text import parse_words, tokens
+from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
 from tocsin.model.values import Constant, microseconds
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_WIDEST = dt.timedelta(hours=23, minutes=59)
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
 
 
@@ -88,10 +89,23 @@ def constant(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, dt.datetime):
-        return f"TIMESTAMP '{_EPOCH + dt.timedelta(microseconds=microseconds(value))}'"
+        return timestamp(microseconds(value))
     if isinstance(value, dt.date):
         return f"DATE '{value}'"
     return format(value, "f") if isinstance(value, Decimal) else repr(value)
+
+
+def timestamp(time: int) -> str:
+    """A time as a literal, from microseconds since 1970 in UTC; in another zone if its year there has no date.
+
+    >>> timestamp(0)
+    "TIMESTAMP '1970-01-01 00:00:00'"
+    """
+    moment = dt.timedelta(microseconds=time)
+    zone, offset = "", dt.timedelta()
+    if not dt.datetime.min - _EPOCH <= moment <= dt.datetime.max - _EPOCH:
+        zone, offset = ("+23:59", _WIDEST) if time < 0 else ("-23:59", -_WIDEST)
+    return f"TIMESTAMP '{_EPOCH + (moment + offset)}{zone}'"
 
 
 def _call(function: str, attribute: str, argument: Constant | object) -> str:
@@ -99,8 +113,12 @@ def _call(function: str, attribute: str, argument: Constant | object) -> str:
 
 
 def _like(node: Like) -> str:
-    escape = "" if node.escape is None else f" ESCAPE {constant(node.escape)}"
-    return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(node.pattern)}{escape})"
+    pattern, escape = node.pattern, node.escape
+    if node.ignore_case and isinstance(escape, str) and escape.isalpha():
+        # DuckDB would take both cases of a letter for the escape.
+        pattern, escape = pattern_text(like_pattern(str(pattern), escape, ignore_case=True)), "\\"
+    ending = "" if escape is None else f" ESCAPE {constant(escape)}"
+    return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(pattern)}{ending})"
 
 
 def _has_words(node: HasWords) -> str:

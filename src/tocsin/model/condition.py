@@ -7,7 +7,7 @@ parsed once and bound to the literals of each (see `tocsin.language`).
 from dataclasses import dataclass
 from enum import Enum
 
-from tocsin.model.values import Constant
+from tocsin.model.values import Constant, identity
 
 
 class Op(Enum):
@@ -58,6 +58,21 @@ Value = Constant | Slot
 Text = str | Slot
 
 
+class _HoldsConstants:
+    """Equality by what constants mean, so that what is merged because it is equal means the same."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _identity(self) -> object:
+        return tuple([identity(getattr(self, name)) for name in self.__slots__])
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+
 @dataclass(frozen=True, slots=True)
 class Truth:
     """TRUE, FALSE or NULL, written as such or found so."""
@@ -65,8 +80,8 @@ class Truth:
     value: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison(_HoldsConstants):
     """`attribute op constant`. A bare boolean attribute is `attribute = TRUE`."""
 
     attribute: str
@@ -74,8 +89,8 @@ class Comparison:
     constant: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Between:
+@dataclass(frozen=True, slots=True, eq=False)
+class Between(_HoldsConstants):
     """`attribute BETWEEN low AND high`."""
 
     attribute: str
@@ -83,8 +98,8 @@ class Between:
     high: Value
 
 
-@dataclass(frozen=True, slots=True)
-class InList:
+@dataclass(frozen=True, slots=True, eq=False)
+class InList(_HoldsConstants):
     """`attribute IN (constants)`; None among the constants is NULL."""
 
     attribute: str
@@ -117,8 +132,8 @@ class Like:
     ignore_case: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayContains:
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayContains(_HoldsConstants):
     """`array_contains(attribute, constant)`."""
 
     attribute: str
@@ -158,8 +173,8 @@ class OldComparedToNew:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class OldComparedToConstant:
+@dataclass(frozen=True, slots=True, eq=False)
+class OldComparedToConstant(_HoldsConstants):
     """`h.old op constant` inside a subquery on history."""
 
     old: str

@@ -1,21 +1,24 @@
 """A batch of events: columns for the indexes, rows for the reference."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.errors import EventError
 from tocsin.model.lookup import lookup
+from tocsin.model.readable import Values, fields_of, python_values, read_column, read_values
 
 Event = Mapping[str, Any]
 
 
 class EventBatch:
     """Events in order, from mappings or from an Arrow table; nested attributes are dotted names.
+
+    A value that cannot be read is NULL, and counted in `unreadable`.
 
     >>> batch = EventBatch([{"price": 12, "user": {"name": "Ada"}}, {"price": None}])
     >>> batch.column("user.name"), batch.event(0)["price"], len(batch)
@@ -31,33 +34,46 @@ class EventBatch:
             if not isinstance(row, Mapping):
                 raise EventError(f"an event is a mapping, not {type(row).__name__}", "Pass a dict, or an Arrow table")
         self._length = len(events)
-        self._columns: dict[str, pa.Array | list[Any] | None] = {}
+        self._columns: dict[str, Values | None] = {}
+        self._python: dict[str, list[Any] | None] = {}
+        self.unreadable: Counter[str] = Counter()
+        """How many values of the columns that were asked for could not be read, by attribute and reason."""
         self.remembered: dict[Hashable, Any] = {}
         """What was made of the events and may be asked for again."""
-        self._event = lru_cache(maxsize=4096)(self._read_event)
 
     def __len__(self) -> int:
         return self._length
 
-    def column(self, attribute: str) -> pa.Array | list[Any] | None:
+    def column(self, attribute: str) -> Values | None:
         """The values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
         if attribute not in self._columns:
             self._columns[attribute] = self._read_column(attribute)
         return self._columns[attribute]
 
-    def _read_column(self, attribute: str) -> pa.Array | list[Any] | None:
+    def _read_column(self, attribute: str) -> Values | None:
+        lost: Counter[str]
+        values: Values | None
         if self.table is None:
-            return [lookup(row, attribute) for row in self._rows]
-        found = find_column(self.table, attribute)
-        return None if found is None else found.combine_chunks()
+            values, lost = read_values(lookup(row, attribute) for row in self._rows)
+        else:
+            values, lost = read_attribute(self.table, attribute)
+        self.unreadable.update({f"{attribute}: {reason}": count for reason, count in lost.items()})
+        return values
+
+    def values(self, attribute: str) -> list[Any] | None:
+        """The values of an attribute as Python has them (see `python_values`), or None if no event has it."""
+        if attribute not in self._python:
+            column = self.column(attribute)
+            self._python[attribute] = None if column is None else python_values(column)
+        return self._python[attribute]
 
     def event(self, row: int) -> Event:
-        """One event as a mapping."""
-        return self._rows[row] if self.table is None else self._event(row)
+        """One event as a mapping, which has a value for every attribute: None for one that is missing."""
+        return _Row(self, row)
 
-    def _read_event(self, row: int) -> Event:
-        assert self.table is not None
-        return dict(self.table.slice(row, 1).to_pylist()[0])
+    def names_of(self, row: int) -> Sequence[str]:
+        """The names that an event has on its uppermost level."""
+        return list(self._rows[row]) if self.table is None else self.table.column_names
 
     def slice(self, start: int, length: int) -> "EventBatch":
         """The events from `start` on, `length` of them at most."""
@@ -65,69 +81,88 @@ class EventBatch:
             return EventBatch(self.table.slice(start, length))
         return EventBatch(self._rows[start : start + length])
 
-
-def find_column(table: pa.Table, attribute: str) -> pa.ChunkedArray | None:
-    """The column of that name, or the field of a struct column that its dots lead to; in a `plain` layout."""
-    if attribute in table.column_names:
-        return _plain_chunks(table.column(attribute))
-    head, dot, rest = attribute.partition(".")
-    while dot:
-        if head in table.column_names:
-            return _field(table.column(head), rest)
-        part, dot, rest = rest.partition(".")
-        head = f"{head}.{part}"
-    return None
+    def take(self, rows: npt.NDArray[np.int64]) -> "EventBatch":
+        """Some of the events, in this order; they are read as part of this batch."""
+        return _Some(self, rows)
 
 
-def _field(column: pa.ChunkedArray, attribute: str) -> pa.ChunkedArray | None:
-    column = _plain_chunks(column)
-    while pa.types.is_struct(column.type):
-        names = [field.name for field in column.type]
-        if attribute in names:
-            return _plain_chunks(pc.struct_field(column, attribute))
-        head, dot, attribute = attribute.partition(".")
-        if not dot or head not in names:
-            return None
-        column = _plain_chunks(pc.struct_field(column, head))
-    return None
+class _Some(EventBatch):
+    """Some events of a batch. It reads the columns of that batch: what cannot be read is counted there."""
+
+    def __init__(self, batch: EventBatch, rows: npt.NDArray[np.int64]) -> None:
+        super().__init__([])
+        self._batch = batch
+        self._chosen = rows
+        self._length = rows.size
+
+    def _read_column(self, attribute: str) -> Values | None:
+        values = self._batch.column(attribute)
+        if isinstance(values, list):
+            return [values[row] for row in self._chosen.tolist()]
+        return None if values is None else values.take(pa.array(self._chosen))
+
+    def names_of(self, row: int) -> Sequence[str]:
+        """The names of the event that stands there in the whole batch."""
+        return self._batch.names_of(int(self._chosen[row]))
 
 
-def _plain_chunks(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if _is_plain(column.type):
-        return column
-    chunks = [plain(chunk) for chunk in column.chunks]
-    return pa.chunked_array(chunks) if chunks else pa.chunked_array([plain(pa.array([], column.type))])
+class _Row(Mapping[str, Any]):
+    """One event of a batch. Only the attributes that are asked for are read."""
+
+    def __init__(self, batch: EventBatch, row: int) -> None:
+        self._batch = batch
+        self._row = row
+
+    def __getitem__(self, attribute: str) -> Any:
+        values = self._batch.values(attribute)
+        return None if values is None else values[self._row]
+
+    def __contains__(self, attribute: object) -> bool:
+        return isinstance(attribute, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._batch.names_of(self._row))
+
+    def __len__(self) -> int:
+        return len(self._batch.names_of(self._row))
 
 
-def plain(values: pa.Array) -> pa.Array:
-    """The same values in a layout that the indexes read: no run ends, no views, and dictionaries of scalars only.
+def read_attribute(table: pa.Table, attribute: str) -> tuple[Values | None, Counter[str]]:
+    """The values of the column of that name, or of the field that its dots lead to; None if there is none.
 
-    >>> plain(pc.run_end_encode(pa.array([1, 1, None]))).to_pylist()
-    [1, 1, None]
+    With it, by reason, how many of the values could not be read.
     """
-    types, layout = pa.types, values.type
-    if _is_plain(layout):
-        return values
-    if types.is_run_end_encoded(layout):
-        # Arrow itself decodes runs of scalars only.
-        rows = np.arange(values.offset, values.offset + len(values))
-        return plain(values.values).take(pa.array(np.searchsorted(np.asarray(values.run_ends), rows, side="right")))
-    if types.is_dictionary(layout):
-        return plain(values.dictionary).take(values.indices)
-    if types.is_string_view(layout):
-        return values.cast(pa.large_string())
-    # Arrow's own cast of a list view loses the elements of a slice.
-    return pa.array(values.to_pylist(), pa.large_list(layout.value_type))
+    path = _path(table.schema, attribute, attribute)
+    if path is None:
+        return None, Counter()
+    column = table.column(path[0])
+    try:
+        return read_column(column, path[1:])
+    except pa.ArrowException as error:
+        raise EventError(
+            f"the column {path[0]!r} of type {column.type} cannot be read for {attribute!r}: {error}",
+            "Cast it to a type that Arrow computes with",
+        ) from error
 
 
-def _is_plain(layout: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_dictionary(layout):
-        return not types.is_nested(layout.value_type) and _is_plain(layout.value_type)
-    return not (
-        types.is_run_end_encoded(layout)
-        or types.is_string_view(layout)
-        or types.is_list_view(layout)
-        or types.is_large_list_view(layout)
-        or types.is_fixed_size_list(layout)
-    )
+def _path(fields: Iterable[pa.Field], attribute: str, asked: str) -> list[str] | None:
+    """The names of a field, and of the structs that lead to it: the field of that name, or else the shortest head."""
+    kinds = [(field.name, field.type) for field in fields]
+    names = [name for name, _ in kinds]
+    head, dot, rest = attribute, "", ""
+    if attribute not in names:
+        head, dot, rest = attribute.partition(".")
+        while dot and head not in names:
+            part, dot, rest = rest.partition(".")
+            head = f"{head}.{part}"
+        if not dot:
+            return None
+    if names.count(head) > 1:
+        raise EventError(
+            f"the events have {names.count(head)} columns {head!r}, and {asked!r} may mean any of them",
+            "Rename or drop all but one",
+        )
+    if not dot:
+        return [head]
+    below = _path(fields_of(dict(kinds)[head]), rest, asked)
+    return None if below is None else [head, *below]

@@ -13,8 +13,11 @@ def lookup(event: Mapping[str, object], attribute: str) -> object:
     while isinstance(level, Mapping):
         if attribute in level:
             return level[attribute]
-        head, dot, attribute = attribute.partition(".")
+        head, dot, rest = attribute.partition(".")
+        while dot and head not in level:
+            part, dot, rest = rest.partition(".")
+            head = f"{head}.{part}"
         if not dot:
             return None
-        level = level.get(head)
+        level, attribute = level[head], rest
     return None

@@ -19,17 +19,28 @@ class Evidence:
     mismatches: dict[str, int] = field(default_factory=dict)
     """Values by attribute whose type no subscription compares that attribute with; they count as NULL."""
     errors: dict[str, int] = field(default_factory=dict)
-    """Values that could not be read, such as malformed XML, by message; they count as NULL."""
+    """Values that could not be read, such as malformed XML or text that is no Unicode, by attribute and reason; they
+    count as NULL."""
 
     def add(self, other: "Evidence") -> None:
-        """Add the work of another part of the same match."""
+        """Add the work of another part of the index on the same events."""
+        self._add_work(other)
+        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
+            for name, count in theirs.items():
+                mine[name] = max(mine.get(name, 0), count)
+
+    def go_on(self, other: "Evidence") -> None:
+        """Add the work on other events."""
+        self._add_work(other)
+        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
+
+    def _add_work(self, other: "Evidence") -> None:
         self.candidates += other.candidates
         self.matches += other.matches
         self.encode_s += other.encode_s
         self.match_s += other.match_s
-        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
-            for name, count in theirs.items():
-                mine[name] = max(mine.get(name, 0), count)
 
 
 @dataclass(frozen=True)

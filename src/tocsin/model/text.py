@@ -6,7 +6,8 @@ letters, numbers, combining marks and the underscore. Subscriptions and events a
 fall apart at its vowel signs.
 
 Patterns. LIKE compares code points, as DuckDB does: ``%`` is any run of them, ``_`` is exactly one, line ends included.
-ILIKE is LIKE on `lower` of the text, the pattern and the escape character.
+ILIKE is LIKE on `lower` of the text and of what the pattern says literally. The escape is the character as written, as
+in PostgreSQL and SQLite; DuckDB takes both cases of a letter for it.
 """
 
 import re
@@ -127,8 +128,10 @@ def lower(text: str) -> str:
 Runs = list[list[str | None]]
 
 
-def like_runs(pattern: str, escape: str | None = None) -> Runs:
+def like_runs(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Runs:
     """Return the runs of a LIKE pattern between its ``%``, ``None`` standing for ``_``; linear in the pattern.
+
+    Those of ILIKE are in lower case; the escape is looked for as written.
 
     >>> like_runs("a_%100$%", "$")
     [['a', None], ['1', '0', '0', '%']]
@@ -136,10 +139,10 @@ def like_runs(pattern: str, escape: str | None = None) -> Runs:
     if escape is not None and len(escape) > 1:
         raise SubscriptionError(f"the escape {escape!r} has {len(escape)} characters", "Give one character")
     runs: Runs = [[]]
-    characters = iter(pattern)
-    for character in characters:
-        if escape and character == escape:
-            literal = next(characters, None)
+    characters = zip(pattern, lower(pattern) if ignore_case else pattern, strict=True)
+    for written, character in characters:
+        if escape and written == escape:
+            _, literal = next(characters, (None, None))
             if literal is None:
                 raise SubscriptionError(
                     f"the pattern {pattern!r} ends with its escape character",
@@ -159,10 +162,8 @@ def like_pattern(text: str, escape: str | None = None, ignore_case: bool = False
     >>> like_pattern("%100$%_", "$")
     Pattern(parts=(Wildcard(least=0, many=True), '100%', Wildcard(least=1, many=False)), ignore_case=False)
     """
-    if ignore_case:
-        text, escape = lower(text), escape and lower(escape)
     parts: list[str | Wildcard] = []
-    for number, run in enumerate(like_runs(text, escape)):
+    for number, run in enumerate(like_runs(text, escape, ignore_case)):
         marks: list[str | Wildcard] = [Wildcard(0, True)] if number else []
         for part in [*marks, *(Wildcard(1, False) if character is None else character for character in run)]:
             last = parts[-1] if parts else None
@@ -175,6 +176,18 @@ def like_pattern(text: str, escape: str | None = None, ignore_case: bool = False
     return Pattern(tuple(parts), ignore_case)
 
 
+def pattern_text(pattern: Pattern) -> str:
+    """Return a pattern as it is written with a backslash for its escape.
+
+    >>> print(pattern_text(like_pattern("%100$%_", "$")))
+    %100\\%_
+    """
+    return "".join(
+        re.sub(r"[\\%_]", r"\\\g<0>", part) if isinstance(part, str) else "_" * part.least + "%" * part.many
+        for part in pattern.parts
+    )
+
+
 def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Callable[[str], bool]:
     """Return the test that ``LIKE pattern ESCAPE escape`` (ILIKE if `ignore_case`) makes of a text.
 
@@ -183,9 +196,8 @@ def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> 
     >>> like("%error_")("an error!"), like("%ERROR%")("an error!"), like("%ERROR%", ignore_case=True)("an error!")
     (True, False, True)
     """
-    if ignore_case:
-        pattern, escape = lower(pattern), escape and lower(escape)
-    first, *rest = ("".join("." if c is None else re.escape(c) for c in run) for run in like_runs(pattern, escape))
+    runs = like_runs(pattern, escape, ignore_case)
+    first, *rest = ("".join("." if c is None else re.escape(c) for c in run) for run in runs)
     last = f".*{rest.pop()}" if rest else ""
     middle = "".join(f"(?>.*?{run})" for run in rest if run)
     matches = re.compile(f"{first}{middle}{last}", re.DOTALL).fullmatch

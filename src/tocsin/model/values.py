@@ -13,12 +13,24 @@ A comparison of two kinds is NULL. Within a kind, values compare exactly:
 
 import datetime as dt
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import total_ordering
 
 Constant = bool | int | float | Decimal | str | dt.date | dt.datetime
 """What a user may write as a literal in a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time as tables have it: finer than a datetime, and beyond its years."""
+
+    microseconds: int
+    """Since 1970 in UTC."""
+    nanoseconds: int = 0
+    """Those beyond."""
+
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -97,26 +109,29 @@ def kind_of(value: object) -> Kind | None:
         return None if value.is_nan() else Kind.NUMBER
     if isinstance(value, str):
         return Kind.STRING
-    if isinstance(value, dt.date):
-        return Kind.TIME
+    if isinstance(value, (dt.date, Moment)):
+        return None if is_null(value) else Kind.TIME
     return None
 
 
 def is_null(value: object) -> bool:
-    """Whether an event's value counts as missing: None and NaN."""
+    """Whether an event's value counts as missing: None, NaN, and the NaT of pandas, which is a datetime."""
     return (
         value is None
+        or (isinstance(value, dt.date) and value != value)
         or (isinstance(value, float) and math.isnan(value))
         or (isinstance(value, Decimal) and value.is_nan())
     )
 
 
-def microseconds(value: dt.date) -> int:
+def microseconds(value: dt.date | Moment) -> int:
     """A date or timestamp as microseconds since 1970 in UTC.
 
     >>> microseconds(dt.date(1970, 1, 2))
     86400000000
     """
+    if isinstance(value, Moment):
+        return value.microseconds
     if not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day)
     if value.tzinfo is None:
@@ -124,8 +139,10 @@ def microseconds(value: dt.date) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
-def moment(value: dt.date) -> tuple[int, int]:
+def moment(value: dt.date | Moment) -> tuple[int, int]:
     """A date or timestamp as microseconds since 1970 in UTC, and the nanoseconds beyond, which those of pandas have."""
+    if isinstance(value, Moment):
+        return value.microseconds, value.nanoseconds
     return microseconds(value), getattr(value, "nanosecond", 0)
 
 
@@ -136,6 +153,25 @@ def scalar(constant: Constant) -> Scalar:
     if isinstance(constant, (int, float, Decimal)):
         return Number(constant)
     return microseconds(constant)
+
+
+def identity(value: object) -> object:
+    """What a constant is in a dictionary or a set: equal for two constants exactly if no value tells them apart.
+
+    Python's own equality cannot serve: 1 equals True there, and 0.1 differs from Decimal("0.1"). A tuple is one of
+    identities; what is no constant is itself.
+
+    >>> identity(1) == identity(True), identity(0.1) == identity(Decimal("0.1"))
+    (False, True)
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return Number(value).exact
+    if isinstance(value, (bool, dt.date)):
+        # As scalars both are integers, and so are numbers.
+        return kind_of(value), scalar(value)
+    return tuple(map(identity, value)) if isinstance(value, tuple) else value
 
 
 def compare_to_constant(value: object, constant: Constant) -> int | None:

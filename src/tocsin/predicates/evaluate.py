@@ -23,7 +23,7 @@ from tocsin.model.condition import (
 )
 from tocsin.model.lookup import lookup
 from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
-from tocsin.model.text import has_phrase, like, missing_words
+from tocsin.model.text import has_phrase, like, missing_words, pattern_text
 from tocsin.model.values import (
     Constant,
     Kind,
@@ -125,13 +125,7 @@ def _any_pattern(test: AnyPattern, event: Event, _: History) -> bool | None:
 
 @lru_cache(maxsize=10_000)
 def _matcher(pattern: Pattern) -> Callable[[str], bool]:
-    parts = (
-        "".join("\\" + c if c in "\\%_" else c for c in part)
-        if isinstance(part, str)
-        else "_" * part.least + "%" * part.many
-        for part in pattern.parts
-    )
-    return like("".join(parts), "\\", pattern.ignore_case)
+    return like(pattern_text(pattern), "\\", pattern.ignore_case)
 
 
 _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
+from tocsin.model.readable import decoded
 
 Arrays = dict[str, npt.NDArray[Any]]
 Int32 = npt.NDArray[np.int32]
@@ -84,9 +85,9 @@ def text_column(batch: EventBatch, attribute: str) -> pa.Array:
     """The texts of an attribute as an Arrow array; what is no string is NULL."""
     column = batch.column(attribute)
     if isinstance(column, list):
-        return pa.array([value if isinstance(value, str) else None for value in column], pa.string())
-    if column is not None and pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        return pa.array([value if isinstance(value, str) else None for value in column], pa.large_string())
+    if column is not None:
+        column = decoded(column)
     if column is None or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return pa.nulls(len(batch), pa.string())
     return column

@@ -136,7 +136,7 @@ class BestMatches:
 
     def _plan(self, batch: EventBatch, left_out: Bools, evidence: Evidence) -> list[Layer]:
         def match(layer: _Layer, rows: Int64) -> Int32:
-            some = batch if rows.size == len(batch) else _take(batch, rows)
+            some = batch if rows.size == len(batch) else batch.take(rows)
             pairs, work = layer.segment.match_subscriptions(some)
             evidence.add(work)
             return pairs[~left_out[layer.owner[pairs[:, 1]]]] if left_out.size else pairs
@@ -158,9 +158,3 @@ class BestMatches:
             first = members[self._scores[members] == best].min(initial=np.iinfo(np.int32).max)
             bounds.append((float(best), int(first)))
         return bounds
-
-
-def _take(batch: EventBatch, rows: Int64) -> EventBatch:
-    if batch.table is not None:
-        return EventBatch(batch.table.take(rows))
-    return EventBatch([batch.event(row) for row in rows.tolist()])

@@ -21,6 +21,7 @@ from tocsin.model.codec import decode_test
 from tocsin.model.condition import AttributeComparison, Exists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
+from tocsin.model.readable import is_number
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.families import Family, Probed
@@ -151,10 +152,7 @@ def intervals_of(batch: EventBatch, column: Column) -> dict[int, tuple[Any, Any]
     if values is None:
         return {}
     if not isinstance(values, list):
-        types = pa.types
-        if not (
-            types.is_list(values.type) or types.is_large_list(values.type) or types.is_fixed_size_list(values.type)
-        ):
+        if not pa.types.is_large_list(values.type) or not _is_number(values.type.value_type):
             return {}
         values = values.to_pylist()
     return {row: (value[0], value[1]) for row, value in enumerate(values) if _is_interval(value)}
@@ -163,6 +161,10 @@ def intervals_of(batch: EventBatch, column: Column) -> dict[int, tuple[Any, Any]
 def has_intervals(batch: EventBatch, columns: Sequence[Column]) -> bool:
     """Whether some event has an interval where numbers are compared."""
     return any(intervals_of(batch, column) for column in columns)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return is_number(kind.value_type if pa.types.is_dictionary(kind) else kind)
 
 
 def _is_interval(value: object) -> bool:

@@ -15,13 +15,16 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.errors import OptionError
-from tocsin.spark._placement.ship import Index, Place, place
+from tocsin.spark._placement.ship import Index, Place, is_connect, place
 from tocsin.spark._placement.snapshot_dir import pin
 from tocsin.spark._worker.batches import open_index
 from tocsin.spark.match import column, index_path
 from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
 
 INBOX, DIGEST = "inbox", "matches"
+
+BY_HAND = "deliver"
+"""The stream of what is delivered without a number."""
 
 
 class Inboxes:
@@ -51,18 +54,36 @@ class Inboxes:
 
     def __call__(self, matches: DataFrame, batch: Batch) -> BatchRecord | None:
         """Deliver the matches of a batch, unless it has been."""
-        if batch.number in self.table:
+        if not self.table.lacks(batch.number, batch.stream):
             return None
-        return self._deliver(matches, batch.index.path, batch.number, batch.index.snapshot, batch.events)
+        return self._deliver(matches, batch.index.path, batch.number, batch.stream, batch.index.snapshot, batch.events)
 
-    def deliver(self, matches: DataFrame, index: Index | str | Path, number: int | None = None) -> BatchRecord | None:
-        """Deliver matches as batch `number`, unless it has been; not given, as the next."""
+    def deliver(
+        self,
+        matches: DataFrame,
+        index: Index | str | Path,
+        number: int | None = None,
+        stream: str | None = None,
+    ) -> BatchRecord | None:
+        """Deliver matches as batch `number`, unless it has been; not given, as the next.
+
+        A number is one of a `stream`: a name of your own for what counts. Within `foreachBatch` it is the identity of
+        the query if not given.
+        """
         if number is None:
-            number = max((record.batch for record in self.table.records()), default=-1) + 1
-        if number in self.table:
+            last = self.table.last
+            number, stream = 0 if last is None else last + 1, stream or BY_HAND
+        elif stream is None:
+            stream = _running_query(matches.sparkSession)
+        if stream is None:
+            raise OptionError(
+                f"batch {number} of which stream?",
+                "Give stream, a name of your own for what counts, or leave number out",
+            )
+        if not self.table.lacks(number, stream):
             return None
         view = pin(index_path(index), required=False)
-        return self._deliver(matches, view.path, number, view.snapshot, None)
+        return self._deliver(matches, view.path, number, stream, view.snapshot, None)
 
     def read(self, session: SparkSession, inbox: str | None = None) -> DataFrame:
         """All that was delivered, in order; of one inbox, if it is named."""
@@ -72,7 +93,7 @@ class Inboxes:
         return rows.orderBy(INBOX, "batch", *([] if self.digest else ["event", "subscription"]))
 
     def _deliver(
-        self, matches: DataFrame, index: Path, number: int, snapshot: int, events: Observation | None
+        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, events: Observation | None
     ) -> BatchRecord:
         unknown = [name for name in self.dedupe if name not in matches.columns]
         if unknown:
@@ -88,7 +109,7 @@ class Inboxes:
             rows = rows.groupBy(INBOX).agg(F.sort_array(F.collect_list(content)).alias(DIGEST))
         else:
             rows = rows.repartition(INBOX).sortWithinPartitions(INBOX, "event", "subscription")
-        return self.table.write(rows, number, snapshot, events)
+        return self.table.write(rows, number, stream, snapshot, events)
 
     def _addressed(self, matches: DataFrame, index: Path) -> DataFrame:
         """The matches with their inbox, which workers look up in the index."""
@@ -102,7 +123,7 @@ class Inboxes:
         keys = [INBOX, *self.dedupe]
         first = Window.partitionBy(*keys).orderBy("event", "subscription")
         rows = rows.withColumn("_place", F.row_number().over(first)).filter(F.col("_place") == 1).drop("_place")
-        if not self.table.records():
+        if self.table.last is None:
             return rows
         told = rows.sparkSession.read.format(FORMATS[self.table.format]).load(str(self.table.path))
         if self.digest:
@@ -122,9 +143,15 @@ def deliver(
     dedupe: str | Sequence[str] = (),
     digest: bool = False,
     number: int | None = None,
+    stream: str | None = None,
 ) -> BatchRecord | None:
-    """Deliver matches to the inboxes in `path`, as batch `number` or as the next; see `Inboxes`."""
-    return Inboxes(path, tag=tag, dedupe=dedupe, digest=digest).deliver(matches, index, number)
+    """Deliver matches to the inboxes in `path`, as batch `number` of a `stream` or as the next; see `Inboxes`."""
+    return Inboxes(path, tag=tag, dedupe=dedupe, digest=digest).deliver(matches, index, number, stream)
+
+
+def _running_query(session: SparkSession) -> str | None:
+    """The identity of the streaming query in whose `foreachBatch` this runs; None if it is in none."""
+    return None if is_connect(session) else session.sparkContext.getLocalProperty("sql.streaming.queryId")
 
 
 def _address(batches: Iterable[pa.RecordBatch], place: Place, tag: str) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
 from tocsin.errors import OptionError, StorageError
+from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.ranking.request import Question
 from tocsin.spark._placement.shards import shard
@@ -52,11 +53,13 @@ def match(
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of the
-    snapshot that is the newest now, for all tasks and whenever they run.
+    snapshot that is the newest now, for all tasks and whenever they run. If some of them look back at earlier events,
+    call `match_in_order`: here events have no order.
     """
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
+    refuse(Matcher.open(view.path).looking_back(tags), "Leave them out, or call match_in_order")
     return match_view(
         events,
         view,

@@ -3,16 +3,20 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, StorageError
+from tocsin.index.history_planner import refuse
+from tocsin.matcher import Matcher
 from tocsin.spark._placement.ship import is_connect
 from tocsin.spark._placement.snapshot_dir import View, drop_older, pin
 from tocsin.spark._worker.history_scan import Tests
+from tocsin.spark.delivery import Inboxes
 from tocsin.spark.match import match_view
 from tocsin.spark.ordered import match_after, scan_history
 from tocsin.spark.sinks import EVENTS, Batch, BatchRecord, BatchTable, Sink, console, count_rows
@@ -40,12 +44,13 @@ def stream(
     subscriptions may change while the stream runs: `Matcher.commit` in any process is enough.
 
     `sink` is the folder of a Parquet table, or a `BatchTable`, which are written exactly once; `"console"`; or a
-    function of the matches and the `Batch`. `trigger` is that of Spark, such as ``{"availableNow": True}``. `prepare`
-    changes the events of each batch before they are matched. `listener` is told of each batch that a table has taken.
-    The other options are those of `match`.
+    function of the matches and the `Batch`. A table is of one stream and refuses another. `trigger` is that of Spark,
+    such as ``{"availableNow": True}``. `prepare` changes the events of each batch before they are matched. `listener`
+    is told of each batch that a table has taken. The other options are those of `match`.
 
     With `order`, every event is history for those behind it: by this column in a batch, as `match_in_order` does, and
     from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink.
+    Without it, subscriptions that look back are refused.
     """
     if not events.isStreaming:
         raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
@@ -61,16 +66,28 @@ def stream(
     purpose = hashlib.sha256(notes.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
 
+    table = write if isinstance(write, BatchTable) else write.table if isinstance(write, Inboxes) else None
+    identity: Future[str] = Future()
+
     if order is not None and not isinstance(write, BatchTable):
         raise OptionError("a stream that looks back keeps its history in a table", "Let the sink be a folder")
 
+    def newest() -> View:
+        view = pin(path, purpose)
+        if order is None:
+            looking_back = Matcher.open(view.path).looking_back(options.get("tags"))
+            refuse(looking_back, "Leave them out, or let stream have an order: a column of the events")
+        return view
+
     def run(frame: DataFrame, number: int) -> None:
-        if isinstance(write, BatchTable) and number in write:
+        stream = identity.result()
+        if table is not None and not table.lacks(number, stream):
+            _demand_replay(table, number)
             return
         start = time.perf_counter()
-        view = pin(path, purpose)
+        view = newest()
         drop_older(view)
-        batch = Batch(number, view, Observation(EVENTS))
+        batch = Batch(number, view, Observation(EVENTS), stream)
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
@@ -80,8 +97,31 @@ def stream(
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
+    newest()  # what cannot be matched is refused before the first event comes
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", notes)
-    return (writer.trigger(**trigger) if trigger else writer).start()
+    try:
+        query = (writer.trigger(**trigger) if trigger else writer).start()
+        identity.set_result(query.id)
+    except BaseException as error:
+        identity.set_exception(error)  # or else a batch would wait for it
+        raise
+    if table is not None:
+        try:
+            table.demand(query.id)
+        except StorageError:
+            query.stop()
+            raise
+    return query
+
+
+def _demand_replay(table: BatchTable, number: int) -> None:
+    """Raise if a batch that is there is not the last: Spark replays none but that, from a checkpoint that is whole."""
+    if number + 1 in table:
+        raise StorageError(
+            f"the checkpoint is older than the table: it goes on with batch {number}, "
+            f"and {table.path} has batch {number + 1} already",
+            f"Remove the folders of the batches from {number} on, whose events come again; or write to another folder",
+        )
 
 
 def _write_in_order(

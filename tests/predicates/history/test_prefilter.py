@@ -210,3 +210,16 @@ def test_the_cheaper_phase_comes_first() -> None:
     many_tests = choose_order(Statistics(1000, 1_000_000, 500, 3, 5, 3))
     assert many_tests.constants_first
     assert choose_order(Statistics(1000, 0, 0, 3, 0, 3)).constants_first, "equal costs need no history"
+
+
+def test_one_and_true_are_two_conditions_on_old_events() -> None:
+    conjunctions = [
+        (normal.Tested(Exists((OldComparedToConstant("x", Op.EQ, constant),))),) for constant in (1, True, 1.0, "1")
+    ]
+    store = HistoryStore(attributes=["x"])
+    prefilter = Prefilter(enumerate(conjunctions), store)
+    store.append({"x": True})
+    assert list(prefilter.surviving()) == [1]
+    store.append({"x": 1})
+    assert list(prefilter.surviving()) == [0, 1, 2]
+    assert prefilter.savings().constraints == 3, "1 and 1.0 are one condition"

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,18 @@ def test_ids_are_decoded_whichever_way_is_worth_it(monkeypatch: pytest.MonkeyPat
             found = texts.decode(part)
             assert found.type == pa.string()
             assert found.to_pylist() == [ids[number] for number in expected]
+
+
+def test_text_that_is_not_utf_8_passes_through(index: str) -> None:
+    """The name of an event and a column to keep, neither of which a subscription names: nothing here decodes them."""
+    names = pa.array([b"caf\xe9", b"\xff", b"caf\xc3\xa9"], pa.binary())
+    prices = pa.array([5.0, 12.0, 5.0])
+    batch = pa.RecordBatch.from_arrays([names.view(pa.string()), names.view(pa.string()), prices], ["0", "1", "2"])
+    found = pa.Table.from_batches(match_batches([batch] * 3, index, "1", ("n", "shop", "price"), keep=2))
+    assert found["event"].type == found["shop"].type == pa.string()
+    counts = Counter(found["event"].combine_chunks().view(pa.binary()).to_pylist())
+    assert counts == dict.fromkeys(names.to_pylist(), 6)
+    assert Counter(found["shop"].combine_chunks().view(pa.binary()).to_pylist()) == counts
 
 
 def test_no_events_give_no_matches(index: str) -> None:

@@ -27,6 +27,17 @@ def test_row_groups_come_in_batches_of_about_the_same_size(tmp_path: Path) -> No
     assert list(read_pieces([Piece(uri, ())], [KEY])) == []
 
 
+def test_text_that_is_not_utf_8_passes_as_it_is(tmp_path: Path) -> None:
+    """Spark reads it so, and one value shall not fail the task again and again."""
+    values = [b"caf\xe9", b"caf\xc3\xa9", None]
+    binary = pa.array(values, pa.binary())
+    for column in (binary, binary.view(pa.string()), binary.dictionary_encode()):
+        uri = write(tmp_path / "x.parquet", pa.table({"key": [1, 2, 3], "name": column}))
+        (batch,) = read_pieces([Piece(uri, (0,))], [KEY, Attribute(("name",), pa.string())])
+        assert batch.column(1).type == pa.string()
+        assert batch.column(1).view(pa.binary()).to_pylist() == values
+
+
 def test_only_what_is_named_is_read_and_dots_lead_into_structs(tmp_path: Path) -> None:
     shops = pa.array([{"city": "Rome", "size": 1}, None, {"city": None, "size": 3}])
     table = pa.table({"key": [1, 2, 3], "shop": shops, "shop.city": ["dotted"] * 3, "a": [1] * 3})

@@ -64,7 +64,7 @@ class ArrayFamily:
             elements = [element for value in lists for element in value or ()]
             for domain, test_of in self._domains:
                 found.append(test_of[[domain.code(element) for element in elements]])
-        elif column is not None and (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        elif column is not None and pa.types.is_large_list(column.type):
             present[np.asarray(column.is_valid())] = 0
             rows = np.asarray(column.value_parent_indices()).astype(np.int64)
             found = [test_of[domain.codes(column.flatten())] for domain, test_of in self._domains]

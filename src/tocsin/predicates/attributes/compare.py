@@ -7,6 +7,8 @@ import pyarrow.compute as pc
 
 from tocsin.model.condition import AttributeComparison, Op
 from tocsin.model.events import EventBatch
+from tocsin.model.readable import Values, present
+from tocsin.model.values import compare_values
 
 _COMPARE = {
     Op.LT: pc.less,
@@ -20,28 +22,31 @@ _COMPARE = {
 Bools = npt.NDArray[np.bool_]
 
 
-def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, null: Bools) -> bool:
-    """Judge a test for a whole Arrow batch; False, with nothing written, if the columns must be read row by row."""
+def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, null: Bools) -> None:
+    """Judge a test for a whole batch."""
     left, right = batch.column(test.left), batch.column(test.right)
-    if isinstance(left, list) or isinstance(right, list):
-        return False
     if left is None or right is None:
         null[:] = True
-        return True
-    if not _alike(left.type, right.type):
+        return
+    if _alike(left, right):
+        null[:] = ~(present(left) & present(right))
+        true[:] = np.asarray(_COMPARE[test.op](left, right).fill_null(False)) & ~null
+        return
+    pairs = zip(batch.values(test.left) or (), batch.values(test.right) or (), strict=True)
+    for row, (value, other) in enumerate(pairs):
+        sign = compare_values(value, other)
+        null[row], true[row] = sign is None, sign is not None and test.op.holds(sign)
+
+
+def _alike(left: Values, right: Values) -> bool:
+    """Whether Arrow compares the two columns exactly, as Tocsin does."""
+    if isinstance(left, list) or isinstance(right, list):
         return False
-    answer = _COMPARE[test.op](left, right)
-    missing = pc.or_(left.is_null(nan_is_null=True), right.is_null(nan_is_null=True))
-    null[:] = np.asarray(missing)
-    true[:] = np.asarray(answer.fill_null(False)) & ~null
-    return True
-
-
-def _alike(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether Arrow compares the two types exactly, as Tocsin does."""
-    types = pa.types
-    if types.is_floating(left) and types.is_floating(right):
+    types, one, other = pa.types, left.type, right.type
+    if types.is_floating(one) and types.is_floating(other):
         return True
-    if types.is_signed_integer(left) and types.is_signed_integer(right):
+    if types.is_signed_integer(one) and types.is_signed_integer(other):
         return True
-    return bool(left == right and (types.is_string(left) or types.is_boolean(left) or types.is_temporal(left)))
+    # Durations and times of day have an order in Arrow, but are of no kind that compares here.
+    is_kind = types.is_string(one) or types.is_large_string(one) or types.is_boolean(one) or types.is_timestamp(one)
+    return bool(one == other and (is_kind or types.is_date32(one)))

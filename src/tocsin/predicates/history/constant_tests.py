@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tocsin.model.condition import OldComparedToConstant, Op, Slot
 from tocsin.model.predicate import Range
-from tocsin.model.values import Constant, Kind
+from tocsin.model.values import Kind
 from tocsin.predicates.history.encode import comparable
 from tocsin.predicates.history.kernels import LANES, Bounds, any_satisfying, any_within, keys_at, last_satisfying
 from tocsin.predicates.history.search import Condition, JoinTerm, Positions
@@ -28,12 +28,12 @@ class Required:
     negated: bool = False
 
 
-Row = tuple[Constant | Required, ...]
-"""The constants of one test."""
+Row = tuple[OldComparedToConstant | Required, ...]
+"""The terms of one test that hold its constants: unlike bare constants, `= 1` and `= TRUE` are different."""
 
 
 class ConstantTerm(NamedTuple):
-    """`h.old op …`: a term without its constant. Without an operator the constant is a `Required`."""
+    """`h.old op …`: a term without its constant. Without an operator it is a `Required`."""
 
     old: str
     op: Op | None
@@ -48,13 +48,12 @@ class Shape:
 
 
 def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple[Shape, Row]:
-    """The shape of a conjunction and its constants."""
+    """The shape of a conjunction and its terms with constants."""
     joins: list[JoinTerm] = []
-    constants: list[tuple[ConstantTerm, Constant | Required]] = []
+    constants: list[tuple[ConstantTerm, OldComparedToConstant | Required]] = []
     for term in sorted(set(terms), key=repr):
         if isinstance(term, OldComparedToConstant):
-            assert not isinstance(term.constant, Slot), "tests on history are bound to their constants"
-            constants.append((ConstantTerm(term.old, term.op), term.constant))
+            constants.append((ConstantTerm(term.old, term.op), term))
         elif isinstance(term, Required):
             constants.append((ConstantTerm(term.old, None), term))
         else:
@@ -81,9 +80,9 @@ class Constants:
         """The bounds of all terms of all tests, for the dictionaries as they are now."""
         if self._epoch != self._store.epoch:
             for row in self._rows:
-                for constant in row:
-                    self._intern(constant)
-            made = [[self._bind(term.op, row[t]) for row in self._rows] for t, term in enumerate(self.terms)]
+                for term in row:
+                    self._intern(term)
+            made = [[self._bind(row[t]) for row in self._rows] for t in range(len(self.terms))]
             shape = (len(self.terms), len(self._rows), LANES)
             self._bounds = Bounds(
                 *(np.array([[getattr(b, end) for b in row] for row in made]).reshape(shape) for end in Bounds._fields)
@@ -92,21 +91,21 @@ class Constants:
             self._sort_ends()
         return self._bounds
 
-    def _intern(self, constant: Constant | Required) -> None:
-        if not isinstance(constant, Required):
-            self._store.encoder.intern(comparable(constant))
+    def _intern(self, term: OldComparedToConstant | Required) -> None:
+        if isinstance(term, OldComparedToConstant):
+            self._store.encoder.intern(comparable(term.constant))
         else:
-            for end in (constant.range.low, constant.range.high):
+            for end in (term.range.low, term.range.high):
                 if end is not None:
                     self._store.encoder.intern(comparable(end))
 
-    def _bind(self, op: Op | None, constant: Constant | Required) -> Bounds:
+    def _bind(self, term: OldComparedToConstant | Required) -> Bounds:
         encoder = self._store.encoder
-        if op is not None:
-            return encoder.condition(op, constant)
-        assert isinstance(constant, Required), "a term without an operator is a range"
-        bounds = encoder.range_condition(constant.kind, constant.range)
-        return bounds._replace(outside=~bounds.outside) if constant.negated else bounds
+        if isinstance(term, OldComparedToConstant):
+            assert not isinstance(term.constant, Slot), "tests on history are bound to their constants"
+            return encoder.condition(term.op, term.constant)
+        bounds = encoder.range_condition(term.kind, term.range)
+        return bounds._replace(outside=~bounds.outside) if term.negated else bounds
 
     def conditions(self, test: int) -> list[Condition]:
         """The terms of one test."""

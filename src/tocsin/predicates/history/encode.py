@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tocsin.model.condition import Op
 from tocsin.model.predicate import Range
-from tocsin.model.values import Kind, Number, is_null, kind_of, microseconds
+from tocsin.model.values import Kind, Moment, Number, is_null, kind_of, microseconds
 from tocsin.predicates.history.column import Column
 from tocsin.predicates.history.dictionary import OrderedDictionary
 from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, Old
@@ -225,7 +225,7 @@ class Encoder:
         return int(value), True
 
     def decode(self, lane: int, payload: int) -> object:
-        """The old value; times come back in UTC, and `...` stands for a value of no kind."""
+        """The old value; times come back in UTC, far ones as a Moment, and `...` stands for a value of no kind."""
         return _DECODERS[Lane(lane)](self, payload)
 
 
@@ -235,7 +235,7 @@ def comparable(value: object) -> Any:
         return value.exact
     if isinstance(value, float):
         return Number(value).exact
-    return microseconds(value) if isinstance(value, dt.date) else value
+    return microseconds(value) if isinstance(value, (dt.date, Moment)) else value
 
 
 def _float_floor(value: int | Decimal) -> tuple[int, bool]:
@@ -258,7 +258,10 @@ def _integer_floor(value: int | Decimal) -> tuple[int | None, bool]:
 
 
 def _time(_: Encoder, payload: int) -> object:
-    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=payload)
+    try:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=payload)
+    except OverflowError:
+        return Moment(payload)
 
 
 _DECODERS: dict[Lane, Callable[[Encoder, int], object]] = {

@@ -17,6 +17,7 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
 )
+from tocsin.model.events import EventBatch
 from tocsin.predicates.history.constant_tests import Constants, Row, Shape, split
 from tocsin.predicates.history.grouped import GroupedFamily
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
@@ -93,7 +94,9 @@ class JoinTable:
     def probe_batch(self, table: pa.Table, remember: bool = False) -> BatchTruths:
         """Probe the rows in order; with `remember`, each is added to the history before the next is probed."""
         truths = []
-        for event in table.to_pylist():
+        batch = EventBatch(table)
+        for row in range(len(batch)):
+            event = batch.event(row)
             truths.append(self.probe(event))
             if remember:
                 self.store.append(event)

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from tocsin.errors import OptionError
+from tocsin.model.events import EventBatch
 from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
-from tocsin.predicates.history.arrow import Encoded, encode_column, find_column
+from tocsin.predicates.history.arrow import Encoded, encode_column
 from tocsin.predicates.history.column import Column
 from tocsin.predicates.history.column_files import Commit, Folder
 from tocsin.predicates.history.encode import Encoder, Lane
@@ -106,9 +107,13 @@ class HistoryStore:
 
     def append_batch(self, table: pa.Table) -> None:
         """Add the rows of an Arrow table in order. Cost: O(rows) an attribute kept, without a loop in Python."""
-        found = {name: find_column(table, name) for name in self.columns}
+        self.append_events(EventBatch(table))
+
+    def append_events(self, batch: EventBatch) -> None:
+        """Add the events of a batch in order."""
+        found = {name: batch.column(name) for name in self.columns}
         columns = {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
-        self.append_encoded(columns, table.num_rows)
+        self.append_encoded(columns, len(batch))
 
     def append_encoded(self, columns: Mapping[str, Encoded], count: int) -> None:
         """Add events whose values are encoded by this history's encoder; attributes left out are NULL."""

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.model.predicate import Range
+from tocsin.model.readable import moments, present
 from tocsin.model.values import Kind, Number, Scalar, compare_to_constant, kind_of, moment
 from tocsin.predicates.ranges.kernels import NULL, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 
@@ -157,8 +157,7 @@ class Domain:
         if pa.types.is_dictionary(array.type):
             return self._codes_of_dictionary(array)
         if self.kind is Kind.ANY:
-            present = np.asarray(array.is_valid()) & ~np.asarray(array.is_null(nan_is_null=True))
-            return np.where(present, 0, NULL).astype(np.int32)
+            return np.where(present(array), 0, NULL).astype(np.int32)
         encode = _encoder(self.kind, array.type)
         if encode is None:
             return np.full(len(array), NULL, np.int32)
@@ -353,13 +352,6 @@ def _encode_booleans(domain: Domain, array: pa.Array, codes: Codes) -> None:
 
 def _encode_times(domain: Domain, array: pa.Array, codes: Codes) -> None:
     """Encode in microseconds; a finer value lies in the gap behind its microsecond."""
-    column = array.type
-    if pa.types.is_timestamp(column) and column.unit == "ns":
-        nanoseconds = np.asarray(array.cast(pa.int64()).fill_null(0))
-        values = nanoseconds // 1000
-        between = nanoseconds % 1000 != 0
-    else:
-        values = np.asarray(pc.cast(array, pa.timestamp("us"), safe=False).cast(pa.int64()).fill_null(0))
-        between = np.zeros(values.size, bool)
+    values, beyond = moments(array)
     codes_of_integers(domain.constants, values, codes)  # type: ignore[arg-type]  # a time domain
-    codes[between & (codes % 2 == 1)] += 1
+    codes[(beyond != 0) & (codes % 2 == 1)] += 1

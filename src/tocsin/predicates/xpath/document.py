@@ -63,7 +63,8 @@ def encode_documents(
             try:
                 serialised = _plain(document, max_bytes)
             except EventError as error:
-                errors[place] = error
+                # One that was raised holds this frame, which holds the errors and the documents: a cycle.
+                errors[place] = EventError(error.message, error.hint)
         plain.append(serialised)
     starts = np.zeros(len(plain) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in plain], out=starts[1:])

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tocsin.model.condition import XPathExists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
+from tocsin.model.readable import decoded
 from tocsin.predicates.protocol import Arrays, Probed, Slices
 from tocsin.predicates.xpath import AutoIndex, parse_xpath
 
@@ -63,9 +64,17 @@ def _documents(batch: EventBatch, attribute: str) -> list[str | bytes | None]:
     column = batch.column(attribute)
     if column is None:
         return [None] * len(batch)
-    values = column if isinstance(column, list) else _readable(column).to_pylist()
-    return [value if isinstance(value, (str, bytes)) else None for value in values]
-
-
-def _readable(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if isinstance(column, list):
+        return [value if isinstance(value, (str, bytes)) else None for value in column]
+    texts = decoded(column)
+    types, kind = pa.types, texts.type
+    if (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        documents: list[str | bytes | None] = texts.to_pylist()
+        return documents
+    return [None] * len(batch)

@@ -77,4 +77,7 @@ def _column(batch: pa.RecordBatch, attribute: Attribute) -> pa.Array:
         if not pa.types.is_struct(column.type) or column.type.get_field_index(step) < 0:
             return pa.nulls(batch.num_rows, attribute.type)
         column = pc.struct_field(column, step)
-    return column if column.type == attribute.type else column.cast(attribute.type)
+    if column.type == attribute.type:
+        return column
+    # Text that is not UTF-8 passes Spark as it is; here it shall not fail the task.
+    return column.cast(options=pc.CastOptions(attribute.type, allow_invalid_utf8=True))
