@@ -26,7 +26,7 @@ def write_forever(folder: Path, commits: Connection) -> None:
         write_once(matcher, number)
         commits.send(number + 1)
         if random.random() < 0.2:
-            matcher.merge()
+            matcher.compact()
 
 
 def write_once(matcher: Matcher, number: int) -> None:

@@ -40,11 +40,11 @@ def test_only_subscriptions_with_all_tags() -> None:
         ({"strange": "1"}, []),
     ]
     for tags, ids in wanted:
-        assert matcher.match({"x": 1}, where_tags=tags).ids == ids
-        assert found(matcher, [{"x": 1}], where_tags=tags) == [(0, id) for id in ids]
-    matcher.merge()
+        assert matcher.match({"x": 1}, tags=tags).ids == ids
+        assert found(matcher, [{"x": 1}], tags=tags) == [(0, id) for id in ids]
+    matcher.compact()
     matcher.unsubscribe("b")
-    assert matcher.match({"x": 1}, where_tags={"t": "1"}).ids == ["a"]
+    assert matcher.match({"x": 1}, tags={"t": "1"}).ids == ["a"]
 
 
 def test_candidates_are_what_was_verified() -> None:

@@ -1,42 +1,51 @@
-"""The Matcher: which of the standing subscriptions each event satisfies."""
+"""The Matcher: standing subscriptions, and which of them each event satisfies.
 
+One batch of events goes one way: `model/events.py` reads it, `index/answer.py` matches it against a snapshot of the
+subscriptions (history, phase 1, phase 2, ranking), and the rows come back as Arrow. A single event is a batch of one.
+"""
+
+import datetime as dt
+import html
 import json
-import math
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from tocsin.conjunctions.owners import events_of
-from tocsin.errors import EventError, OptionError
-from tocsin.index.constant_column import repeated
+from tocsin.errors import EventError, OptionError, SubscriptionError
+from tocsin.index.answer import Answer, Request, answer, judge_history, match_views, matches_of, tags_key
 from tocsin.index.explanation import Explanation, explain
-from tocsin.index.history import Judged
+from tocsin.index.history import History
+from tocsin.index.intake import Subscriptions, table_of
+from tocsin.index.options import Options
 from tocsin.index.plan import Plan, plan
-from tocsin.index.segment import Segment
-from tocsin.index.shared_layout import ENOUGH
-from tocsin.index.snapshot import Snapshot, Tags, View
+from tocsin.index.snapshot import Snapshot
+from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
-from tocsin.model.events import Event, EventBatch
+from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.model.result import Evidence, Matches
+from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
-from tocsin.predicates.families import Slices
-from tocsin.ranking.request import Best, Question, best_of
+from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
+from tocsin.registry import IndexName, MatcherName
 from tocsin.storage.folder import Folder
 
 BATCH = 32_768
 """Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
 
+OpenMode = Literal["read", "write", "copy"]
+_SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_string())), ("score", pa.float64())]
 
-class Matcher(SubscriptionSet):
+
+class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
-    `limit` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that XPath
-    expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
+    `max_conjunctions` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that
+    XPath expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
 
@@ -45,57 +54,165 @@ class Matcher(SubscriptionSet):
     >>> matcher.subscribe("cheap", "price < 12 OR price IS NULL")
     >>> matcher.match({"author": "Smith", "price": 10}).ids
     ['cheap', 'smith']
-    >>> len(matcher), "smith" in matcher, list(matcher)
-    (2, True, ['cheap', 'smith'])
+    >>> len(matcher), "smith" in matcher, list(matcher), matcher["cheap"].score
+    (2, True, ['cheap', 'smith'], 1.0)
+    >>> matcher
+    <Matcher: 2 subscriptions on author, price>
     """
 
-    @classmethod
-    def from_table(cls, table: pa.Table, **options: Any) -> "Matcher":
-        """Make a matcher of a table with columns `id, where[, score, weights, tags]`; see `rejected` for bad rows.
+    def __init__(
+        self,
+        *,
+        max_conjunctions: int = DEFAULT_LIMIT,
+        namespaces: Mapping[str, str] | None = None,
+        index: IndexName = "auto",
+        matcher: MatcherName = "auto",
+        retain_events: int | None = None,
+        retain_age: dt.timedelta | int | None = None,
+        age_attribute: str | None = None,
+        background_merge: bool = True,
+    ) -> None:
+        options = Options(max_conjunctions, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
+        self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
 
-        The options are those of `Matcher`.
+    @classmethod
+    def from_table(
+        cls,
+        subscriptions: Subscriptions,
+        *,
+        max_conjunctions: int = DEFAULT_LIMIT,
+        namespaces: Mapping[str, str] | None = None,
+        index: IndexName = "auto",
+        matcher: MatcherName = "auto",
+        retain_events: int | None = None,
+        retain_age: dt.timedelta | int | None = None,
+        age_attribute: str | None = None,
+        background_merge: bool = True,
+    ) -> "Matcher":
+        """Make a matcher of a table of subscriptions, as `subscribe_many` takes it; see `rejected` for bad rows.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["a", "b"], "where": ["x > 1", "x >"]}))
         >>> list(matcher), [error.subscription for error in matcher.rejected]
         (['a'], ['b'])
         """
-        matcher = cls(**options)
-        matcher.load(table)
-        return matcher
+        made = cls(
+            max_conjunctions=max_conjunctions,
+            namespaces=namespaces,
+            index=index,
+            matcher=matcher,
+            retain_events=retain_events,
+            retain_age=retain_age,
+            age_attribute=age_attribute,
+            background_merge=background_merge,
+        )
+        made.subscribe_many(subscriptions)
+        return made
 
     @classmethod
-    def open(cls, path: str | Path, *, background_merge: bool = True, detached: bool = False) -> "Matcher":
+    def open(cls, path: str | Path, *, mode: OpenMode = "write", background_merge: bool = True) -> "Matcher":
         """Map a saved matcher: costs the directory of its files, whatever their size.
 
-        The first change, or the first event that is published, makes its process the one writer of the folder. One
-        that is `detached` leaves the folder alone: it changes and remembers for itself, and `save` gives it a folder
-        of its own.
+        In mode `write`, the first change, or the first event that is published, makes its process the one writer of
+        the folder. `read` refuses changes. `copy` leaves the folder alone: it changes and remembers for itself, and
+        `save` gives it a folder of its own.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> writer = Matcher()
         >>> writer.subscribe("record", "price > ALL (SELECT price FROM history)")
         >>> writer.save(folder.name)
-        >>> alone = Matcher.open(folder.name, detached=True)
+        >>> alone = Matcher.open(folder.name, mode="copy")
         >>> [alone.publish({"price": price}).ids for price in (10, 9)], writer.publish({"price": 8}).ids
         ([['record'], []], ['record'])
         >>> writer.close()
         >>> folder.cleanup()
         """
-        matcher = cls(background_merge=background_merge)
-        matcher._attach(Folder(Path(path)))
-        if detached:
-            matcher._detach()
-        return matcher
+        if mode not in ("read", "write", "copy"):
+            raise OptionError(f"mode is {mode!r}", "Use 'read', 'write' or 'copy'")
+        opened = cls(background_merge=background_merge)
+        opened._subscriptions.attach(Folder(Path(path)), read_only=mode == "read")
+        if mode == "copy":
+            opened._subscriptions.detach()
+        return opened
 
-    def match(self, event: Event, where_tags: Mapping[str, str] | None = None) -> Matches:
+    def __enter__(self) -> "Matcher":
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Subscriptions come and go.
+
+    def subscribe(
+        self,
+        id: str,
+        where: str,
+        score: float = 1.0,
+        *,
+        weights: Mapping[str, float] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a subscription, or replace the one with this id; the next match sees it.
+
+        Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
+        Beside threads that match, changes wait for their turn, a quarter of a second at most.
+        """
+        self._subscriptions.subscribe(id, where, score, weights, tags)
+
+    def subscribe_many(self, subscriptions: Subscriptions) -> list[SubscriptionError]:
+        """Add the subscriptions of a table at once, much faster than one by one; return an error for each bad row.
+
+        The columns are `id, where[, score, weights, tags]`; anything that Arrow reads will do (pandas, Polars, DuckDB),
+        and so will dicts. A row replaces an earlier subscription with the same id. `rejected` collects the errors.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe_many([{"id": "a", "where": "x > 1"}, {"id": "b", "where": "x >"}])[0].subscription
+        'b'
+        """
+        return self._subscriptions.subscribe_many(table_of(subscriptions))
+
+    def unsubscribe(self, id: str) -> None:
+        """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
+        self._subscriptions.unsubscribe(id)
+
+    def rescore(self, id: str, score: float) -> None:
+        """Give a subscription another score. Raises UnknownSubscriptionError."""
+        self._subscriptions.rescore(id, score)
+
+    @property
+    def rejected(self) -> list[SubscriptionError]:
+        """The subscriptions that were left out of tables, and why."""
+        return self._subscriptions.rejected
+
+    def __getitem__(self, id: str) -> Subscription:
+        return self._subscriptions[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._subscriptions
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids, sorted."""
+        return iter(sorted(subscription.id for subscription in self.subscriptions()))
+
+    def subscriptions(self) -> Iterator[Subscription]:
+        """All subscriptions as they were given, with their scores of now."""
+        return self._subscriptions.subscriptions()
+
+    # Events are matched.
+
+    def match(self, event: Event, *, tags: Mapping[str, str] | None = None) -> Matches:
         """The subscriptions that an event satisfies, sorted by id, with their scores.
 
-        With `where_tags`, only subscriptions that have all these tags. The history stays as it is.
+        With `tags`, only subscriptions that have all of them. The history stays as it is.
         """
-        return self._match(event, where_tags, remember=False)
+        return self._match_one(event, Request(tags_key(tags)))
 
-    def publish(self, event: Event, where_tags: Mapping[str, str] | None = None) -> Matches:
+    def publish(self, event: Event, *, tags: Mapping[str, str] | None = None) -> Matches:
         """Match an event, then remember it: it is history for the events that follow.
 
         >>> matcher = Matcher()
@@ -103,101 +220,76 @@ class Matcher(SubscriptionSet):
         >>> [matcher.publish({"price": price}).ids for price in (10, 12, 11)]
         [['record'], ['record'], []]
         """
-        return self._match(event, where_tags, remember=True)
-
-    def _match(self, event: Event, where_tags: Mapping[str, str] | None, remember: bool) -> Matches:
-        tags = tuple(sorted((where_tags or {}).items()))
-        batch = EventBatch([event])
-        evidence = Evidence(events=1)
-        found: list[tuple[str, float]] = []
-        with self._matching(remember) as snapshot:
-            judged = self._judge(snapshot, batch, remember)
-            for view, truths in zip(snapshot.views, judged, strict=True):
-                slices, part_evidence = view.segment.match(batch, view.left_out(tags), truths)
-                evidence.add(part_evidence)
-                found += [(view.segment.ids[number], float(view.scores[number])) for number in slices.values.tolist()]
-        evidence.errors |= batch.unreadable
-        found.sort()
-        return Matches([id for id, _ in found], [score for _, score in found], evidence)
+        return self._match_one(event, Request(tags_key(tags), remember=True))
 
     def match_batch(
         self,
-        events: pa.Table | pa.RecordBatch | Sequence[Event],
+        events: Events,
+        *,
         id: str | None = None,
-        where_tags: Mapping[str, str] | None = None,
-        remember: bool = False,
+        tags: Mapping[str, str] | None = None,
         top_k: int | None = None,
-        mode: str = "exact",
-        combine: str | Mapping[str, float] = "sum",
-        how: str = "overlap",
+        mode: Mode = "exact",
+        score_by: ScoreBy = "sum",
+        interval: Interval = "overlaps",
+        ordered: bool = True,
     ) -> pa.Table:
         """All matches of a batch, a row each: `event, subscription, score`.
 
-        `event` is the value of the column `id`, or the number of the row. With `remember`, each event becomes history
-        for the rows behind it. With `top_k`, only the best of each event, event by event, as `Matcher.top_k` has them
-        by this `mode`, `combine` and `how`. The evidence is in the table's metadata, under `tocsin`.
+        `events` are anything that Arrow reads (pandas, Polars, DuckDB, readers), or dicts. `event` is the value of the
+        column `id`, or the number of the row. Rows are ordered by event, then by subscription id; with `top_k`, which
+        leaves the best of each event, by score, as `Matcher.top_k` has them by this `mode`, `score_by` and `interval`.
+        Without `ordered`, all rows of a segment come before those of the next, which costs less where there are
+        several. The evidence is in the table's metadata, under `tocsin`.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["low"], "where": ["price < 10"]}))
         >>> matcher.match_batch(pa.table({"key": ["p", "q"], "price": [5, 50]}), id="key").to_pylist()
         [{'event': 'p', 'subscription': 'low', 'score': 1.0}]
-        >>> matcher.match_batch([{"price": 5}], top_k=1, mode="relaxed", combine={"price": 3.0})["score"].to_pylist()
+        >>> matcher.match_batch([{"price": 5}], top_k=1, mode="relaxed", score_by={"price": 3.0})["score"].to_pylist()
         [3.0]
-        >>> [len(matcher.match_batch([{"price": [5, 50]}], top_k=1, how=how)) for how in ("overlap", "containment")]
+        >>> [len(matcher.match_batch([{"price": [5, 50]}], top_k=1, interval=how)) for how in ("overlaps", "within")]
         [1, 0]
         """
-        tags = tuple(sorted((where_tags or {}).items()))
-        batch = EventBatch(events)
-        names = _event_names(batch, id)
-        of_names = Evidence(errors=dict(batch.unreadable))
-        evidence = Evidence(events=len(batch))
-        tables = []
-        question = Question.of_batch(top_k, mode, combine, how)
-        most = BATCH if question is None else min(BATCH, question.events_at_once)
-        # Parts of about the same size: a small rest would cost more an event.
-        size = max(1, math.ceil(len(batch) / max(1, math.ceil(len(batch) / most))))
-        with self._matching(remember) as snapshot:
-            for start in range(0, len(batch), size):
-                part = batch.slice(start, size) if len(batch) > size else batch
-                if question is not None:
-                    best = self._best(snapshot, part, tags, question, remember)
-                    evidence.go_on(best.evidence)
-                    tables.append(best.table(names, start))
-                    continue
-                judged = self._judge(snapshot, part, remember)
-                of_part = Evidence()
-                for view, slices, work in _matches(snapshot, part, tags, judged):
-                    of_part.add(work)
-                    tables.append(_as_table(slices, start, names, view.segment, view.scores))
-                of_part.errors |= part.unreadable
-                evidence.go_on(of_part)
-        # The parts have counted them already if the names are an attribute as well.
-        evidence.add(of_names)
-        schema = pa.schema([("event", pa.int64() if names is None else names.type), *_SUBSCRIPTION_FIELDS])
-        table = pa.concat_tables(tables) if tables else schema.empty_table()
-        return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
+        question = Question.of_batch(top_k, mode, score_by, interval)
+        return self._match_many(events, id, Request(tags_key(tags), question, ordered=ordered))
 
-    def _judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool, every_test: bool = False) -> list[Judged]:
-        """The truth of tests on the history, for each view; with `remember`, each event is history for the next."""
-        if remember or snapshot.looks_back:
-            return self.history.judge(snapshot, batch, remember, every_test)
-        return [{} for _ in snapshot.views]
+    def publish_batch(
+        self,
+        events: Events,
+        *,
+        id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        top_k: int | None = None,
+        mode: Mode = "exact",
+        score_by: ScoreBy = "sum",
+        interval: Interval = "overlaps",
+    ) -> pa.Table:
+        """Match a batch as `match_batch` does; each event becomes history for the rows behind it.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+        >>> matcher.publish_batch([{"price": price} for price in (10, 12, 11)])["event"].to_pylist()
+        [0, 1]
+        """
+        question = Question.of_batch(top_k, mode, score_by, interval)
+        return self._match_many(events, id, Request(tags_key(tags), question, remember=True))
 
     def top_k(
         self,
         event: Event,
         k: int,
-        mode: str = "exact",
-        combine: str | Mapping[str, float] = "sum",
-        where_tags: Mapping[str, str] | None = None,
-        how: str = "overlap",
+        *,
+        mode: Mode = "exact",
+        score_by: ScoreBy = "sum",
+        interval: Interval = "overlaps",
+        tags: Mapping[str, str] | None = None,
     ) -> Matches:
         """The best `k` subscriptions for an event, best first, equal scores by id.
 
         `exact` takes those that match, by their score. `relaxed` takes those of which some predicate holds, by the
-        weights of what holds: their sum, their `max`, or the sum with coefficients by attribute that `combine` gives.
-        A number of the event may be an interval, as in `{"hours": [20, 30]}`: it satisfies ranges that overlap it, or
-        with `how="containment"` those that contain it. The first relaxed question after a change of many
-        subscriptions costs about as much as building their index did.
+        weights of what holds: their sum, their `max`, or the sum with coefficients by attribute that `score_by` gives.
+        A number of the event may be an interval, as in `{"hours": [20, 30]}`: it satisfies ranges that it overlaps, or
+        with `interval="within"` those that it lies within.
 
         >>> matcher = Matcher()
         >>> matcher.subscribe("smith", "author = 'Smith' AND price < 10", score=2.0, weights={"price": 0.5})
@@ -209,33 +301,78 @@ class Matcher(SubscriptionSet):
         >>> list(matcher.top_k({"author": "Jones", "price": [8, 15]}, k=2)), len(matcher.top_k({"price": [8, 25]}, 2))
         ([('cheap', 1.0)], 1)
         """
-        question = Question(k, mode, combine, how)
-        tags = tuple(sorted((where_tags or {}).items()))
-        with self._matching() as snapshot:
-            best = self._best(snapshot, EventBatch([event]), tags, question, remember=False)
-        return Matches(best.subscriptions.to_pylist(), best.scores.tolist(), best.evidence)
+        request = Request(tags_key(tags), Question(k, mode, score_by, interval))
+        with self._subscriptions.matching() as snapshot:
+            found = self._answer(snapshot, EventBatch([event]), request)
+        [rows] = found.rows
+        return Matches(rows.subscriptions.to_pylist(), rows.scores.to_pylist(), found.evidence)
 
-    def _best(self, snapshot: Snapshot, batch: EventBatch, tags: Tags, question: Question, remember: bool) -> Best:
-        judged = self._judge(snapshot, batch, remember, question.asks_every_test(snapshot, batch))
-        best = best_of(snapshot, batch, judged, tags, question, self._options)
-        best.evidence.errors |= batch.unreadable
-        return best
+    def _match_one(self, event: Event, request: Request) -> Matches:
+        """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
+        batch, evidence = EventBatch([event]), Evidence(events=1)
+        with self._subscriptions.matching(request.remember) as snapshot:
+            judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
+            found = matches_of(list(match_views(snapshot, batch, request.tags, judged, evidence)))
+        evidence.errors |= batch.unreadable
+        return Matches([id for id, _ in found], [score for _, score in found], evidence)
+
+    def _match_many(self, events: Events, id: str | None, request: Request) -> pa.Table:
+        evidence, tables, type_of_events = Evidence(), [], pa.int64()
+        most = BATCH if request.question is None else min(BATCH, request.question.events_at_once)
+        with self._subscriptions.matching(request.remember) as snapshot:
+            for batch in event_batches(events):
+                names = _event_names(batch, id)
+                of_names = Evidence(errors=dict(batch.unreadable))
+                type_of_events = pa.int64() if names is None else names.type
+                first = evidence.events
+                of_batch = Evidence()
+                for start, part in batch.parts(most):
+                    found = self._answer(snapshot, part, request)
+                    of_batch.add_events(found.evidence)
+                    offset = start if names is not None else first + start
+                    tables += [rows.table(names, offset) for rows in found.rows]
+                # The parts have counted them already if the names are an attribute as well.
+                of_batch.add_segment(of_names)
+                evidence.add_events(of_batch)
+        schema = pa.schema([("event", type_of_events), *_SUBSCRIPTION_FIELDS])
+        table = pa.concat_tables(tables) if tables else schema.empty_table()
+        return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
+
+    def _answer(self, snapshot: Snapshot, batch: EventBatch, request: Request) -> Answer:
+        history = self._history_for(snapshot, request)
+        return answer(snapshot, batch, request, history, self._subscriptions.options)
+
+    def _history_for(self, snapshot: Snapshot, request: Request) -> History | None:
+        """The history, if some subscription looks back or the events are to be remembered."""
+        return self.history if request.remember or snapshot.looks_back else None
+
+    # What was found can be explained.
 
     def explain(self, event: Event, id: str) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""
-        return explain(self[id], self._form_of(id), EventBatch([event]).event(0), self._options, self.history)
+        subscription, form = self[id], self._subscriptions.form_of(id)
+        return explain(subscription, form, EventBatch([event]).event(0), self._subscriptions.options, self.history)
 
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""
-        snapshot = self._current()
+        snapshot = self._subscriptions.current()
         return plan(snapshot, self.history.plans(snapshot) if snapshot.looks_back else [None] * len(snapshot.views))
+
+    def stats(self) -> Statistics:
+        """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
+        return self._subscriptions.stats()
+
+    @property
+    def history(self) -> History:
+        """The events that were published: in the folder of the index for its writer, in memory for all others."""
+        return self._subscriptions.history
 
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that some subscription names."""
-        return frozenset().union(*(view.segment.attributes for view in self._current().views))
+        return frozenset().union(*(view.segment.attributes for view in self._subscriptions.current().views))
 
-    def looking_back(self, where_tags: Mapping[str, str] | None = None) -> list[str]:
+    def looking_back(self, tags: Mapping[str, str] | None = None) -> list[str]:
         """The ids of the subscriptions that compare events with the history, sorted; of those with all these tags.
 
         >>> matcher = Matcher()
@@ -244,10 +381,9 @@ class Matcher(SubscriptionSet):
         >>> matcher.looking_back(), matcher.looking_back({"of": "bob"})
         (['record'], [])
         """
-        tags = tuple(sorted((where_tags or {}).items()))
         found = []
-        for view in self._current().views:
-            numbers, left_out = np.unique(view.segment.history_demands[:, 1]), view.left_out(tags)
+        for view in self._subscriptions.current().views:
+            numbers, left_out = np.unique(view.segment.history_demands[:, 1]), view.left_out(tags_key(tags))
             asked = numbers[~left_out[numbers]] if left_out.size else numbers
             found += [view.segment.ids[number] for number in asked.tolist()]
         return sorted(found)
@@ -256,7 +392,7 @@ class Matcher(SubscriptionSet):
     def kinds(self) -> dict[str, set[Kind]]:
         """The kinds of values that each attribute is compared with; words, patterns and XPath want strings."""
         kinds: dict[str, set[Kind]] = {}
-        for view in self._current().views:
+        for view in self._subscriptions.current().views:
             for column in view.segment.columns:
                 if column.kind is not Kind.ANY:
                     kinds.setdefault(column.attribute, set()).add(column.kind)
@@ -267,11 +403,48 @@ class Matcher(SubscriptionSet):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index, without the texts and ids of subscriptions."""
-        return sum(view.segment.index_bytes for view in self._current().views)
+        """Bytes of the index, without the subscriptions themselves."""
+        return sum(view.segment.index_bytes for view in self._subscriptions.current().views)
 
+    def __repr__(self) -> str:
+        path = self._subscriptions.path
+        names = sorted(self.attributes)
+        on = f" on {', '.join(names[:5])}{', …' if len(names) > 5 else ''}" if names else ""
+        return f"<Matcher: {len(self):,} subscriptions{on}{f', in {path}' if path else ''}>"
 
-_SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_string())), ("score", pa.float64())]
+    def _repr_html_(self) -> str:
+        stats = self.stats()
+        rows = {
+            "subscriptions": f"{stats.subscriptions:,}",
+            "attributes": ", ".join(sorted(self.attributes)[:20]),
+            "segments": ", ".join(f"{size:,}" for size in stats.segments),
+            "bytes of the index": f"{self.nbytes:,}",
+            "folder": str(self._subscriptions.path or "in memory"),
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{html.escape(value)}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>Matcher</caption>{cells}</table>"
+
+    # The subscriptions are kept in a folder.
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on."""
+        self._subscriptions.save(path)
+
+    def commit(self) -> None:
+        """Make all changes durable, in the folder that the matcher was saved to or opened from."""
+        self._subscriptions.commit()
+
+    def refresh(self) -> bool:
+        """Follow the commits of another process; return whether there were any. Uncommitted changes are refused."""
+        return self._subscriptions.refresh()
+
+    def compact(self) -> None:
+        """Merge all segments into one; durable with the next commit."""
+        self._subscriptions.compact()
+
+    def close(self) -> None:
+        """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
+        self._subscriptions.close()
 
 
 def _event_names(batch: EventBatch, id: str | None) -> pa.Array | None:
@@ -279,43 +452,11 @@ def _event_names(batch: EventBatch, id: str | None) -> pa.Array | None:
     if id is None:
         return None
     column = batch.column(id)
-    if column is None:
-        names = batch.table.column_names if batch.table is not None else []
-        raise OptionError(f"the events have no column {id!r}", f"They have {', '.join(names)}")
+    if column is None or (len(batch) and not batch.has(id)):
+        raise OptionError(f"the events have no column {id!r}", f"They have {', '.join(batch.names())}")
     if not isinstance(column, list):
         return column
     try:
         return pa.array(column)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise EventError(f"the values of {id!r} cannot name events: {error}", "Let all be of one type") from error
-
-
-def _matches(
-    snapshot: Snapshot, batch: EventBatch, tags: Tags, judged: Sequence[Judged]
-) -> Iterator[tuple[View, Slices, Evidence]]:
-    """The subscriptions of each event, view by view."""
-    views = snapshot.views
-    if len(views) < 2 or len(batch) < ENOUGH or not snapshot.is_by_pairs:
-        for view, truths in zip(views, judged, strict=True):
-            yield view, *view.segment.match(batch, view.left_out(tags), truths)
-        return
-    encoded = [view.segment.encode(batch, truths) for view, truths in zip(views, judged, strict=True)]
-    codes_of = [view.segment.codes_of(batch) for view in views]
-    start = time.perf_counter()
-    by_pairs = snapshot.together.match([events for events, _ in encoded], codes_of)
-    encoded[0][1].match_s += time.perf_counter() - start
-    for view, (events, evidence), pairs in zip(views, encoded, by_pairs, strict=True):
-        yield view, view.segment.match_encoded(batch, events, evidence, view.left_out(tags), pairs), evidence
-
-
-def _as_table(
-    slices: Slices, first: int, names: pa.Array | None, segment: Segment, scores: npt.NDArray[np.float64]
-) -> pa.Table:
-    rows = pa.array(events_of(slices.starts, first))
-    subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
-    events = rows if names is None else names.take(rows)
-    if scores is segment.scores and segment.same_score is not None:
-        score = repeated(segment.same_score).column(slices.values.size)
-    else:
-        score = pa.array(scores[slices.values])
-    return pa.table({"event": events, "subscription": subscriptions, "score": score})

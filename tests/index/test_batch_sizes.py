@@ -35,7 +35,7 @@ def workload(request: pytest.FixtureRequest) -> tuple[Matcher, pa.Table, npt.NDA
         for row in zip(column.tolist(), low.tolist(), high.tolist(), strict=True)
     ]
     matcher = Matcher(background_merge=False)
-    matcher.load(pa.table({"id": list(map(str, range(SUBSCRIPTIONS))), "where": texts}))
+    matcher.subscribe_many(pa.table({"id": list(map(str, range(SUBSCRIPTIONS))), "where": texts}))
     return matcher, pa.table({f"x{n}": values for n, values in enumerate(events)}), holds
 
 

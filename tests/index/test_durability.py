@@ -176,7 +176,7 @@ def test_a_reader_keeps_what_it_has_mapped_and_the_disk_is_reclaimed(index: Path
         writer.subscribe(name, "x > 1")
         writer.commit()
     reader = Matcher.open(index)
-    writer.merge()
+    writer.compact()
     writer.commit()
     assert len(list(index.glob("segment-*.tocsin"))) == 1, "the merged segments are gone from the folder"
     assert reader.match({"x": 2}).ids == ["a", "b"], "and still there for who has them mapped"

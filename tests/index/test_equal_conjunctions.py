@@ -25,7 +25,7 @@ def test_equal_conjunctions_cost_one_candidate_whatever_is_dropped() -> None:
     assert matcher.match_batch([event] * 3).column("subscription").to_pylist() == list("adefg") * 3
     matcher.rescore("f", 2.0)
     assert list(matcher.top_k(event, 2)) == [("f", 2.0), ("a", 1.0)]
-    matcher.merge()
+    matcher.compact()
     assert matcher.match(event).ids == list("adefg")
     assert matcher.stats().conjunctions == 1
 
@@ -51,7 +51,7 @@ def test_candidates_fall_when_words_have_drifted() -> None:
     assert matcher.match({"body": quiet}).evidence.candidates >= 100
     for _ in range(8):
         matcher.match_batch([{"body": quiet}] * 64)
-    segment_matcher = matcher._current().views[0].segment.index
+    segment_matcher = matcher._subscriptions.current().views[0].segment.index
     assert isinstance(segment_matcher, CombinedIndex)
     segment_matcher.drift.join()
     assert matcher.match({"body": quiet}).evidence.candidates <= 2

@@ -35,7 +35,7 @@ def matcher_of(texts: list[str]) -> tuple[Matcher, list[str]]:
 
 
 def segment_of(matcher: Matcher) -> Segment:
-    (view,) = matcher._current().views
+    (view,) = matcher._subscriptions.current().views
     return view.segment
 
 
@@ -45,7 +45,7 @@ def test_what_is_stored_is_what_the_texts_say(texts: list[str]) -> None:
     matcher, taken = matcher_of(texts)
     if not taken:
         return
-    parsed = matcher._options.normalise(taken, taken)
+    parsed = matcher._subscriptions.options.normalise(taken, taken)
     segment = segment_of(matcher)
     again = Segment.of(segment.container())
     expected = meaning(parsed)
@@ -74,7 +74,7 @@ def test_a_merge_parses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for number in range(20):
         matcher.subscribe(f"s{number:02}", f"x >= {number} AND author = 'Ad{number}' OR has_words(t, 'a{number}')")
         if number % 7 == 6:
-            matcher.load(pa.table({"id": [f"t{number}"], "where": ["x IN (1, 2.5, 3) AND NOT y IS NULL"]}))
+            matcher.subscribe_many(pa.table({"id": [f"t{number}"], "where": ["x IN (1, 2.5, 3) AND NOT y IS NULL"]}))
     matcher.save(tmp_path)
     matcher.close()
     reader = Matcher.open(tmp_path, background_merge=False)
@@ -83,7 +83,7 @@ def test_a_merge_parses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("a text is parsed again")
 
     monkeypatch.setattr("tocsin.index.options.Options.normalise", refuse)
-    reader.merge()
+    reader.compact()
     assert len(reader.stats().segments) == 1
     event = {"x": 3, "author": "Ad2", "t": "a4 b", "y": 1}
     assert reader.match(event).ids == ["s02", "s04", "t13", "t6"]

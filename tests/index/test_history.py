@@ -76,7 +76,7 @@ def test_a_history_that_moved_to_a_folder_is_the_one_that_is_asked(tmp_path: Pat
     matcher = Matcher()
     matcher.subscribe("record", RECORD)
     matcher.publish({"price": 10})
-    matcher.merge()
+    matcher.compact()
     matcher.publish({"price": 20})
     matcher.save(tmp_path)
     assert [matcher.publish({"price": price}).ids for price in (15, 30, 25)] == [[], ["record"], []]
@@ -98,7 +98,7 @@ def test_a_detached_matcher_leaves_its_folder_alone(tmp_path: Path) -> None:
     writer.publish({"price": 10})
     writer.save(tmp_path / "index")
     before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
-    alone = Matcher.open(tmp_path / "index", detached=True)
+    alone = Matcher.open(tmp_path / "index", mode="copy")
     assert [alone.publish({"price": price}).ids for price in (9, 30, 20)] == [[], ["record"], []]
     alone.subscribe("cheap", "price < 5")
     assert alone.match({"price": 4}).ids == ["cheap"]

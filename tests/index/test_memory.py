@@ -154,7 +154,7 @@ def test_layers_keep_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     events = rows()
     for _ in range(3):
         matcher.match_batch(events, top_k=2)
-    assert any(view.ranked.layers for view in matcher._current().views), "the test is about layers"
+    assert any(view.ranked.layers for view in matcher._subscriptions.current().views), "the test is about layers"
     cyclic_garbage()
     watched = weakref.ref(events[0])
     matcher.match_batch(events, top_k=2)
@@ -167,14 +167,14 @@ def test_a_superseded_snapshot_goes_with_its_last_reader() -> None:
     matcher = matcher_of(**FAMILIES["ranges"], **FAMILIES["xpath"], **FAMILIES["history"])
     for event in rows()[:2]:
         _ask_everything(matcher, event)
-        matcher.match(event, where_tags={"no": "such"})
+        matcher.match(event, tags={"no": "such"})
         matcher.plan()
     cyclic_garbage()
-    snapshot = weakref.ref(matcher._current())
+    snapshot = weakref.ref(matcher._subscriptions.current())
     matcher.subscribe("new", "n > 5")
     matcher.rescore("r", 3.0)
     matcher.unsubscribe("s")
-    matcher.merge()
+    matcher.compact()
     for event in rows()[:2]:
         _ask_everything(matcher, event)
     assert snapshot() is None

@@ -36,7 +36,7 @@ def filed(look: float, monkeypatch: pytest.MonkeyPatch) -> Matcher:
 
 
 def arrays_of(matcher: Matcher) -> dict[str, npt.NDArray[Any]]:
-    (view,) = matcher._current().views
+    (view,) = matcher._subscriptions.current().views
     return view.segment.container().arrays
 
 
@@ -131,7 +131,7 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     matcher.unsubscribe("low")
     matcher.rescore("two", 3.0)
     matcher.subscribe("new", "price = 10")
-    view = matcher._current().views[0]
+    view = matcher._subscriptions.current().views[0]
     assert view.dropped.tolist() == [False, True, False, False, False]
     assert view.scores.tolist() == [1, 1, 1, 1, 3]
     matcher.commit()
@@ -153,7 +153,7 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     directory = json.loads(raw[position:])["arrays"]
     assert [entry[2] for entry in directory.values()] + [position] == [64, 128, 192, 256]
 
-    matcher.merge()
+    matcher.compact()
     matcher.commit()
     (merged,) = named(tmp_path, "segment")
     assert {file.name for file in tmp_path.iterdir()} == {merged, "snapshot-000003.json", "write.lock"}

@@ -50,7 +50,7 @@ def test_ends_of_ranges(workload: tuple[pa.Table, pa.Table, set[tuple[int, int]]
     subscriptions, events, expected = workload
     matcher = Matcher(background_merge=False)
     for start in range(0, SUBSCRIPTIONS, SUBSCRIPTIONS // segments):
-        matcher.load(subscriptions.slice(start, SUBSCRIPTIONS // segments))
+        matcher.subscribe_many(subscriptions.slice(start, SUBSCRIPTIONS // segments))
     found = matcher.match_batch(events)
     pairs = set(zip(found["event"].to_pylist(), map(int, found["subscription"].to_pylist()), strict=True))
     assert len(pairs) == len(found)
@@ -64,7 +64,7 @@ def test_many_ranges_with_the_same_end_are_decided_one_by_one() -> None:
     """Otherwise an event on that end would leave all of them undecided until the end of the batch."""
     texts = [f"x >= 0 AND x < {number + 0.5}" for number in range(6_000)]
     matcher = Matcher.from_table(pa.table({"id": list(map(str, range(len(texts)))), "where": texts}))
-    (view,) = matcher._current().views
+    (view,) = matcher._subscriptions.current().views
     assert view.segment.columns[0].ruler is not None
     assert view.segment.needs_codes
     assert [len(matcher.match({"x": x}).ids) for x in (-0.001, 0, 0.5, 5_999, 5_999.5)] == [0, 6_000, 5_999, 1, 0]
@@ -72,7 +72,7 @@ def test_many_ranges_with_the_same_end_are_decided_one_by_one() -> None:
 
 def test_the_workload_has_rulers(workload: tuple[pa.Table, pa.Table, set[tuple[int, int]]]) -> None:
     matcher = Matcher.from_table(workload[0])
-    (view,) = matcher._current().views
+    (view,) = matcher._subscriptions.current().views
     assert all(column.ruler is not None for column in view.segment.columns)
     assert all(len(column.domain.constants) > EVEN for column in view.segment.columns)
     assert not view.segment.needs_codes

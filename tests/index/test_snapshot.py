@@ -27,7 +27,7 @@ def filled(count: int) -> Matcher:
     matcher = Matcher(background_merge=False)
     for number in range(count):
         matcher.subscribe(f"s{number}", f"x >= {number}")
-    matcher.merge()
+    matcher.compact()
     return matcher
 
 
@@ -67,33 +67,33 @@ def test_a_change_between_matches_copies_nothing() -> None:
     matcher.unsubscribe("s3")
     matcher.rescore("s4", 2.0)
     assert list(matcher.match({"x": 4})) == [("s0", 1), ("s1", 1), ("s2", 1), ("s4", 2)]
-    (view,) = matcher._current().views
+    (view,) = matcher._subscriptions.current().views
     arrays, gone = (id(view.dropped), id(view.scores)), weakref.ref(view)
     del view
     matcher.unsubscribe("s0")
     matcher.rescore("s4", 3.0)
     assert gone() is None, "nothing but the snapshot keeps a view, so that its arrays go to the next"
     assert list(matcher.match({"x": 4})) == [("s1", 1), ("s2", 1), ("s4", 3)]
-    (view,) = matcher._current().views
+    (view,) = matcher._subscriptions.current().views
     assert (id(view.dropped), id(view.scores)) == arrays
 
 
 def test_a_match_under_way_keeps_its_view() -> None:
     matcher = filled(10)
     matcher.unsubscribe("s3")
-    held = matcher._current()
+    held = matcher._subscriptions.current()
     matcher.unsubscribe("s4")
     matcher.rescore("s5", 9.0)
     assert held.views[0].dropped.nonzero()[0].tolist() == [3]
     assert held.views[0].scores.tolist() == [1.0] * 10
-    assert matcher._current().views[0].dropped.nonzero()[0].tolist() == [3, 4]
+    assert matcher._subscriptions.current().views[0].dropped.nonzero()[0].tolist() == [3, 4]
 
 
 def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Matcher(background_merge=False)
     for number in range(4):
         matcher.subscribe(f"s{number}", "x > 0", tags={"tenant": "acme" if number % 2 else "zeta"})
-    matcher.merge()
+    matcher.compact()
     looked = []
     tagged = Segment.tagged
 
@@ -102,9 +102,9 @@ def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) ->
         return tagged(segment, tags)
 
     monkeypatch.setattr(Segment, "tagged", counted)
-    assert matcher.match({"x": 1}, where_tags={"tenant": "acme"}).ids == ["s1", "s3"]
+    assert matcher.match({"x": 1}, tags={"tenant": "acme"}).ids == ["s1", "s3"]
     matcher.unsubscribe("s1")
-    assert matcher.match({"x": 1}, where_tags={"tenant": "acme"}).ids == ["s3"]
+    assert matcher.match({"x": 1}, tags={"tenant": "acme"}).ids == ["s3"]
     assert looked == [(("tenant", "acme"),)]
 
 
@@ -123,7 +123,7 @@ def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch
     for number in range(size - 1):
         matcher.subscribe(f"s{number}", f"x >= {number}")
         assert len(matcher.match({"x": number})) == number + 1
-        sizes = [len(view.segment) for view in matcher._current().views]
+        sizes = [len(view.segment) for view in matcher._subscriptions.current().views]
         assert all(large > FACTOR * small for large, small in itertools.pairwise(sizes)), "so there are few"
         assert sum(sizes) == number + 1
     assert sum(built) < 6 * size, "a subscription is built a few times"

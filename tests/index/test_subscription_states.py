@@ -69,7 +69,7 @@ class Subscriptions(RuleBasedStateMachine):
 
     @rule()
     def merge(self) -> None:
-        self.writer.merge()
+        self.writer.compact()
 
     @rule()
     def refresh(self) -> None:
@@ -96,7 +96,7 @@ def agree(matcher: Matcher, state: State) -> None:
         expected = sorted((s.id, s.score) for s in state.values() if evaluate(parse(s.where), event) is True)
         assert list(matcher.match(event)) == expected
         acme = [pair for pair in expected if state[pair[0]].tags.get("tenant") == "acme"]
-        assert list(matcher.match(event, where_tags={"tenant": "acme"})) == acme
+        assert list(matcher.match(event, tags={"tenant": "acme"})) == acme
     table = matcher.match_batch(EVENTS).to_pylist()
     assert len(table) == sum(len(matcher.match(event)) for event in EVENTS)
 

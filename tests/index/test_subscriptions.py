@@ -22,7 +22,7 @@ def test_a_subscription_with_a_known_id_replaces_it(before: str) -> None:
     assert len(matcher) == 1
     assert matcher["a"] == Subscription("a", "x = 2")
     assert matcher.match({"x": 1}).ids == []
-    assert matcher.match({"x": 2}, where_tags={"t": "1"}).ids == []
+    assert matcher.match({"x": 2}, tags={"t": "1"}).ids == []
     assert list(matcher.match({"x": 2})) == [("a", 1.0)]
 
 
@@ -62,7 +62,7 @@ def test_numbers_of_any_type_are_weights_and_scores() -> None:
     matcher = Matcher()
     matcher.subscribe("a", "x = 1", score=Decimal("0.5"), weights={"x": np.float32(0.25)}, tags={"t": 7})  # type: ignore[dict-item,arg-type]  # what users pass
     assert matcher["a"] == Subscription("a", "x = 1", 0.5, {"x": 0.25}, {"t": "7"})
-    assert matcher.match({"x": 1}, where_tags={"t": "7"}).ids == ["a"]
+    assert matcher.match({"x": 1}, tags={"t": "7"}).ids == ["a"]
     with pytest.raises(SubscriptionError, match="its score is 'high'"):
         matcher.rescore("a", "high")  # type: ignore[arg-type]  # the point of the test
 
@@ -114,7 +114,7 @@ def test_more_than_a_buffer_of_subscriptions() -> None:
     assert stats.buffered == 3
     expected = [f"s{number:04}" for number in range(2 * BUFFER + 3) if number % 7 == 3]
     assert matcher.match({"x": 3}).ids == expected
-    matcher.merge()
+    matcher.compact()
     assert matcher.stats().segments == (2 * BUFFER + 3,)
     assert matcher.match({"x": 3}).ids == expected
 
@@ -122,7 +122,7 @@ def test_more_than_a_buffer_of_subscriptions() -> None:
 def test_a_merge_with_nothing_left() -> None:
     matcher = matcher_of(a="x = 1")
     matcher.unsubscribe("a")
-    matcher.merge()
+    matcher.compact()
     assert (len(matcher), matcher.match({"x": 1}).ids, matcher.stats().dropped) == (0, [], 0)
 
 

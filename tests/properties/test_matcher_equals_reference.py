@@ -74,7 +74,7 @@ def test_segments_that_match_together(
         always.setattr("tocsin.matcher.ENOUGH", 1)
         matcher = Matcher(background_merge=False)
         for start in range(3):
-            matcher.load(table.take(list(range(start, len(texts), 3))))
+            matcher.subscribe_many(table.take(list(range(start, len(texts), 3))))
         # Twenty times the same events: enough that tables are laid out.
         repeated = batch * 20
         found = found_in(matcher.match_batch(repeated if odd else typed(repeated)))
@@ -136,7 +136,7 @@ def check_publishing(texts: list[str], batch: list[Event], at_once: bool) -> Non
         reference.subscribe(str(number), text)
     expected = {(row, id) for row, event in enumerate(batch) for id, _ in reference.publish(event)}
     if at_once:
-        assert found_in(matcher.match_batch(batch, remember=True)) == expected
+        assert found_in(matcher.publish_batch(batch)) == expected
     else:
         assert {(row, id) for row, event in enumerate(batch) for id in matcher.publish(event).ids} == expected
     again = {id for id, _ in reference.match(batch[0])}

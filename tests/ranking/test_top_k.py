@@ -65,7 +65,7 @@ def changed(draw: st.DrawFn, where: st.SearchStrategy[str] = WHERE) -> Changed:
             # Ids that come again replace, and do not come in order.
             id_ = draw(st.sampled_from([f"s{number}", f"{9 - number}-{segment}", f"é{number}"]))
             loaded.append(Subscription(id_, text, draw(SCORES), draw(WEIGHTS), draw(TAGS)))
-        matcher.load(pa.Table.from_pylist([as_row(subscription) for subscription in loaded]))
+        matcher.subscribe_many(pa.Table.from_pylist([as_row(subscription) for subscription in loaded]))
         standing |= {subscription.id: subscription for subscription in loaded}
     if draw(st.booleans()):
         buffered = Subscription("buffered", draw(where), draw(SCORES), draw(WEIGHTS), draw(TAGS))
@@ -110,10 +110,10 @@ def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: in
 def test_only_subscriptions_with_the_tags_are_ranked(state: Changed, event: Event) -> None:
     acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
     tags = {"tenant": "acme"}
-    assert list(state.matcher.top_k(event, 3, where_tags=tags)) == best(exact_scores(acme, event), 3)
-    relaxed = state.matcher.top_k(event, 3, "relaxed", where_tags=tags)
+    assert list(state.matcher.top_k(event, 3, tags=tags)) == best(exact_scores(acme, event), 3)
+    relaxed = state.matcher.top_k(event, 3, "relaxed", tags=tags)
     assert list(relaxed) == best(relaxed_scores(acme, event), 3)
-    table = state.matcher.match_batch([event], where_tags=tags, top_k=3, mode="relaxed")
+    table = state.matcher.match_batch([event], tags=tags, top_k=3, mode="relaxed")
     assert rows_of(table, 1) == [list(relaxed)]
 
 
@@ -127,7 +127,7 @@ def test_earlier_events_count(state: Changed, batch: list[Event], mode: str) -> 
             return best(exact_scores(state.subscriptions, event, history), 3)
         return best(relaxed_scores(state.subscriptions, event, history=history), 3)
 
-    table = state.matcher.match_batch(batch, remember=True, top_k=3, mode=mode)
+    table = state.matcher.publish_batch(batch, top_k=3, mode=mode)
     assert rows_of(table, len(batch)) == [expected(event, batch[:row]) for row, event in enumerate(batch)]
     assert list(state.matcher.top_k(batch[0], 3, mode)) == expected(batch[0], batch)
 
@@ -214,7 +214,7 @@ def test_intervals_overlap_or_are_contained(state: Changed, batch: list[Event], 
     assert rows_of(table, len(batch)) == relaxed_
     acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
     scores, _ = by_interval(acme, batch[0], how)
-    assert list(matcher.top_k(batch[0], 3, how=how, where_tags={"tenant": "acme"})) == best(scores, 3)
+    assert list(matcher.top_k(batch[0], 3, how=how, tags={"tenant": "acme"})) == best(scores, 3)
 
 
 def test_a_column_of_lists_is_read_as_intervals() -> None:
@@ -328,6 +328,6 @@ def test_the_best_conjunction_counts() -> None:
 def test_equal_scores_go_by_id_over_all_segments(mode: str) -> None:
     matcher = Matcher(background_merge=False)
     for ids in (["d", "b"], ["c", "é", "a"]):
-        matcher.load(pa.table({"id": ids, "where": ["x > 1"] * len(ids)}))
+        matcher.subscribe_many(pa.table({"id": ids, "where": ["x > 1"] * len(ids)}))
     assert matcher.top_k({"x": 2}, 4, mode).ids == ["a", "b", "c", "d"]
     assert matcher.match_batch([{"x": 2}] * 2, top_k=3, mode=mode)["subscription"].to_pylist() == ["a", "b", "c"] * 2

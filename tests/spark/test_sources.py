@@ -164,7 +164,7 @@ def test_a_job_keeps_the_snapshot_that_it_was_made_for(spark: "SparkSession", tm
     sharded = tocsin_spark.match(events, tmp_path / "index", id="key", shards=1)
     matcher.unsubscribe("first")
     matcher.subscribe("second", "a > 0")
-    matcher.merge()
+    matcher.compact()
     matcher.commit()
     after = tocsin_spark.match(events, tmp_path / "index", id="key")
     assert [[row["subscription"] for row in frame.collect()] for frame in (before, sharded, after)] == [

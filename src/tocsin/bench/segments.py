@@ -33,7 +33,7 @@ from tocsin import Matcher
 matcher = Matcher.open(sys.argv[1])
 print("open", flush=True)
 sys.stdin.readline()
-for view in matcher._current().views:
+for view in matcher._subscriptions.current().views:
     for array in view.segment.container().arrays.values():
         array.reshape(-1).view("u1").sum()
 print("touched", flush=True)

@@ -66,7 +66,7 @@ def add(index: Index, file: Source) -> None:
 
     table, unread = read_subscriptions(file)
     with opened(index) as matcher:
-        matcher.load(table)
+        matcher.subscribe_many(table)
         matcher.rejected[:0] = unread
         matcher.commit()
     report(index, matcher)
@@ -98,7 +98,7 @@ def merge(index: Index) -> None:
     with opened(index) as matcher:
         before = len(matcher.stats().segments)
         with errors().status("merging"):
-            matcher.merge()
+            matcher.compact()
             matcher.commit()
         after = len(matcher.stats().segments)
     errors().print(facts(str(index), [("segments before", f"{before:,}"), ("segments now", f"{after:,}")]))

@@ -109,6 +109,14 @@ class IdOrder:
         rank = np.empty(len(together), np.int32)
         rank[np.asarray(by_id)] = np.arange(len(together), dtype=np.int32)
         self.ranks = np.split(rank, np.cumsum([len(one) for one in ids])[:-1])
+        """By segment: the rank of each subscription."""
+
+    def in_order(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+        """Values that each segment has by number, by rank."""
+        by_rank = np.empty(len(self.ids))
+        for ranks, of_segment in zip(self.ranks, values, strict=True):
+            by_rank[ranks] = of_segment
+        return by_rank
 
     def ordered(self, found: Sequence[tuple[Int64, Int32]]) -> tuple[Int64, Int32]:
         """One sorted list of ranks for each event, of the lists that each segment found."""
@@ -122,9 +130,9 @@ class IdOrder:
 
 def named_only(
     ids: Sequence[pa.Array], found: Sequence[tuple[Int64, Int32]]
-) -> tuple[list[pa.Array], list[tuple[Int64, Int32]]]:
-    """The ids that are found at all, and the same lists by their places among those."""
+) -> tuple[list[pa.Array], list[tuple[Int64, Int32]], list[Int32]]:
+    """The ids that are found at all, the same lists by their places among those, and the numbers that they had."""
     numbers = [np.unique(values, return_inverse=True) for _, values in found]
     few = [one.take(pa.array(chosen)) for one, (chosen, _) in zip(ids, numbers, strict=True)]
     lists = [(starts, place.astype(np.int32)) for (starts, _), (_, place) in zip(found, numbers, strict=True)]
-    return few, lists
+    return few, lists, [chosen for chosen, _ in numbers]

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,25 @@ from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.subscription import Subscription
+
+Subscriptions: TypeAlias = Any
+"""A table of subscriptions: Arrow, whatever has `__arrow_c_stream__`, or dicts."""
+
+
+def table_of(subscriptions: Subscriptions) -> pa.Table:
+    """Subscriptions as an Arrow table."""
+    if isinstance(subscriptions, pa.Table):
+        return subscriptions
+    if isinstance(subscriptions, pa.RecordBatchReader):
+        return subscriptions.read_all()
+    if hasattr(subscriptions, "__arrow_c_stream__") or hasattr(subscriptions, "__arrow_c_array__"):
+        return pa.table(subscriptions)
+    rows: list[Mapping[str, Any]] = list(subscriptions)
+    names = [name for name in ("id", "where", "score", "weights", "tags") if any(name in row for row in rows)]
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    for name in {"weights", "tags"} & columns.keys():
+        columns[name] = [json.dumps(dict(value)) if isinstance(value, Mapping) else value for value in columns[name]]
+    return pa.table(columns)
 
 
 class SubscriptionRows(NamedTuple):

@@ -17,12 +17,12 @@ from tocsin.registry import IndexName, MatcherName, check_name
 class Options:
     """The limits, the prefixes of XPath expressions, and the algorithms, if the user chose them."""
 
-    limit: int = DEFAULT_LIMIT
+    max_conjunctions: int = DEFAULT_LIMIT
     """The most conjunctions that one subscription may become."""
     namespaces: Mapping[str, str] = field(default_factory=dict)
-    index: str = "auto"
+    index: IndexName = "auto"
     """The phase 1 index of ordered attributes: `auto` matches by access pairs, the others are the papers'."""
-    matcher: str = "auto"
+    matcher: MatcherName = "auto"
     """The phase 2 matcher; any but `auto` goes through an index for each attribute."""
     retain_events: int | None = None
     """How many published events are history; None: all."""
@@ -31,8 +31,8 @@ class Options:
     age_attribute: str | None = None
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise OptionError(f"limit is {self.limit}", "It must be at least 1")
+        if self.max_conjunctions < 1:
+            raise OptionError(f"max_conjunctions is {self.max_conjunctions}", "It must be at least 1")
         check_name("index", self.index, IndexName)
         check_name("matcher", self.matcher, MatcherName)
 
@@ -43,7 +43,7 @@ class Options:
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
-        return normalise_texts(texts, ids, self.limit, self.check_xpath)
+        return normalise_texts(texts, ids, self.max_conjunctions, self.check_xpath)
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""

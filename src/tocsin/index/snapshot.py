@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.index.array_pool import Versions
+from tocsin.index.id_order import IdOrder
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.index.shared_layout import Together
 from tocsin.model.subscription import Subscription
@@ -65,6 +66,16 @@ class Snapshot:
     def together(self) -> Together:
         """What the segments have in common."""
         return Together([view.segment for view in self.views])
+
+    @cached_property
+    def id_order(self) -> IdOrder:
+        """The ranks of all subscriptions by id; 0.4 s for 1,000,000 of them."""
+        return IdOrder([view.segment.ids.arrow() for view in self.views])
+
+    @cached_property
+    def scores_in_order(self) -> Floats:
+        """The scores of all subscriptions by rank."""
+        return self.id_order.in_order([view.scores for view in self.views])
 
     @property
     def looks_back(self) -> bool:

@@ -1,6 +1,5 @@
 """The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
 
-import datetime as dt
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from tocsin.index.snapshot import Part, Snapshot
 from tocsin.index.stats import Statistics, statistics
 from tocsin.index.write_throttle import Turns
 from tocsin.language.normal_form import NormalForm
-from tocsin.language.normalise import DEFAULT_LIMIT
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
 
@@ -37,21 +35,10 @@ class SubscriptionSet:
     Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change.
     """
 
-    def __init__(
-        self,
-        *,
-        limit: int = DEFAULT_LIMIT,
-        namespaces: Mapping[str, str] | None = None,
-        index: str = "auto",
-        matcher: str = "auto",
-        retain_events: int | None = None,
-        retain_age: dt.timedelta | int | None = None,
-        age_attribute: str | None = None,
-        background_merge: bool = True,
-    ) -> None:
+    def __init__(self, options: Options, *, background_merge: bool = True) -> None:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
-        self._options = Options(limit, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
+        self.options = options
         self._lock = threading.RLock()
         self._parts: tuple[Part, ...] = ()
         self._buffer = Buffer()
@@ -60,27 +47,19 @@ class SubscriptionSet:
         self._folder: Folder | None = None
         self._stored_history: Path | None = None
         """Where the folder that these subscriptions were read from keeps its history."""
+        self._read_only = False
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
         self._history: History | None = None
 
     def subscribe(
-        self,
-        id: str,
-        where: str,
-        score: float = 1.0,
-        weights: Mapping[str, float] | None = None,
-        tags: Mapping[str, str] | None = None,
+        self, id: str, where: str, score: float, weights: Mapping[str, float] | None, tags: Mapping[str, str] | None
     ) -> None:
-        """Add a subscription, or replace the one with this id; the next match sees it.
-
-        Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
-        Beside threads that match, changes wait for their turn, a quarter of a second at most.
-        """
+        """Add a subscription, or replace the one with this id."""
         subscription = intake.checked(id, where, score, weights, tags)
         with self._turns.changing():
-            form = self._options.normalise([where], [id])
+            form = self.options.normalise([where], [id])
             if form.errors:
                 raise form.errors[0]
             with self._writing():
@@ -90,18 +69,16 @@ class SubscriptionSet:
                     self._seal()
                     self._merge_in_background()
 
-    def load(self, table: pa.Table) -> None:
-        """Add the subscriptions of a table at once, much faster than one by one; bad rows go to `rejected`.
-
-        The columns are `id, where[, score, weights, tags]`. A row replaces an earlier subscription with the same id.
-        """
+    def subscribe_many(self, table: pa.Table) -> list[SubscriptionError]:
+        """Add the subscriptions of a table at once; return an error for each bad row."""
         given, rejected = intake.read(table)
-        rows, form, errors = intake.parse_rows(given, self._options)
-        segment = Segment.build(rows, form, self._options)
+        rows, form, errors = intake.parse_rows(given, self.options)
+        segment = Segment.build(rows, form, self.options)
         with self._writing():
             self.rejected += rejected + errors
             self._drop_all(segment)
             self._parts += (Part(segment),)
+        return rejected + errors
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
@@ -128,7 +105,7 @@ class SubscriptionSet:
             self._begin_write()
             self._seal()
             self._parts = tuple(part for part in self._parts if len(part))
-            store.commit(self._folder, self._number + 1, self._parts, self._options)
+            store.commit(self._folder, self._number + 1, self._parts, self.options)
             if self._history is not None:
                 self._history.commit()
             self._number += 1
@@ -165,7 +142,7 @@ class SubscriptionSet:
                     f"{self._folder.path} was committed by another process, and there are changes of our own",
                     "Commit or drop them before refresh",
                 )
-            self._attach(self._folder)
+            self.attach(self._folder)
             return True
 
     def close(self) -> None:
@@ -175,7 +152,7 @@ class SubscriptionSet:
         if self._folder is not None:
             self._folder.unlock()
 
-    def merge(self) -> None:
+    def compact(self) -> None:
         """Merge all segments into one; durable with the next commit."""
         with self._writing():
             self._seal()
@@ -186,7 +163,7 @@ class SubscriptionSet:
         """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
         with self._lock:
             buffered = len(self._buffer)
-            return statistics(self._current(), self._number, buffered)
+            return statistics(self.current(), self._number, buffered)
 
     @property
     def history(self) -> History:
@@ -195,12 +172,17 @@ class SubscriptionSet:
             if self._history is None:
                 stored = self._stored_history
                 if stored is None or (not stored.exists() and not self._is_writer):
-                    self._history = History(self._options)
+                    self._history = History(self.options)
                 elif self._is_writer:
-                    self._history = History(self._options, stored)
+                    self._history = History(self.options, stored)
                 else:
-                    self._history = History.copy_of(stored, self._options)
+                    self._history = History.copy_of(stored, self.options)
             return self._history
+
+    @property
+    def path(self) -> Path | None:
+        """The folder, if there is one."""
+        return None if self._folder is None else self._folder.path
 
     @property
     def _is_writer(self) -> bool:
@@ -221,10 +203,6 @@ class SubscriptionSet:
         with self._lock:
             return len(self._buffer) + sum(len(part) for part in self._parts)
 
-    def __iter__(self) -> Iterator[str]:
-        """The ids, sorted."""
-        return iter(sorted(subscription.id for subscription in self.subscriptions()))
-
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions as they were given, with their scores of now."""
         with self._lock:
@@ -239,15 +217,17 @@ class SubscriptionSet:
     def _all_parts(self) -> tuple[Part, ...]:
         return self._parts + self._buffer.parts
 
-    def _attach(self, folder: Folder) -> None:
-        self._number, self._options, self._parts = store.load(folder, self._parts)
+    def attach(self, folder: Folder, *, read_only: bool = False) -> None:
+        """Take the subscriptions of a folder."""
+        self._read_only = read_only
+        self._number, self.options, self._parts = store.load(folder, self._parts)
         self._folder = folder
         self._stored_history = folder.path / "history"
         self._snapshot = None
         if not self._is_writer:
             self._history = None
 
-    def _detach(self) -> None:
+    def detach(self) -> None:
         """Go on without the folder, with a copy of its history."""
         self._folder = None
         self._number = 0
@@ -266,6 +246,8 @@ class SubscriptionSet:
 
     def _begin_write(self) -> None:
         """Take the folder's lock, and see that nobody committed since we read."""
+        if self._read_only:
+            raise OptionError(f"{self.path} was opened for reading", "Open it with mode='write'")
         if self._folder is None or not self._folder.lock():
             return
         # As a reader we had a copy of the history.
@@ -273,9 +255,9 @@ class SubscriptionSet:
         if self._folder.newest() not in (None, self._number):
             if len(self._buffer) or not all(part.is_committed for part in self._parts):
                 raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
-            self._attach(self._folder)
+            self.attach(self._folder)
 
-    def _current(self, to_remember: bool = False) -> Snapshot:
+    def current(self, to_remember: bool = False) -> Snapshot:
         """The snapshot that a match holds on to: later changes do not touch it. Only a writer may remember events."""
         with self._lock:
             if to_remember:
@@ -287,16 +269,16 @@ class SubscriptionSet:
             return self._snapshot
 
     @contextmanager
-    def _matching(self, to_remember: bool = False) -> Iterator[Snapshot]:
+    def matching(self, to_remember: bool = False) -> Iterator[Snapshot]:
         """A match under way, with its snapshot."""
         with self._turns.matching():
-            yield self._current(to_remember)
+            yield self.current(to_remember)
 
     def _build(self, subscriptions: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
         """Build a segment of subscriptions in any order, with their normal forms."""
         rows = intake.SubscriptionRows.of(subscriptions)
         by_id = np.argsort(np.array(rows.ids, object), kind="stable")
-        return Segment.build(rows.take(by_id), NormalForm.joined(forms).select(by_id), self._options)
+        return Segment.build(rows.take(by_id), NormalForm.joined(forms).select(by_id), self.options)
 
     def _seal(self) -> None:
         """Turn the buffer into a segment."""
@@ -304,7 +286,7 @@ class SubscriptionSet:
 
     def _merge(self, parts: Sequence[Part]) -> None:
         merger = Merger(parts)
-        self._replace(parts, merger.finish(merger.build(self._options)))
+        self._replace(parts, merger.finish(merger.build(self.options)))
 
     def _replace(self, parts: Sequence[Part], merged: Part) -> None:
         self._parts = (*(part for part in self._parts if part not in parts), merged)
@@ -323,7 +305,7 @@ class SubscriptionSet:
                 merger = Merger(parts)
             if not parts:
                 return
-            merged = merger.build(self._options)
+            merged = merger.build(self.options)
             with self._lock:
                 if not all(part in self._parts for part in parts):
                     return
@@ -350,7 +332,7 @@ class SubscriptionSet:
             for id in ids.to_pylist():
                 self._buffer.fresh.pop(id, None)
 
-    def _form_of(self, id: str) -> NormalForm:
+    def form_of(self, id: str) -> NormalForm:
         """The normal form of a subscription."""
         with self._lock:
             if id in self._buffer.fresh:

@@ -1,8 +1,9 @@
 """A batch of events: columns for the indexes, rows for the reference."""
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,22 @@ from tocsin.model.lookup import lookup
 from tocsin.model.readable import Values, fields_of, python_values, read_column, read_values
 
 Event = Mapping[str, Any]
+Events: TypeAlias = Any
+"""A batch of events: Arrow, whatever has `__arrow_c_stream__` (pandas, Polars, DuckDB), or dicts."""
+
+
+def event_batches(events: Events) -> "Iterator[EventBatch]":
+    """Read events as one batch, or a reader batch by batch, so that its events need not be in memory at once."""
+    if isinstance(events, pa.RecordBatchReader):
+        yield from (EventBatch(batch) for batch in events)
+    elif isinstance(events, (pa.Table, pa.RecordBatch)):
+        yield EventBatch(events)
+    elif hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
+        yield EventBatch(pa.table(events))
+    elif isinstance(events, (Mapping, str)):
+        raise EventError(f"events are several mappings, not one {type(events).__name__}", "Pass a list, or call match")
+    else:
+        yield EventBatch(list(events))
 
 
 class EventBatch:
@@ -74,6 +91,27 @@ class EventBatch:
     def names_of(self, row: int) -> Sequence[str]:
         """The names that an event has on its uppermost level."""
         return list(self._rows[row]) if self.table is None else self.table.column_names
+
+    def names(self) -> list[str]:
+        """The names that some event has on its uppermost level."""
+        if self.table is not None:
+            return list(self.table.column_names)
+        return sorted(set().union(*self._rows))
+
+    def has(self, attribute: str) -> bool:
+        """Whether some event has the attribute, if only as NULL."""
+        if self.table is not None:
+            return self.column(attribute) is not None
+        return any(attribute in row for row in self._rows) or any(v is not None for v in self.column(attribute) or ())
+
+    def parts(self, most: int) -> "Iterator[tuple[int, EventBatch]]":
+        """The batch in parts of at most so many events and of about the same size, each with its first row.
+
+        A small rest would cost more an event.
+        """
+        size = max(1, math.ceil(len(self) / max(1, math.ceil(len(self) / most))))
+        for start in range(0, len(self), size):
+            yield start, self.slice(start, size) if len(self) > size else self
 
     def slice(self, start: int, length: int) -> "EventBatch":
         """The events from `start` on, `length` of them at most."""

@@ -110,11 +110,31 @@ def read_values(values: Iterable[Any]) -> tuple[list[Any], Counter[str]]:
     ([1, None, ['a', None]], Counter({'a text that is no valid Unicode': 2}))
     """
     lost: Counter[str] = Counter()
-    read = [
-        [_read_value(item, lost) for item in value] if isinstance(value, (list, tuple)) else _read_value(value, lost)
-        for value in values
-    ]
+    read = []
+    for given in values:
+        value = given if type(given) in _PLAIN else _plain(given)
+        if isinstance(value, list):
+            read.append([_read_value(item if type(item) in _PLAIN else _plain(item), lost) for item in value])
+        else:
+            read.append(_read_value(value, lost))
     return read, lost
+
+
+_PLAIN = {type(None), bool, int, float, str, bytes, list, dict, dt.date, dt.datetime}
+
+
+def _plain(value: Any) -> Any:
+    """The Python value that a scalar of NumPy, Arrow or pandas stands for; tuples, sets and arrays as lists."""
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist()) if value.ndim == 0 else value.tolist()
+    if isinstance(value, np.generic):
+        return value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    if isinstance(value, (tuple, set, frozenset)):
+        return list(value)
+    # pandas is not imported for its sake: its NA has no other mark.
+    return None if type(value).__name__ == "NAType" else value
 
 
 def _read_value(value: Any, lost: Counter[str]) -> Any:

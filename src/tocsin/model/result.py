@@ -16,21 +16,26 @@ class Evidence:
     """Phase 1: values to codes, and tests."""
     match_s: float = 0.0
     """Phase 2: conjunctions."""
+    history_s: float = 0.0
+    """Tests on the history, and remembering."""
+    rank_s: float = 0.0
+    """Finding the best."""
     mismatches: dict[str, int] = field(default_factory=dict)
     """Values by attribute whose type no subscription compares that attribute with; they count as NULL."""
     errors: dict[str, int] = field(default_factory=dict)
     """Values that could not be read, such as malformed XML or text that is no Unicode, by attribute and reason; they
     count as NULL."""
 
-    def add(self, other: "Evidence") -> None:
-        """Add the work of another part of the index on the same events."""
+    def add_segment(self, other: "Evidence") -> None:
+        """Add the work of another segment on the same events: it met the same values."""
         self._add_work(other)
         for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
             for name, count in theirs.items():
                 mine[name] = max(mine.get(name, 0), count)
 
-    def go_on(self, other: "Evidence") -> None:
+    def add_events(self, other: "Evidence") -> None:
         """Add the work on other events."""
+        self.events += other.events
         self._add_work(other)
         for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
             for name, count in theirs.items():
@@ -41,6 +46,8 @@ class Evidence:
         self.matches += other.matches
         self.encode_s += other.encode_s
         self.match_s += other.match_s
+        self.history_s += other.history_s
+        self.rank_s += other.rank_s
 
 
 @dataclass(frozen=True)

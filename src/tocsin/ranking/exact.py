@@ -138,7 +138,7 @@ class BestMatches:
         def match(layer: _Layer, rows: Int64) -> Int32:
             some = batch if rows.size == len(batch) else batch.take(rows)
             pairs, work = layer.segment.match_subscriptions(some)
-            evidence.add(work)
+            evidence.add_segment(work)
             return pairs[~left_out[layer.owner[pairs[:, 1]]]] if left_out.size else pairs
 
         layers = self._ranked.layers

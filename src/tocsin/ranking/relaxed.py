@@ -7,7 +7,7 @@ at every predicate.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,9 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+Interval = Literal["overlaps", "within"]
+"""When an interval of an event satisfies a range: if it overlaps it, or lies within it."""
 
 FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
 """With few columns and so many predicates, indexes are worth building once so many events have come."""
@@ -81,11 +84,13 @@ class Weights:
         )
         return cls(segment.columns, segment.families, attributes, weighed)
 
-    def offer(self, best: Best, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], how: str) -> Evidence:
+    def offer(
+        self, best: Best, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], interval: Interval
+    ) -> Evidence:
         """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
         events = encode(self.columns, self.families, batch, judged, evidence)
-        latest, earliest = self._intervals(batch, events, how, evidence)
+        latest, earliest = self._intervals(batch, events, interval, evidence)
         self._events += len(batch)
         if asked.kind != EXACT and latest is earliest and self._has_indexes() and not best.sizes.any():
             asked = self._ask_indexes(best, asked, events)
@@ -93,7 +98,9 @@ class Weights:
             offer_weighed(best, self.weighed, asked, events, latest, earliest)
         return evidence
 
-    def _intervals(self, batch: EventBatch, events: Events, how: str, evidence: Evidence) -> tuple[Int32, Int32]:
+    def _intervals(
+        self, batch: EventBatch, events: Events, interval: Interval, evidence: Evidence
+    ) -> tuple[Int32, Int32]:
         """The codes at which a range must have begun, and those at which it must not have ended.
 
         They are the same array if no event has an interval.
@@ -109,7 +116,7 @@ class Weights:
                 evidence.mismatches[column.attribute] -= len(found)
                 if not evidence.mismatches[column.attribute]:
                     del evidence.mismatches[column.attribute]
-        return (last, first) if how == "overlap" else (first, last)
+        return (last, first) if interval == "overlaps" else (first, last)
 
     def plan(self) -> str:
         """How relaxed questions are answered as things stand."""

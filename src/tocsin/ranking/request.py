@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,11 @@ from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed, Slices
 from tocsin.ranking.kernels import MAX, SUM, sort_best
-from tocsin.ranking.relaxed import has_intervals
+from tocsin.ranking.relaxed import Interval, has_intervals
 from tocsin.ranking.select import nothing_yet
 from tocsin.ranking.weight_kernels import EXACT, Asked
+
+__all__ = ["Interval", "Mode", "Question", "ScoreBy", "TopK", "best_of"]
 
 Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -26,7 +29,9 @@ Floats = npt.NDArray[np.float64]
 MOST_AT_ONCE = 1 << 24
 """Events are taken so many at a time that their best k have this many places together."""
 
-Combination = str | Mapping[str, float]
+Mode = Literal["exact", "relaxed"]
+"""Which subscriptions are ranked: those that match, or those of which some predicate holds."""
+ScoreBy = Literal["sum", "max"] | Mapping[str, float]
 """How weights become a score: `sum`, `max`, or the coefficients of a weighted sum by attribute."""
 
 
@@ -40,35 +45,39 @@ class Question:
     """
 
     k: int
-    mode: str = "exact"
-    combine: Combination = "sum"
-    how: str = "overlap"
+    mode: Mode = "exact"
+    score_by: ScoreBy = "sum"
+    interval: Interval = "overlaps"
 
     def __post_init__(self) -> None:
         if self.k < 0:
             raise OptionError(f"k is {self.k}", "Ask for 0 or more")
         for name, value, known in (
             ("mode", self.mode, ("exact", "relaxed")),
-            ("how", self.how, ("overlap", "containment")),
+            ("interval", self.interval, ("overlaps", "within")),
         ):
             if value not in known:
                 raise OptionError(f"{name} is {value!r}", f"Use {known[0]!r} or {known[1]!r}")
-        if isinstance(self.combine, str) and self.combine not in ("sum", "max"):
+        if isinstance(self.score_by, str) and self.score_by not in ("sum", "max"):
             raise OptionError(
-                f"combine is {self.combine!r}", "Use 'sum', 'max', or a mapping from attributes to coefficients"
+                f"score_by is {self.score_by!r}", "Use 'sum', 'max', or a mapping from attributes to coefficients"
             )
         for attribute, coefficient in self.coefficients.items():
             if not coefficient >= 0:
                 raise OptionError(f"the coefficient of {attribute!r} is {coefficient}", "Give 0 or more")
-        if self.mode == "exact" and self.combine != "sum":
-            raise OptionError("combine has no meaning for mode 'exact'", "Use mode='relaxed', or leave it out")
+        if self.mode == "exact" and self.score_by != "sum":
+            raise OptionError("score_by has no meaning for mode 'exact'", "Use mode='relaxed', or leave it out")
 
     @classmethod
-    def of_batch(cls, k: int | None, mode: str, combine: Combination, how: str) -> "Question | None":
+    def of_batch(cls, k: int | None, mode: Mode, score_by: ScoreBy, interval: Interval) -> "Question | None":
         """The question of a batch; None if all matches are wanted."""
         if k is not None:
-            return cls(k, mode, combine, how)
-        for name, value, usual in (("mode", mode, "exact"), ("combine", combine, "sum"), ("how", how, "overlap")):
+            return cls(k, mode, score_by, interval)
+        for name, value, usual in (
+            ("mode", mode, "exact"),
+            ("score_by", score_by, "sum"),
+            ("interval", interval, "overlaps"),
+        ):
             if value != usual:
                 raise OptionError(
                     f"{name} is {value!r}, and all matches are wanted", f"Give top_k, or leave {name} out"
@@ -89,47 +98,39 @@ class Question:
     @property
     def kind(self) -> int:
         """The kernels' number for the way weights are combined."""
-        return EXACT if self.mode == "exact" else MAX if self.combine == "max" else SUM
+        return EXACT if self.mode == "exact" else MAX if self.score_by == "max" else SUM
 
     @property
     def coefficients(self) -> Mapping[str, float]:
         """The factors of attributes that have one."""
-        return {} if isinstance(self.combine, str) else self.combine
+        return {} if isinstance(self.score_by, str) else self.score_by
 
 
-@dataclass(frozen=True)
-class Best:
+class TopK(NamedTuple):
     """The best subscriptions of each event, best first: those of event i are rows `starts[i]` to `starts[i + 1]`."""
 
     starts: Int64
     subscriptions: pa.DictionaryArray
-    scores: Floats
-    evidence: Evidence
-
-    def table(self, names: pa.Array | None, first: int) -> pa.Table:
-        """A row each: `event, subscription, score`. Events are numbered from `first`, or have these names."""
-        rows = np.repeat(np.arange(first, first + self.starts.size - 1), np.diff(self.starts))
-        events = pa.array(rows) if names is None else names.take(pa.array(rows))
-        return pa.table({"event": events, "subscription": self.subscriptions, "score": pa.array(self.scores)})
+    scores: pa.Array
 
 
 def best_of(
     snapshot: Snapshot, batch: EventBatch, judged: Sequence[Judged], tags: Tags, question: Question, options: Options
-) -> Best:
+) -> tuple[TopK, Evidence]:
     """Answer a question for every event of a batch."""
     evidence = Evidence(events=len(batch))
     answers = []
     for view, truths in zip(snapshot.views, judged, strict=True):
         slices, scores, work = _best_of_view(view, batch, truths, tags, question, options)
-        evidence.add(work)
+        evidence.add_segment(work)
         answers.append((view, slices, scores))
     if len(answers) == 1:
         [(view, slices, scores)] = answers
         subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), view.segment.ids.arrow())
-        return Best(slices.starts, subscriptions, scores, evidence)
-    best = _merge(answers, len(batch), question.k, evidence)
-    evidence.matches = best.scores.size
-    return best
+        return TopK(slices.starts, subscriptions, pa.array(scores)), evidence
+    best = _merge(answers, len(batch), question.k)
+    evidence.matches = len(best.scores)
+    return best, evidence
 
 
 def _best_of_view(
@@ -144,13 +145,13 @@ def _best_of_view(
     weights = view.ranked.weights()
     numbers = np.arange(len(view.segment), dtype=np.int32)
     asked = Asked(question.kind, weights.factors(question.coefficients), left_out, view.scores, numbers)
-    evidence.add(weights.offer(best, batch, asked, judged, question.how))
+    evidence.add_segment(weights.offer(best, batch, asked, judged, question.interval))
     starts, numbers, scores = sort_best(best)
     evidence.matches = numbers.size
     return Slices(starts, numbers), scores, evidence
 
 
-def _merge(answers: Sequence[tuple[View, Slices, Floats]], events: int, k: int, evidence: Evidence) -> Best:
+def _merge(answers: Sequence[tuple[View, Slices, Floats]], events: int, k: int) -> TopK:
     """The best of all parts. Only ids that some part named are compared."""
     ids, places, rows = [pa.array([], pa.large_string())], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for view, slices, _ in answers:
@@ -170,4 +171,4 @@ def _merge(answers: Sequence[tuple[View, Slices, Floats]], events: int, k: int, 
     best_first = best_first[kept]
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(ranks[best_first]), named.take(pa.array(by_id)))
     starts = np.searchsorted(row[kept], np.arange(events + 1)).astype(np.int64)
-    return Best(starts, subscriptions, scores[best_first], evidence)
+    return TopK(starts, subscriptions, pa.array(scores[best_first]))

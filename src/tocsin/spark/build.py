@@ -101,7 +101,7 @@ def build_partition(
             "Build the index on storage that every worker mounts at this path, or without a path in the driver",
         )
     matcher = Matcher(background_merge=False, **options)
-    matcher.load(pa.Table.from_batches(parts))
+    matcher.subscribe_many(pa.Table.from_batches(parts))
     own = tempfile.mkdtemp(prefix="task-", dir=folder)
     matcher.save(own)
     matcher.close()

@@ -91,7 +91,7 @@ def match_view(
 ) -> DataFrame:
     """Match against a view of an index; see `match`."""
     leading = leading_columns(events, id, keep)
-    options: dict[str, Any] = {"where_tags": dict(tags)} if tags else {}
+    options: dict[str, Any] = {"tags": dict(tags)} if tags else {}
     if Question.of_batch(top_k, mode, combine, how) is not None:
         options |= {"top_k": top_k, "mode": mode, "combine": combine, "how": how}
     parts = [view.path] if shards is None else shard(view, shards)

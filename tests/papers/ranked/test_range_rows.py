@@ -64,7 +64,7 @@ def test_indexes_equal_the_definition(
     for event in batch:
         found = matcher.top_k(event, k, "relaxed", combine)
         assert list(found) == best(relaxed_scores(standing, event, combine), k)
-    table = matcher.match_batch(batch, where_tags={"tenant": "acme"}, top_k=k, mode="relaxed")
+    table = matcher.match_batch(batch, tags={"tenant": "acme"}, top_k=k, mode="relaxed")
     acme = [subscription for subscription in standing if subscription.tags == {"tenant": "acme"}]
     assert rows_of(table, len(batch)) == [best(relaxed_scores(acme, event), k) for event in batch]
 
@@ -81,7 +81,7 @@ def test_indexes_hold_single_ranges_only() -> None:
     matcher, subscriptions = made_of(given_)
     event: Mapping[str, Any] = {"i": 3, "s": "a"}
     assert list(matcher.top_k(event, 2, "relaxed")) == best(relaxed_scores(subscriptions, dict(event)), 2)
-    weights = matcher._current().views[0].ranked.weights()
+    weights = matcher._subscriptions.current().views[0].ranked.weights()
     assert weights._range_rows is not None
     chosen = [id for id, is_chosen in zip(matcher, weights._range_rows.chosen.tolist(), strict=True) if is_chosen]
     assert chosen == sorted([subscriptions[0].id, subscriptions[5].id])

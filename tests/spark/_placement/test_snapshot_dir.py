@@ -31,7 +31,7 @@ def test_a_view_outlives_the_files_of_its_snapshot(writer: Matcher, tmp_path: Pa
     index = tmp_path / "index"
     view = pin(index, "me")
     writer.subscribe("high", "price > 10")
-    writer.merge()
+    writer.compact()
     writer.commit()
     linked = {file.name for file in view.path.glob("segment-*")}
     assert linked

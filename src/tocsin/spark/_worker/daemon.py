@@ -15,7 +15,7 @@ from tocsin.spark._worker.batches import match_slices
 def load() -> int:
     """Match a little, so that modules and compiled kernels are in memory; return the number of matches."""
     matcher = Matcher(background_merge=False)
-    matcher.load(pa.table({"id": ["x", "y"], "where": ["a > 1 AND b < 2", "s = 'x' OR a > 5"]}))
+    matcher.subscribe_many(pa.table({"id": ["x", "y"], "where": ["a > 1 AND b < 2", "s = 'x' OR a > 5"]}))
     events = pa.RecordBatch.from_pydict({"n": [1, 2], "a": [2, 3], "b": [1.0, 3.0], "s": ["x", "z"]})
     return sum(batch.num_rows for batch in match_slices(matcher, [events]))
 

@@ -1,0 +1,158 @@
+"""What a batch of events found, and in which order its rows come out."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tocsin.conjunctions.owners import events_of
+from tocsin.index.constant_column import repeated
+from tocsin.index.history import History, Judged
+from tocsin.index.id_order import FEW_ROWS, IdOrder, named_only, sort_lists
+from tocsin.index.options import Options
+from tocsin.index.shared_layout import ENOUGH
+from tocsin.index.snapshot import Snapshot, Tags, View
+from tocsin.model.events import EventBatch
+from tocsin.model.result import Evidence
+from tocsin.predicates.protocol import Slices
+from tocsin.ranking.request import Question, best_of
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a batch."""
+
+    tags: Tags = ()
+    """Only subscriptions that have all of these count."""
+    question: Question | None = None
+    """How many of the best are wanted; None: all matches."""
+    remember: bool = False
+    """Whether each event becomes history for those behind it."""
+    ordered: bool = True
+    """Whether the rows of an event are ordered by id; without ranking only."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Subscriptions and scores of events: those of event i are the rows `starts[i]` to `starts[i + 1]`."""
+
+    starts: npt.NDArray[np.int64]
+    subscriptions: pa.DictionaryArray
+    scores: pa.Array
+
+    def table(self, names: pa.Array | None, first: int) -> pa.Table:
+        """A row each: `event, subscription, score`. Events are numbered from `first`, or have these names."""
+        numbers = pa.array(events_of(self.starts, first))
+        events = numbers if names is None else names.take(numbers)
+        return pa.table({"event": events, "subscription": self.subscriptions, "score": self.scores})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of a batch, in one piece if they are ordered, else in one a segment; and how they were found."""
+
+    rows: list[Rows]
+    evidence: Evidence
+
+
+def answer(
+    snapshot: Snapshot, batch: EventBatch, request: Request, history: History | None, options: Options
+) -> Answer:
+    """Match a batch: tests on the history, values to codes and tests (phase 1), conjunctions (phase 2), ranking."""
+    evidence = Evidence(events=len(batch))
+    judged = judge_history(snapshot, batch, request, history, evidence)
+    if request.question is not None:
+        start = time.perf_counter()
+        best, work = best_of(snapshot, batch, judged, request.tags, request.question, options)
+        evidence.add_segment(work)
+        evidence.rank_s += time.perf_counter() - start - work.encode_s - work.match_s
+        rows = [Rows(*best)]
+    else:
+        found = [(view, slices) for view, slices in match_views(snapshot, batch, request.tags, judged, evidence)]
+        rows = [_in_order(snapshot, found)] if request.ordered else [_rows(view, slices) for view, slices in found]
+    evidence.errors |= batch.unreadable
+    return Answer(rows, evidence)
+
+
+def judge_history(
+    snapshot: Snapshot, batch: EventBatch, request: Request, history: History | None, evidence: Evidence
+) -> list[Judged]:
+    """The truth of tests on the history, for each view; events to remember become history, one after the other."""
+    if history is None:
+        return [{} for _ in snapshot.views]
+    start = time.perf_counter()
+    every_test = request.question is not None and request.question.asks_every_test(snapshot, batch)
+    judged = history.judge(snapshot, batch, request.remember, every_test)
+    evidence.history_s += time.perf_counter() - start
+    return judged
+
+
+def match_views(
+    snapshot: Snapshot, batch: EventBatch, tags: Tags, judged: Sequence[Judged], evidence: Evidence
+) -> Iterator[tuple[View, Slices]]:
+    """The subscriptions of each event, view by view. Many events of several segments are laid out once for all."""
+    views = snapshot.views
+    if len(views) < 2 or len(batch) < ENOUGH or not snapshot.is_by_pairs:
+        for view, truths in zip(views, judged, strict=True):
+            slices, work = view.segment.match(batch, view.left_out(tags), truths)
+            evidence.add_segment(work)
+            yield view, slices
+        return
+    encoded = [view.segment.encode(batch, truths) for view, truths in zip(views, judged, strict=True)]
+    codes_of = [view.segment.codes_of(batch) for view in views]
+    start = time.perf_counter()
+    by_pairs = snapshot.together.match([events for events, _ in encoded], codes_of)
+    evidence.match_s += time.perf_counter() - start
+    for view, (events, work), pairs in zip(views, encoded, by_pairs, strict=True):
+        slices = view.segment.match_encoded(batch, events, work, view.left_out(tags), pairs)
+        evidence.add_segment(work)
+        yield view, slices
+
+
+def _rows(view: View, slices: Slices) -> Rows:
+    """The rows of one segment as they were found."""
+    segment = view.segment
+    if view.scores is segment.scores and segment.same_score is not None:
+        scores = repeated(segment.same_score).column(slices.values.size)
+    else:
+        scores = pa.array(view.scores[slices.values])
+    subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
+    return Rows(slices.starts, subscriptions, scores)
+
+
+def _in_order(snapshot: Snapshot, found: Sequence[tuple[View, Slices]]) -> Rows:
+    """The rows of all segments, by event and then by id."""
+    if len(found) == 1:
+        [(view, slices)] = found
+        # Subscriptions are numbered in the order of their ids.
+        sort_lists(slices.starts, slices.values, len(view.segment))
+        return _rows(view, slices)
+    lists = [(slices.starts, slices.values) for _, slices in found]
+    scores = [view.scores for view, _ in found]
+    if sum(slices.values.size for _, slices in found) > FEW_ROWS:
+        order, by_rank = snapshot.id_order, snapshot.scores_in_order
+    else:
+        ids, few, chosen = named_only([view.segment.ids.arrow() for view, _ in found], lists)
+        order, lists = IdOrder(ids), few
+        by_rank = order.in_order([of_view[numbers] for of_view, numbers in zip(scores, chosen, strict=True)])
+    starts, ranks = order.ordered(lists)
+    subscriptions = pa.DictionaryArray.from_arrays(pa.array(ranks), order.ids, safe=False)
+    return Rows(starts, subscriptions, pa.array(by_rank[ranks]))
+
+
+def matches_of(found: Sequence[tuple[View, Slices]]) -> list[tuple[str, float]]:
+    """The ids and scores of a batch of one event, sorted by id."""
+    rows = [
+        (v.segment.ids[number], float(v.scores[number])) for v, slices in found for number in slices.values.tolist()
+    ]
+    return sorted(rows)
+
+
+def tags_key(tags: Mapping[str, str] | None) -> Tags:
+    """Tags as views know them."""
+    return tuple(sorted((tags or {}).items()))
