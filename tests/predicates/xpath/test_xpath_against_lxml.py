@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -105,46 +104,6 @@ def test_canonical_text_is_read_back(random_expressions: st.SearchStrategy[str])
         assert hash(parse_xpath(written)) == hash(xpath)
 
     run()
-
-
-@pytest.mark.parametrize("name", XPATH_INDEXES)
-def test_insert_and_delete_keep_the_answer(
-    name: str,
-    random_documents: st.SearchStrategy[str],
-    random_expressions: st.SearchStrategy[str],
-    lxml_says: Callable[[str, str], bool],
-) -> None:
-    @settings(parent=MODEST, max_examples=15)
-    @given(random_documents, st.lists(random_expressions, min_size=2, max_size=10), st.data())
-    def run(document: str, expressions: list[str], data: st.DataObject) -> None:
-        index = XPATH_INDEXES[name]()
-        built = data.draw(st.integers(0, len(expressions)))
-        index.build([parse_xpath(text, NAMESPACES) for text in expressions[:built]])
-        for place, text in enumerate(expressions[built:], start=built):
-            assert index.insert(parse_xpath(text, NAMESPACES)) == place
-            index.check()
-        gone = data.draw(st.sets(st.integers(0, len(expressions) - 1)))
-        for place in gone:
-            index.delete(place)
-        index.check()
-        expected = [i for i, text in enumerate(expressions) if i not in gone and lxml_says(text, document)]
-        assert index.match(document).tolist() == expected
-        assert index.statistics.expressions == len(expressions) - len(gone)
-
-    run()
-
-
-@pytest.mark.parametrize("name", XPATH_INDEXES)
-def test_many_inserts_build_again(name: str) -> None:
-    index = XPATH_INDEXES[name]()
-    paths = [f"/a/t{i % 50}" for i in range(300)]
-    for path in paths:
-        index.insert(parse_xpath(path))
-    index.check()
-    matched = index.match("<a><t7/></a>")
-    assert matched.dtype == np.int32
-    assert matched.tolist() == [i for i, path in enumerate(paths) if path == "/a/t7"]
-    assert index.statistics.distinct == 50
 
 
 def test_an_unknown_prefix_is_named() -> None:

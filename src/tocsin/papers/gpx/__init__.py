@@ -6,11 +6,11 @@ from typing import Final
 from tocsin.papers.gpx.bpa import BPAIndex
 from tocsin.papers.gpx.gpx import GPXIndex
 from tocsin.papers.gpx.yfilter import YFilterIndex
-from tocsin.predicates.xpath.auto import AutoIndex
-from tocsin.predicates.xpath.index import StructureIndex
+from tocsin.predicates.xpath.index import XPathIndex
+from tocsin.predicates.xpath.structure_index import StructureIndex
 
 XPATH_INDEXES: Final[dict[str, Callable[[], StructureIndex]]] = {
-    "auto": AutoIndex,
+    "auto": XPathIndex,
     "gpx": lambda: GPXIndex("all"),
     "gpx-ap": lambda: GPXIndex("last"),
     "gpx-apf": lambda: GPXIndex("first"),

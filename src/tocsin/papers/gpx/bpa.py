@@ -3,9 +3,9 @@
 import numpy as np
 
 from tocsin.papers.gpx.bpa_kernels import Chains, build_chains, run_chains
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, offsets_of
-from tocsin.predicates.xpath.kernels.paths import distinct_paths
+from tocsin.papers.gpx.publications import distinct_paths
 from tocsin.predicates.xpath.kernels.tokens import Documents
+from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, offsets_of
 
 
 class BPAIndex(StructureIndex):
@@ -19,8 +19,8 @@ class BPAIndex(StructureIndex):
     """
 
     def _build_structures(self, chosen: Ints) -> None:
-        table = self.catalog.structures
-        tag, gap, parent, final = build_chains(table.data, table.offsets, chosen)
+        tables = self.catalog.tables
+        tag, gap, parent, final = build_chains(tables.structures, tables.structure_offsets, chosen)
         nodes = len(tag)
         children = np.lexsort((tag[1:], parent[1:])).astype(np.int32) + np.int32(1)
         child_offsets = offsets_of(parent[1:], nodes)

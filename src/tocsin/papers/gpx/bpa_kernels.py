@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
-from tocsin.predicates.xpath.kernels.paths import first_step, follow, load_path, unload_path, up_to
+from tocsin.papers.gpx.publications import load_path, unload_path
+from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
+from tocsin.predicates.xpath.kernels.paths import first_step, follow, up_to
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
 Ints = npt.NDArray[np.int32]
@@ -78,7 +80,7 @@ def run_chains(
 ) -> tuple[Longs, Ints]:
     """The structures that match each document.
 
-    evidence[2] counts the predicates tested, evidence[1] the tags of paths as well.
+    Candidates are the predicates tested; steps are these and the tags of paths.
     """
     count = len(path_offsets) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
@@ -102,9 +104,6 @@ def run_chains(
             loaded += found
             for access in range(-1, found):
                 tag = -1 if access < 0 else present[access]
-                if tag + 2 >= len(chains.first_of_tag):
-                    # A name that only expressions newer than the chains mention.
-                    continue
                 begin, end = chains.first_of_tag[tag + 1], chains.first_of_tag[tag + 2]
                 depth = 0
                 for i in range(begin, end):
@@ -134,6 +133,6 @@ def run_chains(
                             depth += 1
             unload_path(positions, present, found)
         offsets[document + 1] = used
-    evidence[1] += tested + loaded
-    evidence[2] += tested
+    evidence[STEPS] += tested + loaded
+    evidence[CANDIDATES] += tested
     return offsets, out[:used]

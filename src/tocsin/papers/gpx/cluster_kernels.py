@@ -11,12 +11,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import kernel
+from tocsin._compile import count_bits, kernel, lowest_bit
 from tocsin.papers.gpx.counting_kernels import Conjunctions, write_long
-from tocsin.predicates.xpath.kernels.paths import bit_count, lowest, repeats, structure_ends
-from tocsin.predicates.xpath.kernels.predicate_tables import Predicates
+from tocsin.papers.gpx.publications import repeats
+from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
+from tocsin.predicates.xpath.kernels.guards import MOST_OPEN, PathTree, enter, leave
+from tocsin.predicates.xpath.kernels.hashing import with_room
+from tocsin.predicates.xpath.kernels.paths import LEVELS, structure_ends
+from tocsin.predicates.xpath.kernels.predicate_tables import TagPredicates
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.kernels.walk import MOST_TABLES, Nodes, enter, leave, roomy
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -130,7 +133,7 @@ def _loose(shared: Ints, bits: Ints, begin: np.uint64, end: np.uint64, positions
 def _write_bits(bits: np.uint64, values: Ints, base: int, out: Ints, used: int) -> int:
     """Write the value of each bit set, the lowest one's being values[base]; returns the place behind the last one."""
     while bits != 0:
-        out[used] = values[base + lowest(bits)]
+        out[used] = values[base + lowest_bit(bits)]
         used += 1
         bits &= bits - np.uint64(1)
     return used
@@ -139,12 +142,12 @@ def _write_bits(bits: np.uint64, values: Ints, base: int, out: Ints, used: int) 
 @kernel
 def match_clusters(
     documents: Documents,
-    nodes: Nodes,
+    nodes: PathTree,
     conjunctions: Conjunctions,
     steps: Ints,
     step_offsets: Ints,
     clusters: Clusters,
-    predicates: Predicates,
+    predicates: TagPredicates,
     tags: int,
     last: bool,
     evidence: Longs,
@@ -153,8 +156,7 @@ def match_clusters(
 
     The walk down the tree of a document's paths adds at each node the predicates that its tag makes true, and takes
     them back on the way up. With `last`, access predicates are those of the last tag, so that a conjunction is decided
-    at the node where its last tag stands; else at the leaves below. evidence[2] counts the conjunctions looked at,
-    evidence[1] all steps taken.
+    at the node where its last tag stands; else at the leaves below. Candidates are the conjunctions looked at.
     """
     keys, slots = predicates
     blocks, members, first_bit, bits, cut, words, shared = clusters
@@ -167,13 +169,13 @@ def match_clusters(
     used = 0
     # On the path at hand: its tags, where each stands, how often each predicate holds, which ones and which tables that
     # have blocks came with each level.
-    path = np.zeros(66, dtype=np.int32)
+    path = np.zeros(LEVELS, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
     held = np.zeros(len(shared), dtype=np.uint8)
     stack = np.empty(1024, dtype=np.int32)
-    stack_start = np.zeros(67, dtype=np.int64)
-    opened = np.empty(MOST_TABLES, dtype=np.int32)
-    opened_start = np.zeros(67, dtype=np.int64)
+    stack_start = np.zeros(LEVELS + 1, dtype=np.int64)
+    opened = np.empty(MOST_OPEN, dtype=np.int32)
+    opened_start = np.zeros(LEVELS + 1, dtype=np.int64)
     # In the document at hand, for each block: what is found, for sure or by following; and what held when it was last
     # looked at, for where no more does there is nothing new to find.
     hits = np.zeros(len(cut), dtype=np.uint64)
@@ -200,7 +202,7 @@ def match_clusters(
             tag = tag_of[row]
             path[level] = tag
             top, tables = stack_start[level], opened_start[level]
-            stack = roomy(stack, top, 2 * len(held))
+            stack = with_room(stack, top, 2 * len(held))
             if tag > 0:
                 repeated += int(positions[tag] != 0)
                 length = level + nodes.heights[i]
@@ -240,7 +242,7 @@ def match_clusters(
                     found &= ~(hits[block] | doubts[block])
                     loose = ~np.uint64(0) if cut[block] else _loose(shared, bits, begin, stop, positions)
                     while found != 0:
-                        place = np.uint64(lowest(found))
+                        place = np.uint64(lowest_bit(found))
                         found &= found - one
                         if words[base + place] & loose == 0:
                             hits[block] |= one << place
@@ -252,8 +254,8 @@ def match_clusters(
                             doubts[block] |= one << place
         more = len(conjunctions.lengths)
         for k in range(touches):
-            more += bit_count(hits[touched[k]] | doubts[touched[k]])
-        out = roomy(out, used, more)
+            more += count_bits(hits[touched[k]] | doubts[touched[k]])
+        out = with_room(out, used, more)
         for k in range(touches):
             block = touched[k]
             used = _write_bits(hits[block], sure, members[block], out, used)
@@ -261,6 +263,6 @@ def match_clusters(
             hits[block], doubts[block], seen[block], is_touched[block] = 0, 0, 0, False
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
-    evidence[1] += taken + looked
-    evidence[2] += looked
+    evidence[STEPS] += taken + looked
+    evidence[CANDIDATES] += looked
     return offsets, out[:used]

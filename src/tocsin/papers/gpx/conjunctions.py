@@ -8,15 +8,30 @@ import numpy.typing as npt
 
 from tocsin.papers.gpx.cluster_kernels import Clusters, build_clusters, match_clusters
 from tocsin.papers.gpx.counting_kernels import Conjunctions, Postings, match_counting
-from tocsin.predicates.xpath.attribute_predicates import AttributePredicates
+from tocsin.papers.gpx.publications import publish_documents
 from tocsin.predicates.xpath.catalog import Catalog
-from tocsin.predicates.xpath.encoded_paths import Encoding, Ints, Longs, encode_catalog, publish_documents
-from tocsin.predicates.xpath.kernels.attribute_tests import AttributeTables, hold_attributes
-from tocsin.predicates.xpath.kernels.filters import Tables
+from tocsin.predicates.xpath.filtered_paths import AttributePredicates, encode_tags, last_on_tags, tables_of
+from tocsin.predicates.xpath.kernels.filters import CatalogTables
+from tocsin.predicates.xpath.kernels.guards import PathTree, TagConjunctions
 from tocsin.predicates.xpath.kernels.paths import distinct_nodes
-from tocsin.predicates.xpath.kernels.predicate_tables import END_FROM, Predicates
+from tocsin.predicates.xpath.kernels.predicate_tables import (
+    ATTRIBUTE_TAG_SHIFT,
+    FIRST_SHIFT,
+    KIND_SHIFT,
+    LENGTH_FROM,
+    MAX_KIND,
+    MAX_TAG,
+    MAX_VALUE,
+    OPERATORS,
+    POSITION_FROM,
+    AttributeTables,
+    TagPredicates,
+    hold_attributes,
+)
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.kernels.walk import Nodes
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
 
 Access = Literal["all", "first", "last"]
 
@@ -26,7 +41,7 @@ class ConjunctionMatcher:
     """Find the conjunctions that hold on a document; what each of them stands for is the owner's business."""
 
     access: Access
-    predicates: Predicates
+    predicates: TagPredicates
     attributes: AttributeTables | None
     conjunctions: Conjunctions
     filed: Postings | Clusters
@@ -46,32 +61,35 @@ class ConjunctionMatcher:
         `sure` is what the i-th finds if all its predicates hold on a path that repeats none of its tags, `followed` if
         it repeats one and the structure matches all the same.
         """
-        encoding = encode_catalog(catalog, structures)
-        starts, ends = encoding.offsets[:-1], encoding.offsets[1:]
-        wild = encoding.of_length()[encoding.ids[starts]]
+        encoding = encode_tags(catalog, structures)
+        keys = encoding.predicates.keys
+        starts = encoding.offsets[:-1]
+        kinds = keys >> KIND_SHIFT & MAX_KIND
+        wild = kinds[encoding.ids[starts]] == LENGTH_FROM
         tagged, lengths = np.flatnonzero(~wild), np.flatnonzero(wild)
-        values = encoding.values()[encoding.ids[starts]]
+        values = (keys & MAX_VALUE).astype(np.int32)[encoding.ids[starts]]
         lengths = lengths[np.argsort(values[lengths], kind="stable")]
-        size = len(encoding.predicates.keys)
+        size = len(keys)
         if access != "all":
-            # The last predicate on a tag: before one on the end of the path, unless that is the only one.
-            is_open = (encoding.kinds()[encoding.ids[ends - 1]] == END_FROM) & (ends - starts > 1)
-            filed = encoding.ids[starts if access == "first" else ends - 1 - is_open]
+            last = last_on_tags(encoding)
+            filed = encoding.ids[starts if access == "first" else last]
             # Neighbours in a cluster share their other predicates as well, so that blocks hold many of them.
-            before = encoding.ids[np.maximum(ends - 2 - is_open, starts)]
+            before = encoding.ids[np.maximum(last - 1, starts)]
             order = np.lexsort((encoding.ids[starts][tagged], before[tagged], filed[tagged]))
             tagged = tagged[order]
         offsets, ids = _predicates(encoding, tagged, filters)
-        shared = encoding.shared_tags()
+        # The tag that each predicate shares with one before it in a conjunction; 0 for those on a position.
+        shared = np.where(kinds > POSITION_FROM, keys >> FIRST_SHIFT & MAX_TAG, 0).astype(np.int32)
         if filters is not None:
             size += len(filters.tables.filters)
-            shared = np.append(shared, filters.tags())
+            sizes = np.diff(filters.tables.starts[::OPERATORS])
+            shared = np.append(shared, np.repeat(filters.tables.keys >> ATTRIBUTE_TAG_SHIFT, sizes).astype(np.int32))
         found = (sure[tagged], sure[tagged] if followed is sure else followed[tagged])
         own = found[0] if sure is structures else structures[tagged]
         outcome = Conjunctions(own, *found, values[lengths], followed[lengths])
         tables = None if filters is None else filters.tables
         if access != "all":
-            clusters = build_clusters(offsets, ids, encoding.tables()[filed[tagged]], size)
+            clusters = build_clusters(offsets, ids, tables_of(keys)[filed[tagged]], size)
             return cls(access, encoding.predicates, tables, outcome, Clusters(*clusters, shared))
         owner = np.repeat(np.arange(len(tagged), dtype=np.int32), np.diff(offsets))
         posting_offsets = np.zeros(size + 1, dtype=np.int32)
@@ -79,7 +97,7 @@ class ConjunctionMatcher:
         postings = Postings(np.diff(offsets), posting_offsets, owner[np.argsort(ids, kind="stable")])
         return cls(access, encoding.predicates, tables, outcome, postings)
 
-    def match(self, documents: Documents, tables: Tables, tags: int, evidence: Longs) -> tuple[Longs, Ints]:
+    def match(self, documents: Documents, tables: CatalogTables, tags: int, evidence: Longs) -> tuple[Longs, Ints]:
         """What is found in each document, in any order, each once."""
         held = None if self.attributes is None else hold_attributes(documents, self.attributes, tables)
         if isinstance(self.filed, Postings):
@@ -97,7 +115,7 @@ class ConjunctionMatcher:
         offsets, ids = held or (np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32))
         return match_clusters(
             documents,
-            Nodes(*distinct_nodes(documents, np.diff(offsets) > 0), offsets, ids),
+            PathTree(*distinct_nodes(documents, np.diff(offsets) > 0), offsets, ids),
             self.conjunctions,
             tables.structures,
             tables.structure_offsets,
@@ -138,7 +156,7 @@ class ConjunctionMatcher:
         )
 
 
-def _predicates(encoding: Encoding, chosen: Longs, filters: AttributePredicates | None) -> tuple[Ints, Ints]:
+def _predicates(encoding: TagConjunctions, chosen: Longs, filters: AttributePredicates | None) -> tuple[Ints, Ints]:
     """The predicates of the chosen conjunctions one behind the other, those on attributes behind those on tags."""
     starts = encoding.offsets[:-1][chosen]
     counts = np.diff(encoding.offsets)[chosen]
@@ -148,10 +166,10 @@ def _predicates(encoding: Encoding, chosen: Longs, filters: AttributePredicates 
     if filters is not None:
         place = np.full(len(encoding.offsets) - 1, -1, dtype=np.int64)
         place[chosen] = np.arange(len(chosen))
-        more = place[filters.owners]
+        more = np.repeat(place, np.diff(filters.filters.offsets))
         kept = more >= 0
         owner = np.append(owner, more[kept])
-        ids = np.append(ids, filters.ids[kept] + np.int32(len(encoding.predicates.keys)))
+        ids = np.append(ids, filters.filters.ids[kept] + np.int32(len(encoding.predicates.keys)))
         order = np.argsort(owner, kind="stable")
         owner, ids = owner[order], ids[order]
     offsets = np.zeros(len(chosen) + 1, dtype=np.int32)

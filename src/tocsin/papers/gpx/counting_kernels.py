@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
-from tocsin.predicates.xpath.kernels.paths import load_path, repeats, structure_ends, unload_path
-from tocsin.predicates.xpath.kernels.predicate_tables import Publications
+from tocsin.papers.gpx.publications import Publications, load_path, repeats, unload_path
+from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
+from tocsin.predicates.xpath.kernels.hashing import with_room
+from tocsin.predicates.xpath.kernels.paths import structure_ends
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.kernels.walk import roomy
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -86,7 +87,7 @@ def match_counting(
 ) -> tuple[Longs, Ints]:
     """What is found in each document: a conjunction holds on a path if as many predicates count for it as it has.
 
-    evidence[2] counts the counting, evidence[1] all steps taken.
+    Candidates are the counts made.
     """
     count = len(publications.documents) - 1
     sizes = postings.sizes
@@ -104,7 +105,7 @@ def match_counting(
     counted = 0
     taken = publications.tested
     for document in range(count):
-        out = roomy(out, used, size + len(conjunctions.lengths))
+        out = with_room(out, used, size + len(conjunctions.lengths))
         depth = 0
         for path in range(publications.documents[document], publications.documents[document + 1]):
             length = documents.level[publications.rows[path]]
@@ -139,6 +140,6 @@ def match_counting(
             unload_path(positions, present, found)
         used = write_long(conjunctions, depth, out, used)
         offsets[document + 1] = used
-    evidence[1] += taken + counted
-    evidence[2] += counted
+    evidence[STEPS] += taken + counted
+    evidence[CANDIDATES] += counted
     return offsets, out[:used]

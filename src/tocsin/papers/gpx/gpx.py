@@ -3,11 +3,11 @@
 import numpy as np
 
 from tocsin.papers.gpx.conjunctions import Access, ConjunctionMatcher
-from tocsin.predicates.xpath.attribute_predicates import encode_attributes
 from tocsin.predicates.xpath.document import MAX_BYTES
-from tocsin.predicates.xpath.guarded import GuardedMatcher, paths_apart
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, side_by_side
+from tocsin.predicates.xpath.filtered_paths import FilteredPaths, encode_attributes, paths_apart
+from tocsin.predicates.xpath.kernels.collect import GROUP_PATH
 from tocsin.predicates.xpath.kernels.tokens import Documents
+from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, side_by_side
 
 
 class GPXIndex(StructureIndex):
@@ -31,15 +31,15 @@ class GPXIndex(StructureIndex):
     def _build_structures(self, chosen: Ints) -> None:  # noqa: ARG002  # the groups say more: who has filters
         groups = self._groups
         plain = np.flatnonzero(np.diff(groups.plain)).astype(np.int32)
-        self._parts: list[ConjunctionMatcher | GuardedMatcher]
+        self._parts: list[ConjunctionMatcher | FilteredPaths]
         self._parts = [ConjunctionMatcher.build(self.catalog, self.access, plain, plain, plain)]
         count = len(groups.filtered)
         if count and self.access == "last":
-            guarded, self._groups = GuardedMatcher.build(self.catalog, self._tables(), groups)
-            self._parts.append(guarded)
+            filtered, self._groups = FilteredPaths.build(self.catalog, groups)
+            self._parts.append(filtered)
         elif count:
-            paths = groups.filtered[:, 0].copy()
-            filters = encode_attributes(self._tables(), paths)
+            paths = groups.filtered[:, GROUP_PATH].copy()
+            filters = encode_attributes(self.catalog.tables, paths, wildcards=False)
             held = np.arange(len(groups.plain) - 1, len(groups.plain) - 1 + count, dtype=np.int32)
             doubted = held + np.int32(count)
             sure = np.where(filters.whole, held, doubted)
@@ -48,7 +48,7 @@ class GPXIndex(StructureIndex):
             self._groups = paths_apart(groups, doubts=True)
 
     def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
-        tables = self._tables()
+        tables = self.catalog.tables
         found = [part.match(documents, tables, self._tag_count, self._evidence) for part in self._parts]
         return found[0] if len(found) == 1 else side_by_side(*found)
 

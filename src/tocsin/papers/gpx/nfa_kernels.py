@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
+from tocsin.predicates.xpath.kernels.hashing import with_room
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
 Ints = npt.NDArray[np.int32]
@@ -104,7 +106,7 @@ def _target(automaton: Automaton, state: int, tag: int) -> int:
 def run_automaton(
     documents: Documents, automaton: Automaton, structure_count: int, evidence: Longs
 ) -> tuple[Longs, Ints]:
-    """The structures that match each document. evidence[2] counts the states reached, evidence[1] the states tried."""
+    """Return the structures that match each document. Candidates are the states reached, steps the states tried."""
     count = len(documents.bounds) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
@@ -119,10 +121,7 @@ def run_automaton(
     reached = 0
     tried = 0
     for document in range(count):
-        if used + structure_count > len(out):
-            larger = np.empty(2 * len(out) + structure_count, dtype=np.int32)
-            larger[:used] = out[:used]
-            out = larger
+        out = with_room(out, used, structure_count)
         active[0] = 0
         level_start[0] = 0
         level_start[1] = 1
@@ -171,6 +170,6 @@ def run_automaton(
                         top += 1
             level_start[level + 1] = top
         offsets[document + 1] = used
-    evidence[1] += tried
-    evidence[2] += reached
+    evidence[STEPS] += tried
+    evidence[CANDIDATES] += reached
     return offsets, out[:used]

@@ -12,8 +12,8 @@ from tocsin.papers.gpx.nfa_kernels import (
     build_automaton,
     run_automaton,
 )
-from tocsin.predicates.xpath.index import Ints, Longs, StructureIndex, offsets_of
 from tocsin.predicates.xpath.kernels.tokens import Documents
+from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, offsets_of
 
 
 class YFilterIndex(StructureIndex):
@@ -27,8 +27,8 @@ class YFilterIndex(StructureIndex):
     """
 
     def _build_structures(self, chosen: Ints) -> None:
-        table = self.catalog.structures
-        slots, star, below, final, count = build_automaton(table.data, table.offsets, chosen)
+        tables = self.catalog.tables
+        slots, star, below, final, count = build_automaton(tables.structures, tables.structure_offsets, chosen)
         edges = slots[slots[:, 0] >= 0]
         edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
         states = np.zeros((count + 1, 5), dtype=np.int32)

@@ -1,13 +1,27 @@
-"""XPath: path expressions over XML documents, parsed, encoded and matched by the million."""
+"""XPath: path expressions over XML documents, parsed, encoded and matched by the million.
 
-from tocsin.predicates.xpath.auto import AutoIndex
+Expressions come in once: `parser` reads them into the canonical form of `expression`; `catalog` stores the parts that
+they share, each once, as arrays; `index` files them. One document goes through these files in this order:
+
+1. `family` takes the documents of a batch from their column and hands them to `index`.
+2. `document` has lxml check a document, then `kernels/tokens` turn its bytes into arrays: elements with their tags,
+   parents and levels, attributes, texts.
+3. `index` asks `kernels/memo` which *structures*, expressions without their filters, match: a look-up for each element
+   whose path of tags was seen before.
+4. `filtered_paths` finds the expressions with filters: `kernels/predicate_tables` say which predicates hold on the
+   document's attributes and tags, `kernels/guards` which paths with filters follow.
+5. `structure_index` joins both: `kernels/filters` evaluates what is left, filters on text and on nested paths, and
+   `kernels/collect` writes the sorted ids of the expressions that hold.
+
+`oracle` asks lxml itself, expression by expression: the definition of what holds, and `explain`'s failing step.
+"""
+
 from tocsin.predicates.xpath.expression import Filter, Step, XPath
-from tocsin.predicates.xpath.index import StructureIndex
+from tocsin.predicates.xpath.index import XPathIndex
 from tocsin.predicates.xpath.parser import parse_xpath
-from tocsin.predicates.xpath.protocol import XPathIndex, XPathMatches, XPathStatistics
+from tocsin.predicates.xpath.structure_index import StructureIndex, XPathMatches, XPathStatistics
 
 __all__ = [
-    "AutoIndex",
     "Filter",
     "Step",
     "StructureIndex",

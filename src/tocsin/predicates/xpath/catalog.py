@@ -1,155 +1,201 @@
-"""The expressions of an index as arrays: what equal parts they share, each part once.
+"""The expressions of an index as arrays, in which equal parts are stored once.
 
-Four tables, each of distinct sequences with dense ids:
+Names are numbered from 1; 0 stands for all names that no expression mentions. Three tables hold distinct sequences of
+integers, numbered from 0 (`CatalogTables` names their fields):
 
-- *names*: tags and attributes; 0 is every name that no expression mentions;
-- *structures*: the steps of a path without filters, two integers a step: the tag (-1 is any) and the gap to the step
-  before, ``2 * distance + exact``;
-- *filters*: kind, name, operator, the two halves of the number, the length of the string, the string itself in
-  units of four bytes; or the kind PATH and the number of a path;
-- *paths*: a structure, then for each filter the number of its step and of the filter. An expression is a path; the
+- *structures*: the steps of a path without filters, a tag and the gap to the step before for each;
+- *filters*: what is compared with what; or the number of a path, for a filter that is a path;
+- *paths*: a structure and, for each filter, the number of its step and of the filter. An expression is a path; the
   paths inside filters stand in the same table, always before the paths that use them.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any, Final
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.predicates.xpath.expression import ANY, Filter, Step, XPath
+from tocsin.predicates.xpath.kernels.filters import (
+    ATTRIBUTE,
+    FILTER_KIND,
+    FILTER_NUMBER,
+    FILTER_PATH,
+    PATH,
+    STRING,
+    TEXT,
+    CatalogTables,
+)
+from tocsin.predicates.xpath.kernels.paths import ANY_TAG
 from tocsin.predicates.xpath.parser import OPERATORS, to_number
-from tocsin.predicates.xpath.sequences import SequenceTable
 
-ANY_TAG: Final = -1
-KINDS: Final = {"attribute": 0, "text": 1, "string": 2, "path": 3}
-OPERATOR_CODES: Final = {operator: code for code, operator in enumerate(("", *OPERATORS))}
+Scalar = TypeVar("Scalar", bound=np.generic)
+Fields = TypeVar("Fields", bound=NamedTuple)
+Ints = npt.NDArray[np.int32]
+
+_KINDS: Final = {"attribute": ATTRIBUTE, "text": TEXT, "string": STRING, "path": PATH}
+_OPERATOR_CODES: Final = {operator: code for code, operator in enumerate(("", *OPERATORS))}
+_TABLES: Final = ("structures", "filters", "paths")
 
 
 class Catalog:
-    """Intern expressions; equal ones get the same path id."""
+    """Names and tables of expressions. Equal expressions have the same path.
 
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.structures = SequenceTable()
-        self.filters = SequenceTable()
-        self.paths = SequenceTable()
-        self.most_nested = 0
-        self._name_table: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]] | None = None
+    >>> from tocsin.predicates.xpath import parse_xpath
+    >>> catalog, paths = Catalog.build([parse_xpath(text) for text in ("/a/b", "/a/b[@x]", "/a/b")])
+    >>> paths.tolist(), catalog.names
+    ([0, 1, 0], {'a': 1, 'b': 2, 'x': 3})
+    >>> catalog.tables.structures.tolist(), catalog.tables.paths.tolist()
+    ([1, 3, 2, 3], [0, 0, 1, 0])
+    """
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._arrays = dict(arrays)
+        data, bounds = arrays["names.data"].tobytes(), arrays["names.offsets"].tolist()
+        self.names = {data[bounds[name] : bounds[name + 1]].decode(): name for name in range(1, len(bounds) - 1)}
+        self.most_nested = int(arrays["nested"][0])
+        filters, filter_offsets = frozen(arrays["filters.data"]), frozen(arrays["filters.offsets"])
+        self.tables = CatalogTables(
+            structures=frozen(arrays["structures.data"]),
+            structure_offsets=frozen(arrays["structures.offsets"]),
+            filters=filters,
+            filter_offsets=filter_offsets,
+            filter_bytes=filters.view(np.uint8),
+            numbers=frozen(_numbers(filters, filter_offsets)),
+            paths=frozen(arrays["paths.data"]),
+            path_offsets=frozen(arrays["paths.offsets"]),
+        )
+
+    @classmethod
+    def build(cls, expressions: Sequence[XPath]) -> tuple["Catalog", Ints]:
+        """Return the catalog of expressions and the path of each. Cost: linear."""
+        builder = _Builder()
+        path_of = np.fromiter(map(builder.add, expressions), np.int32, len(expressions))
+        return cls(builder.arrays()), path_of
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the state as named arrays, which the constructor takes."""
+        return self._arrays
 
     @property
     def nbytes(self) -> int:
         """Bytes of all tables, names included."""
-        tables = (self.structures, self.filters, self.paths)
-        return sum(table.nbytes for table in tables) + sum(len(name) + 100 for name in self.names)
+        tables = sum(self._arrays[f"{name}.{part}"].nbytes for name in _TABLES for part in ("data", "offsets"))
+        return tables + sum(len(name) + 100 for name in self.names)
 
-    def add(self, expressions: Sequence[XPath]) -> npt.NDArray[np.int32]:
-        """Return the path id of each expression. Cost: linear; a look-up for an object that came before."""
-        known: dict[int, int] = {}
-        ids = np.empty(len(expressions), dtype=np.int32)
-        for place, expression in enumerate(expressions):
-            path = known.get(id(expression))
-            if path is None:
-                path = known[id(expression)] = self._path(expression.steps)
-                self.most_nested = max(self.most_nested, _count_nested(expression.steps))
-            ids[place] = path
-        return ids
+    def name_arrays(self) -> tuple[npt.NDArray[np.uint8], Ints]:
+        """Return the names in the order of their ids as UTF-8, and where each starts; the first is empty."""
+        return self._arrays["names.data"], self._arrays["names.offsets"]
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The tables as named arrays."""
-        self.shrink()
-        data, offsets = self.name_arrays()
-        arrays: dict[str, npt.NDArray[Any]] = {"names.data": data, "names.offsets": offsets}
-        arrays["nested"] = np.array([self.most_nested])
-        for name, table in (("structures", self.structures), ("filters", self.filters), ("paths", self.paths)):
-            arrays |= {f"{name}.data": table.data, f"{name}.offsets": table.offsets}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "Catalog":
-        """The catalog that `arrays` came from, its tables without copying. Cost: linear in the names."""
-        catalog = cls()
-        data, offsets = arrays["names.data"], arrays["names.offsets"]
-        text, bounds = data.tobytes(), offsets.tolist()
-        for place in range(1, len(bounds) - 1):
-            catalog.names[text[bounds[place] : bounds[place + 1]].decode()] = place
-        catalog._name_table = data, offsets
-        catalog.most_nested = int(arrays["nested"][0])
-        catalog.structures, catalog.filters, catalog.paths = (
-            SequenceTable.from_arrays(arrays[f"{name}.data"], arrays[f"{name}.offsets"])
-            for name in ("structures", "filters", "paths")
-        )
-        return catalog
-
-    def shrink(self) -> None:
-        """Give back the room kept for growth."""
-        for table in (self.structures, self.filters, self.paths):
-            table.shrink()
-
-    def name_arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]]:
-        """The names in the order of their ids as UTF-8, and where each starts; the first is empty."""
-        if self._name_table is None or len(self._name_table[1]) != len(self.names) + 2:
-            encoded = [b"", *(name.encode() for name in self.names)]
-            offsets = np.zeros(len(encoded) + 1, dtype=np.int32)
-            np.cumsum([len(name) for name in encoded], out=offsets[1:])
-            self._name_table = np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
-        return self._name_table
-
-    def filter_numbers(self) -> npt.NDArray[np.float64]:
-        """The number that each filter compares with; NaN for those that do not."""
-        numbers = np.full(len(self.filters), np.nan)
-        starts = self.filters.offsets[: len(self.filters)]
-        values = np.flatnonzero(self.filters.data[starts] != KINDS["path"])
-        halves = self.filters.data[starts[values][:, None] + np.array([4, 5])]
-        numbers[values] = halves.view(np.float64)[:, 0]
-        return numbers
-
-    def structure_of_paths(self) -> npt.NDArray[np.int32]:
-        """The structure of each path."""
-        return self.paths.data[self.paths.offsets[: len(self.paths)]]
+    def structure_of_paths(self) -> Ints:
+        """Return the structure of each path."""
+        return self.tables.paths[self.tables.path_offsets[:-1]]
 
     def check(self) -> None:
         """Assert the invariants."""
-        for table in (self.structures, self.filters, self.paths):
-            table.check()
+        tables = self.tables
+        for name in _TABLES:
+            data, offsets = self._arrays[f"{name}.data"], self._arrays[f"{name}.offsets"]
+            parts = [data[begin:end].tobytes() for begin, end in pairwise(offsets)]
+            assert offsets[-1] == len(data), "the sequences fill their array"
+            assert len(set(parts)) == len(parts), "sequences are distinct"
         assert list(self.names.values()) == list(range(1, len(self.names) + 1)), "names have dense ids from 1"
-        for path in range(len(self.paths)):
-            for used in self.paths[path][2::2]:
-                encoded = self.filters[int(used)]
-                assert encoded[0] != KINDS["path"] or encoded[1] < path, "a path inside a filter comes first"
+        for path in range(len(tables.path_offsets) - 1):
+            for used in tables.paths[tables.path_offsets[path] : tables.path_offsets[path + 1]][2::2]:
+                encoded = tables.filters[tables.filter_offsets[used] :]
+                assert encoded[FILTER_KIND] != PATH or encoded[FILTER_PATH] < path, "a path inside a filter comes first"
 
-    def _name(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names) + 1)
 
-    def _path(self, steps: Sequence[Step]) -> int:
-        structure = self.structures.intern(
-            list(
-                chain.from_iterable(
-                    (ANY_TAG if step.tag == ANY else self._name(step.tag), 2 * step.distance + step.exact)
-                    for step in steps
-                )
-            )
-        )
-        path = [structure]
+class _Builder:
+    """Number names and sequences in the order in which they first occur."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {"": 0}
+        # Sequences as the bytes of their integers: a key needs less room than a tuple, and joined they are the table.
+        self.structures: dict[bytes, int] = {}
+        self.filters: dict[bytes, int] = {}
+        self.paths: dict[bytes, int] = {}
+        self.known: dict[int, int] = {}
+        self.most_nested = 0
+
+    def add(self, expression: XPath) -> int:
+        """Return the path of an expression; the caller keeps it, so that its `id` is its own."""
+        path = self.known.get(id(expression))
+        if path is None:
+            path = self.known[id(expression)] = self.path(expression.steps)
+            self.most_nested = max(self.most_nested, _count_nested(expression.steps))
+        return path
+
+    def path(self, steps: Sequence[Step]) -> int:
+        structure = [
+            field
+            for step in steps
+            for field in (ANY_TAG if step.tag == ANY else self.name(step.tag), 2 * step.distance + step.exact)
+        ]
+        path = [_intern(self.structures, structure)]
         for place, step in enumerate(steps):
             for condition in step.filters:
-                path += (place, self._filter(condition))
-        return self.paths.intern(path)
+                path += (place, self.filter(condition))
+        return _intern(self.paths, path)
 
-    def _filter(self, condition: Filter) -> int:
+    def filter(self, condition: Filter) -> int:
         if condition.kind == "path":
-            return self.filters.intern([KINDS["path"], self._path(condition.path)])
+            return _intern(self.filters, [PATH, self.path(condition.path)])
         text = condition.value if isinstance(condition.value, str) else ""
         ordered = condition.operator not in ("=", "!=")
         number = condition.value if isinstance(condition.value, float) else to_number(text) if ordered else float("nan")
         by_number = isinstance(condition.value, float) or (ordered and condition.operator != "")
         encoded = text.encode()
-        padded = np.frombuffer(encoded + bytes(-len(encoded) % 4), dtype=np.int32)
-        halves = np.array([number], dtype=np.float64).view(np.int32)
-        name = self._name(condition.name) if condition.name else 0
-        head = [KINDS[condition.kind], name, OPERATOR_CODES[condition.operator], int(by_number)]
-        return self.filters.intern([*head, *halves.tolist(), len(encoded), *padded.tolist()])
+        padded = array("i", encoded + bytes(-len(encoded) % 4))
+        head = (_KINDS[condition.kind], self.name(condition.name), _OPERATOR_CODES[condition.operator], by_number)
+        return _intern(self.filters, [*head, *array("i", array("d", [number]).tobytes()), len(encoded), *padded])
+
+    def name(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        names = [name.encode() for name in self.names]
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "names.data": np.frombuffer(b"".join(names), np.uint8),
+            "names.offsets": _ends(map(len, names)),
+            "nested": np.array([self.most_nested]),
+        }
+        for name, table in zip(_TABLES, (self.structures, self.filters, self.paths), strict=True):
+            arrays[f"{name}.data"] = np.frombuffer(b"".join(table), np.int32)
+            arrays[f"{name}.offsets"] = _ends(len(sequence) // 4 for sequence in table)
+        return arrays
+
+
+def frozen(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Return a view that cannot be written, like arrays from a file, so that kernels are compiled for one kind only."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def frozen_fields(kind: type[Fields], arrays: Mapping[str, npt.NDArray[Any]], prefix: str = "") -> Fields:
+    """Return the NamedTuple of arrays whose fields stand under a prefix, frozen."""
+    return kind._make(frozen(arrays[prefix + name]) for name in kind._fields)
+
+
+def _intern(table: dict[bytes, int], sequence: Iterable[int]) -> int:
+    return table.setdefault(array("i", sequence).tobytes(), len(table))
+
+
+def _ends(lengths: Iterable[int]) -> Ints:
+    """Return 0 and the running sums."""
+    return np.cumsum([0, *lengths]).astype(np.int32)
+
+
+def _numbers(filters: Ints, offsets: Ints) -> npt.NDArray[np.float64]:
+    """Return the number that each filter compares with; NaN for a filter that is a path."""
+    numbers = np.full(len(offsets) - 1, np.nan)
+    values = np.flatnonzero(filters[offsets[:-1] + FILTER_KIND] != PATH)
+    halves = filters[offsets[values][:, None] + np.array([FILTER_NUMBER, FILTER_NUMBER + 1])]
+    numbers[values] = halves.view(np.float64)[:, 0]
+    return numbers
 
 
 def _count_nested(steps: Sequence[Step]) -> int:

@@ -14,13 +14,13 @@ from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
 from tocsin.predicates.protocol import Arrays, Probed, Slices
-from tocsin.predicates.xpath import AutoIndex, parse_xpath
+from tocsin.predicates.xpath import XPathIndex, parse_xpath
 
 
 class XPathFamily:
     """xpath_exists on one attribute. Expressions that came as text become an index when it is first needed."""
 
-    def __init__(self, attribute: str, count: int, index: Callable[[], AutoIndex]) -> None:
+    def __init__(self, attribute: str, count: int, index: Callable[[], XPathIndex]) -> None:
         self.attributes = {attribute}
         self.count = count
         self._attribute = attribute
@@ -31,8 +31,8 @@ class XPathFamily:
         """Keep the expressions of the tests."""
         paths = [str(test.path) for test in tests if isinstance(test, XPathExists)]
 
-        def index() -> AutoIndex:
-            built = AutoIndex()
+        def index() -> XPathIndex:
+            built = XPathIndex()
             built.build([parse_xpath(path, namespaces) for path in paths])
             return built
 
@@ -41,7 +41,7 @@ class XPathFamily:
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathFamily":
         """The family that `arrays` came from, without copying."""
-        return cls(attribute, len(arrays["path_of"]), lambda: AutoIndex.from_arrays(arrays))
+        return cls(attribute, len(arrays["path_of"]), lambda: XPathIndex.from_arrays(arrays))
 
     def arrays(self) -> Arrays:
         """The state of the index."""

@@ -7,59 +7,76 @@ from tocsin._compile import kernel
 
 Bytes = npt.NDArray[np.uint8]
 
+TAB, NEWLINE, RETURN, SPACE = map(ord, "\t\n\r ")
+BANG, QUOTE, HASH, AMPERSAND, APOSTROPHE, PLUS, MINUS, DOT, SLASH = map(ord, "!\"#&'+-./")
+ZERO, NINE, COLON, SEMICOLON, LESS_THAN, EQUALS, GREATER_THAN, QUESTION = map(ord, "09:;<=>?")
+UPPER_A, UPPER_E, LOWER_E, LOWER_G, LOWER_L, LOWER_M, LOWER_Q, LOWER_X = map(ord, "AEeglmqx")
+OPENING_BRACE, CLOSING_BRACE = map(ord, "{}")
+
 _MAX_FRACTION = 20
+"""Digits of a fraction that libxml2 reads behind its leading zeros; it skips the others."""
+_MAX_EXPONENT = 1_000_000
+"""Where libxml2 stops reading the digits of an exponent."""
+
+
+@kernel
+def _is_digit(byte: int) -> bool:
+    return ZERO <= byte <= NINE
+
+
+@kernel
+def _skip_space(data: Bytes, i: int, length: int) -> int:
+    while i < length and (data[i] in (SPACE, TAB, NEWLINE, RETURN)):
+        i += 1
+    return i
 
 
 @kernel
 def number_of(data: Bytes, length: int) -> float:
-    """The number in the first `length` bytes by libxml2's rules and rounding, NaN if they hold none."""
-    i = 0
-    while i < length and (data[i] == 32 or (9 <= data[i] <= 10) or data[i] == 13):
-        i += 1
-    negative = i < length and data[i] == 45
+    """Return the number in the first `length` bytes by libxml2's rules and rounding; NaN if they hold none."""
+    i = _skip_space(data, 0, length)
+    negative = i < length and data[i] == MINUS
     if negative:
         i += 1
     value = 0.0
     digits = False
-    while i < length and 48 <= data[i] <= 57:
-        value = value * 10.0 + float(data[i] - 48)
+    while i < length and _is_digit(data[i]):
+        value = value * 10.0 + float(data[i] - ZERO)
         digits = True
         i += 1
-    if i < length and data[i] == 46:
+    if i < length and data[i] == DOT:
         i += 1
-        if not digits and (i >= length or data[i] < 48 or data[i] > 57):
+        if not digits and (i >= length or not _is_digit(data[i])):
             return np.nan
         digits = True
         places = 0
-        while i < length and data[i] == 48:
+        while i < length and data[i] == ZERO:
             places += 1
             i += 1
         most = places + _MAX_FRACTION
         fraction = 0.0
-        while i < length and 48 <= data[i] <= 57 and places < most:
-            fraction = fraction * 10.0 + float(data[i] - 48)
+        while i < length and _is_digit(data[i]) and places < most:
+            fraction = fraction * 10.0 + float(data[i] - ZERO)
             places += 1
             i += 1
         value += fraction / 10.0 ** float(places)
-        while i < length and 48 <= data[i] <= 57:
+        while i < length and _is_digit(data[i]):
             i += 1
     if not digits:
         return np.nan
     exponent = 0
-    if i < length and (data[i] == 101 or data[i] == 69):
+    if i < length and (data[i] == LOWER_E or data[i] == UPPER_E):
         i += 1
-        down = i < length and data[i] == 45
-        if i < length and (data[i] == 45 or data[i] == 43):
+        down = i < length and data[i] == MINUS
+        if i < length and (data[i] == MINUS or data[i] == PLUS):
             i += 1
-        while i < length and 48 <= data[i] <= 57:
-            if exponent < 1000000:
-                exponent = exponent * 10 + int(data[i]) - 48
+        while i < length and _is_digit(data[i]):
+            if exponent < _MAX_EXPONENT:
+                exponent = exponent * 10 + int(data[i]) - ZERO
             i += 1
         if down:
             exponent = -exponent
-    while i < length and (data[i] == 32 or (9 <= data[i] <= 10) or data[i] == 13):
-        i += 1
-    if i < length:
+    if _skip_space(data, i, length) < length:
         return np.nan
     if negative:
         value = -value
@@ -70,47 +87,48 @@ def number_of(data: Bytes, length: int) -> float:
 
 @kernel
 def decode(data: Bytes, start: int, stop: int, attribute: bool, out: Bytes, place: int) -> int:
-    """Write data[start:stop] to `out` from `place` with its references resolved; returns the place after it.
+    """Write data[start:stop] to `out` from `place` with its references resolved; return the place behind it.
 
-    Line breaks and tabs in an attribute are spaces unless written as references, as XML has it.
+    Line breaks and tabs in an attribute become spaces unless they are written as references, as XML requires.
     """
     i = start
     while i < stop:
         byte = data[i]
-        if byte != 38:
-            out[place] = 32 if attribute and (byte == 9 or byte == 10) else byte
+        if byte != AMPERSAND:
+            out[place] = SPACE if attribute and byte in (TAB, NEWLINE) else byte
             place += 1
             i += 1
             continue
         i += 1
-        if data[i] == 35:
+        if data[i] == HASH:
             i += 1
             code = 0
-            if data[i] == 120:
+            if data[i] == LOWER_X:
                 i += 1
-                while data[i] != 59:
+                while data[i] != SEMICOLON:
                     digit = int(data[i])
-                    code = code * 16 + (digit - 48 if digit <= 57 else (digit & 95) - 55)
+                    # Clearing bit 5 turns a to f into A to F, which are worth 10 to 15.
+                    code = code * 16 + (digit - ZERO if digit <= NINE else (digit & ~32) - UPPER_A + 10)
                     i += 1
             else:
-                while data[i] != 59:
-                    code = code * 10 + int(data[i]) - 48
+                while data[i] != SEMICOLON:
+                    code = code * 10 + int(data[i]) - ZERO
                     i += 1
             place = _write_utf8(code, out, place)
         else:
-            # The five names differ in their first two letters: lt, gt, amp, apos, quot.
-            if data[i] == 108:
-                out[place] = 60
-            elif data[i] == 103:
-                out[place] = 62
-            elif data[i] == 113:
-                out[place] = 34
-            elif data[i + 1] == 109:
-                out[place] = 38
+            # The five names differ in their first two letters: lt, gt, quot, amp, apos.
+            if data[i] == LOWER_L:
+                out[place] = LESS_THAN
+            elif data[i] == LOWER_G:
+                out[place] = GREATER_THAN
+            elif data[i] == LOWER_Q:
+                out[place] = QUOTE
+            elif data[i + 1] == LOWER_M:
+                out[place] = AMPERSAND
             else:
-                out[place] = 39
+                out[place] = APOSTROPHE
             place += 1
-            while data[i] != 59:
+            while data[i] != SEMICOLON:
                 i += 1
         i += 1
     return place

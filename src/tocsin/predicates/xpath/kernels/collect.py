@@ -1,34 +1,36 @@
-"""From structures that match to the ids of expressions that hold: filters checked, duplicates written, sorted."""
+"""From structures that match to the ids of expressions that hold: filters evaluated, equal expressions, sorted."""
 
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import kernel
-from tocsin.predicates.xpath.kernels.filters import Scratch, Tables, evaluate_paths, sort_by_tag
-from tocsin.predicates.xpath.kernels.paths import lowest
+from tocsin._compile import kernel, lowest_bit
+from tocsin.predicates.xpath.kernels import FILTERED, STEPS
+from tocsin.predicates.xpath.kernels.filters import ROWS_SEEN, CatalogTables, Scratch, evaluate_paths, sort_by_tag
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+GROUP_PATH, GROUP_BEGIN, GROUP_END = range(3)
+"""Columns of `ResultGroups.filtered`."""
 
-class Groups(NamedTuple):
-    """From a structure to its expressions.
+
+class ResultGroups(NamedTuple):
+    """From what was found, a structure, to the expressions that hold.
 
     members[plain[s]:plain[s + 1]] are the expressions of structure s without filters. Its paths with filters are the
-    rows from filtered_first[s] to filtered_first[s + 1] of `filtered`: a path and where its members begin and end;
-    `filtered_first` is empty if there are none at all. `alive` is a bit for each expression. With `ordered` there are
-    none, and the members ascend: results need no sorting. If besides they are the structures, they are the `same`.
+    rows from filtered_first[s] to filtered_first[s + 1] of `filtered`: a path, and where its members begin and end;
+    `filtered_first` is empty if there are no such paths. `ordered` says that there are none and that the members
+    ascend, so that results need no sorting; `same` says that besides each structure has one member, its own number.
     """
 
     plain: Ints
     filtered_first: Ints
     filtered: Ints
     members: Ints
-    alive: Words
     ordered: bool
     same: bool
 
@@ -38,8 +40,8 @@ def collect(
     documents: Documents,
     offsets: Longs,
     structures: Ints,
-    tables: Tables,
-    groups: Groups,
+    tables: CatalogTables,
+    groups: ResultGroups,
     scratch: Scratch,
     seen: Words,
     found: Words,
@@ -48,13 +50,13 @@ def collect(
     first: int,
     evidence: Longs,
 ) -> int:
-    """Write the sorted ids of the expressions that hold on each document, from document `first`; returns the next one.
+    """Write the sorted ids of the expressions that hold on each document, from document `first`; return the next one.
 
-    Structures offsets[d]:offsets[d + 1] match document d, in any order and with repetitions. Stops before the first
+    structures[offsets[d]:offsets[d + 1]] match document d, in any order and with repetitions. Stops before the first
     document whose ids do not fit in `out`. `seen` and `found` are cleared bitmaps of structures and expressions and are
-    left cleared. evidence[0] counts the paths with filters that were evaluated, evidence[1] the rows looked at.
+    left cleared.
     """
-    plain, members, alive, filtered_first = groups.plain, groups.members, groups.alive, groups.filtered_first
+    plain, members, filtered_first = groups.plain, groups.members, groups.filtered_first
     one = np.uint64(1)
     for document in range(first, len(offsets) - 1):
         for i in range(offsets[document], offsets[document + 1]):
@@ -62,9 +64,9 @@ def collect(
         place = out_offsets[document]
         if groups.ordered:
             if groups.same:
-                fits, place = _write_found(seen, alive, out, place)
+                fits, place = _write_found(seen, out, place)
             else:
-                fits, place = _write_ordered(seen, plain, members, alive, out, place)
+                fits, place = _write_ordered(seen, plain, members, out, place)
             if not fits:
                 return document
             out_offsets[document + 1] = place
@@ -74,7 +76,7 @@ def collect(
             bits = seen[word]
             seen[word] = 0
             while bits != 0:
-                structure = 64 * word + lowest(bits)
+                structure = 64 * word + lowest_bit(bits)
                 bits &= bits - one
                 _mark(members, plain[structure], plain[structure + 1], found)
                 if len(filtered_first) > 0:
@@ -82,14 +84,14 @@ def collect(
                         scratch.wanted[filtered] = j
                         filtered += 1
         if filtered > 0:
-            evidence[0] += filtered
+            evidence[FILTERED] += filtered
             sort_by_tag(documents, document, scratch)
-            scratch.clock[3] = 0
+            scratch.clock[ROWS_SEEN] = 0
             for i in range(evaluate_paths(tables, groups.filtered, filtered, documents, document, scratch)):
                 j = scratch.wanted[i]
-                _mark(members, groups.filtered[j, 1], groups.filtered[j, 2], found)
-            evidence[1] += scratch.clock[3]
-        fits, place = _write_found(found, alive, out, place)
+                _mark(members, groups.filtered[j, GROUP_BEGIN], groups.filtered[j, GROUP_END], found)
+            evidence[STEPS] += scratch.clock[ROWS_SEEN]
+        fits, place = _write_found(found, out, place)
         if not fits:
             return document
         out_offsets[document + 1] = place
@@ -99,46 +101,45 @@ def collect(
 @kernel
 def _mark(members: Ints, start: int, stop: int, found: Words) -> None:
     """Set the bits of members[start:stop]."""
+    # Unsigned places spare the check for negative ones, which Numba makes at each index.
     for k in range(np.uint64(start), np.uint64(stop)):
         member = np.uint64(members[k])
         found[member >> np.uint64(6)] |= np.uint64(1) << (member & np.uint64(63))
 
 
 @kernel
-def _write_ordered(seen: Words, plain: Ints, members: Ints, alive: Words, out: Ints, place: int) -> tuple[bool, int]:
-    """Write the members alive of the structures seen, clear those; False if they do not fit."""
+def _write_ordered(seen: Words, plain: Ints, members: Ints, out: Ints, place: int) -> tuple[bool, int]:
+    """Write the members of the structures seen, and clear these; return False if they do not fit."""
     one = np.uint64(1)
-    six = np.uint64(6)
     fits = True
     for word in range(len(seen)):
         bits = seen[word]
         seen[word] = 0
         while bits != 0:
-            structure = np.uint64(64 * word + lowest(bits))
+            structure = np.uint64(64 * word + lowest_bit(bits))
             bits &= bits - one
             at, stop = np.uint64(plain[structure]), np.uint64(plain[structure + one])
             fits = fits and bool(place + np.int64(stop - at) <= len(out))
             while fits and at < stop:
-                member = np.uint64(members[at])
                 out[place] = members[at]
-                place += int(alive[member >> six] >> (member & np.uint64(63)) & one)
+                place += 1
                 at += one
     return fits, place
 
 
 @kernel
-def _write_found(found: Words, alive: Words, out: Ints, place: int) -> tuple[bool, int]:
-    """Write the numbers of the bits that are found and alive from `place` on, clear them; False if they do not fit."""
+def _write_found(found: Words, out: Ints, place: int) -> tuple[bool, int]:
+    """Write the numbers of the bits that are set from `place` on, and clear them; return False if they do not fit."""
     one = np.uint64(1)
     fits = True
-    for word in range(min(len(found), len(alive))):
-        bits = found[word] & alive[word]
+    for word in range(len(found)):
+        bits = found[word]
         found[word] = 0
         if place + 64 > len(out):
             fits = fits and bool(bits == 0)
             bits = np.uint64(0)
         while bits != 0:
-            out[place] = 64 * word + lowest(bits)
+            out[place] = 64 * word + lowest_bit(bits)
             place += 1
             bits &= bits - one
     return fits, place

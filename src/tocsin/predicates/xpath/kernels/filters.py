@@ -13,17 +13,32 @@ import numpy.typing as npt
 
 from tocsin._compile import kernel
 from tocsin.predicates.xpath.kernels.characters import decode, number_of
+from tocsin.predicates.xpath.kernels.paths import distance_of, is_exact
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
-ATTRIBUTE, TEXT, STRING, PATH = 0, 1, 2, 3
+ATTRIBUTE, TEXT, STRING, PATH = range(4)
+"""Kinds of filters: on an attribute, on a text child, on the string value, on a path below."""
+NO_OPERATOR, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(7)
+FILTER_KIND, FILTER_NAME, FILTER_OPERATOR, FILTER_BY_NUMBER, FILTER_NUMBER = range(5)
+FILTER_LENGTH, FILTER_TEXT = 6, 7
+"""Fields of a filter. The number has two fields; the text is UTF-8, four bytes a field, `FILTER_LENGTH` bytes long."""
+FILTER_PATH = 1
+"""The field of a filter of kind PATH that has the number of its path."""
+NOW, DOCUMENT, SLOTS_USED, ROWS_SEEN = range(4)
+"""Fields of `Scratch.clock`: the mark of now, the mark of the document, the slots in use, the rows looked at."""
 
 
-class Tables(NamedTuple):
-    """The tables of a catalog: sequences and where each starts; `numbers` is the constant of each filter."""
+class CatalogTables(NamedTuple):
+    """The tables of a catalog: sequences of integers, and where each starts.
+
+    A structure has two integers a step, tag and gap. The fields of a filter are named above; `filter_bytes` are the
+    filters as bytes, and `numbers` the constant of each. A path is a structure, then for each filter its step and its
+    number.
+    """
 
     structures: Ints
     structure_offsets: Ints
@@ -38,11 +53,11 @@ class Tables(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of the evaluation, reused from document to document.
 
-    `mark` and `clock` make marks that need no clearing: a mark is set if it equals the current clock. Besides, clock[3]
-    counts the rows looked at and marked. `by_tag` lists
-    the current document's rows by tag, from `tag_start[tag]`; `truth[slot]` says on which of its rows the path held in
-    that slot starts, and `slot_of_path` where a path is held, if `slot_clock` is the document's. `numbers` are the
-    values of the document's attributes. `wanted` has room for all paths with filters.
+    `mark` of a row is set if it equals the current `clock`, so that marks need no clearing. `by_tag` lists the rows of
+    the current document by tag, from `tag_start[tag]`. `truth[slot]` says on which of its rows the nested path that is
+    held in a slot starts; `slot_of_path` is where a path is held, if its `slot_clock` is that of the document. `stack`
+    has nested paths that wait for others. `value` has room for the longest value, `numbers` are the values of the
+    document's attributes. `wanted` has room for all paths with filters.
     """
 
     mark: Longs
@@ -82,50 +97,63 @@ def sort_by_tag(documents: Documents, document: int, scratch: Scratch) -> None:
         stop = documents.attribute_stop[i]
         length = decode(documents.data, documents.attribute_start[i], stop, True, scratch.value, 0)
         scratch.numbers[i - begin] = number_of(scratch.value, length)
-    scratch.clock[1] += 1
-    scratch.clock[2] = 0
+    _forget_paths(scratch)
+
+
+@kernel
+def _forget_paths(scratch: Scratch) -> None:
+    scratch.clock[DOCUMENT] += 1
+    scratch.clock[SLOTS_USED] = 0
 
 
 @kernel
 def _compare(left: float, right: float, operator: int) -> bool:
-    """Operators are 1 to 6: = != < <= > >=."""
-    if operator == 1:
+    if operator == EQUAL:
         return left == right
-    if operator == 2:
+    if operator == UNEQUAL:
         return left != right
-    if operator == 3:
+    if operator == LESS:
         return left < right
-    if operator == 4:
+    if operator == LESS_EQUAL:
         return left <= right
-    if operator == 5:
+    if operator == GREATER:
         return left > right
     return left >= right
 
 
 @kernel
-def _value_holds(tables: Tables, condition: int, value: Bytes, length: int) -> bool:
-    """Compare value[:length] with the constant of a filter."""
+def same_text(tables: CatalogTables, condition: int, value: Bytes, length: int) -> bool:
+    """Tell whether value[:length] is the string of a filter."""
     at = tables.filter_offsets[condition]
-    operator = tables.filters[at + 2]
-    if tables.filters[at + 3] == 1:
-        return _compare(number_of(value, length), tables.numbers[condition], operator)
-    same = bool(tables.filters[at + 6] == length)
-    text = 4 * (at + 7)
+    if tables.filters[at + FILTER_LENGTH] != length:
+        return False
+    text = 4 * (at + FILTER_TEXT)
+    same = True
     i = 0
     while same and i < length:
         same = bool(tables.filter_bytes[text + i] == value[i])
         i += 1
-    return bool(same == (operator == 1))
+    return same
 
 
 @kernel
-def _filter_holds(tables: Tables, condition: int, documents: Documents, row: int, value: Bytes) -> bool:
-    """Whether a filter on an attribute as a string, on a text child or on the string value holds on a row."""
+def _value_holds(tables: CatalogTables, condition: int, value: Bytes, length: int) -> bool:
+    """Compare value[:length] with the constant of a filter."""
     at = tables.filter_offsets[condition]
-    kind = tables.filters[at]
+    operator = tables.filters[at + FILTER_OPERATOR]
+    if tables.filters[at + FILTER_BY_NUMBER]:
+        return _compare(number_of(value, length), tables.numbers[condition], operator)
+    return bool(same_text(tables, condition, value, length) == (operator == EQUAL))
+
+
+@kernel
+def _filter_holds(tables: CatalogTables, condition: int, documents: Documents, row: int, value: Bytes) -> bool:
+    """Tell whether a filter on an attribute as a string, on a text child or on the string value holds on a row."""
+    at = tables.filter_offsets[condition]
+    kind = tables.filters[at + FILTER_KIND]
     if kind == ATTRIBUTE:
         for i in range(documents.attributes[row], documents.attributes[row + 1]):
-            if documents.attribute_name[i] == tables.filters[at + 1]:
+            if documents.attribute_name[i] == tables.filters[at + FILTER_NAME]:
                 start, stop = documents.attribute_start[i], documents.attribute_stop[i]
                 length = decode(documents.data, start, stop, True, value, 0)
                 return _value_holds(tables, condition, value, length)
@@ -136,7 +164,7 @@ def _filter_holds(tables: Tables, condition: int, documents: Documents, row: int
         if kind == STRING:
             length = decode(documents.data, start, stop, False, value, length)
         elif documents.text_parent[i] == row:
-            if tables.filters[at + 2] == 0:
+            if tables.filters[at + FILTER_OPERATOR] == NO_OPERATOR:
                 return True
             length = decode(documents.data, start, stop, False, value, 0)
             if _value_holds(tables, condition, value, length):
@@ -146,13 +174,13 @@ def _filter_holds(tables: Tables, condition: int, documents: Documents, row: int
 
 @kernel
 def evaluate_paths(
-    tables: Tables, filtered: Ints, count: int, documents: Documents, document: int, scratch: Scratch
+    tables: CatalogTables, filtered: Ints, count: int, documents: Documents, document: int, scratch: Scratch
 ) -> int:
-    """Keep, of the `count` rows wanted of `filtered`, those whose path holds on a document; returns how many.
+    """Keep, of the first `count` rows of `filtered` that are wanted, those whose path holds; return how many they are.
 
-    The scratch is prepared for the document and holds the numbers of the rows, first all, then those kept. One call
-    does for all paths, with the common filters in its own loop: handing the arrays to a function costs more than a
-    filter does. The paths in a path's filters are evaluated before it, from a stack.
+    The scratch was prepared for the document by `sort_by_tag`; `scratch.wanted` has the rows, first all, then those
+    kept. One call evaluates all paths, with the common filters in its own loop: handing the arrays to a function costs
+    more than a filter does. The paths in a path's filters are evaluated before it, from a stack.
     """
     base, bound = documents.bounds[document], documents.bounds[document + 1]
     kept = 0
@@ -166,9 +194,9 @@ def evaluate_paths(
             waiting = -1
             for at in range(first_filter, filter_at, 2):
                 start = tables.filter_offsets[tables.paths[at + 1]]
-                if tables.filters[start] == PATH:
-                    inner = tables.filters[start + 1]
-                    if scratch.slot_clock[inner] != scratch.clock[1]:
+                if tables.filters[start + FILTER_KIND] == PATH:
+                    inner = tables.filters[start + FILTER_PATH]
+                    if scratch.slot_clock[inner] != scratch.clock[DOCUMENT]:
                         waiting = inner
                         break
             if waiting >= 0:
@@ -181,7 +209,7 @@ def evaluate_paths(
             first_step = tables.structure_offsets[structure]
             step = (tables.structure_offsets[structure + 1] - first_step) // 2 - 1
             bottom = step
-            needed = scratch.clock[0]
+            needed = scratch.clock[NOW]
             while step >= 0:
                 tag = tables.structures[first_step + 2 * step]
                 gap = tables.structures[first_step + 2 * step + 1]
@@ -191,7 +219,7 @@ def evaluate_paths(
                 begin = base + 1 if tag < 0 else scratch.tag_start[tag]
                 end = bound if tag < 0 else scratch.tag_start[tag + 1]
                 found = 0
-                scratch.clock[3] += end - begin
+                scratch.clock[ROWS_SEEN] += end - begin
                 for place in range(begin, end):
                     row = place if tag < 0 else scratch.by_tag[place]
                     holds = step == bottom or scratch.mark[row - base] == needed
@@ -200,38 +228,43 @@ def evaluate_paths(
                         condition = tables.paths[at + 1]
                         at += 2
                         start = tables.filter_offsets[condition]
-                        kind = tables.filters[start]
+                        kind = tables.filters[start + FILTER_KIND]
+                        operator = tables.filters[start + FILTER_OPERATOR] if kind != PATH else NO_OPERATOR
                         if kind == PATH:
-                            holds = scratch.truth[scratch.slot_of_path[tables.filters[start + 1]], row - base]
-                        elif kind == ATTRIBUTE and (tables.filters[start + 2] == 0 or tables.filters[start + 3] == 1):
+                            slot = scratch.slot_of_path[tables.filters[start + FILTER_PATH]]
+                            holds = scratch.truth[slot, row - base]
+                        elif kind == ATTRIBUTE and (
+                            operator == NO_OPERATOR or tables.filters[start + FILTER_BY_NUMBER]
+                        ):
                             holds = False
                             for k in range(documents.attributes[row], documents.attributes[row + 1]):
-                                if documents.attribute_name[k] == tables.filters[start + 1]:
+                                if documents.attribute_name[k] == tables.filters[start + FILTER_NAME]:
                                     number = scratch.numbers[k - documents.attributes[base]]
-                                    operator = tables.filters[start + 2]
-                                    holds = operator == 0 or _compare(number, tables.numbers[condition], operator)
+                                    holds = operator == NO_OPERATOR or _compare(
+                                        number, tables.numbers[condition], operator
+                                    )
                                     break
                         else:
                             holds = _filter_holds(tables, condition, documents, row, scratch.value)
                     if holds:
                         scratch.rows[found] = row
                         found += 1
-                scratch.clock[0] += 1
-                needed = scratch.clock[0]
+                scratch.clock[NOW] += 1
+                needed = scratch.clock[NOW]
                 if found == 0:
                     break
-                distance = gap >> 1
+                distance = distance_of(gap)
                 for k in range(found):
                     row = scratch.rows[k]
                     if distance > documents.level[row]:
                         continue
                     for _ in range(distance):
                         row = documents.parent[row]
-                    if gap & 1:
+                    if is_exact(gap):
                         scratch.mark[row - base] = needed
                     else:
                         while row >= 0 and scratch.mark[row - base] != needed:
-                            scratch.clock[3] += 1
+                            scratch.clock[ROWS_SEEN] += 1
                             scratch.mark[row - base] = needed
                             row = documents.parent[row]
                 step -= 1
@@ -240,17 +273,16 @@ def evaluate_paths(
                 if scratch.mark[0] == needed:
                     scratch.wanted[kept] = scratch.wanted[i]
                     kept += 1
-            elif scratch.clock[2] == len(scratch.truth):
+            elif scratch.clock[SLOTS_USED] == len(scratch.truth):
                 # All slots are taken by the paths of other expressions: forget them and start this one again.
-                scratch.clock[1] += 1
-                scratch.clock[2] = 0
+                _forget_paths(scratch)
                 depth = 1
             else:
-                slot = scratch.clock[2]
-                scratch.clock[2] += 1
+                slot = scratch.clock[SLOTS_USED]
+                scratch.clock[SLOTS_USED] += 1
                 for row in range(bound - base):
                     scratch.truth[slot, row] = scratch.mark[row] == needed
                 scratch.slot_of_path[path] = slot
-                scratch.slot_clock[path] = scratch.clock[1]
+                scratch.slot_clock[path] = scratch.clock[DOCUMENT]
             depth -= 1
     return kept

@@ -1,9 +1,12 @@
 """Paths with filters under access predicates: looked at where their last step may stand, if their guards hold.
 
-A path is filed under the table of predicates on its last two tags, like the conjunctions of GPX-ap, and carries two
-guards: predicates that it cannot do without, on attributes if it has any, equality first. Where both hold it is
-followed along the path: with the places at which each tag stands and each filter holds, a step is one shift and an AND
-for its tag and for each filter. That is exact, whatever repeats.
+The distinct paths of a document are a tree. A walk goes down it: each node adds the predicates that its tag and its
+attributes make true, and on the way up they are taken back.
+
+A path with filters is filed under the table of predicates on its last two tags, like the conjunctions of GPX-ap, and
+carries two guards: predicates that it cannot do without, on attributes if it has any, equality first. Where both hold
+it is followed along the path: with the positions at which each tag stands and each filter holds, a step is one shift
+and an AND for its tag and for each filter. That is exact even where tags repeat.
 """
 
 from typing import NamedTuple
@@ -11,24 +14,70 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import kernel
-from tocsin.predicates.xpath.kernels.filters import ATTRIBUTE, Tables
-from tocsin.predicates.xpath.kernels.paths import first_step, follow, up_to
-from tocsin.predicates.xpath.kernels.predicate_tables import LENGTH_FROM, Predicates, kind_of
+from tocsin._compile import kernel, lowest_bit
+from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
+from tocsin.predicates.xpath.kernels.filters import ATTRIBUTE, FILTER_KIND, CatalogTables
+from tocsin.predicates.xpath.kernels.hashing import with_room
+from tocsin.predicates.xpath.kernels.paths import LEVELS, first_step, follow, position_bit, up_to
+from tocsin.predicates.xpath.kernels.predicate_tables import (
+    LENGTH_FROM,
+    TagPredicates,
+    find_table,
+    kind_of,
+    test_table,
+)
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.kernels.walk import MOST_TABLES, Nodes, enter, leave, roomy
 
+Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+MOST_OPEN = LEVELS * LEVELS
+"""A level opens at most a table for each tag above it, and one for its tag alone."""
 
-class Guarded(NamedTuple):
+
+class PathTree(NamedTuple):
+    """The distinct paths of documents, as `distinct_nodes` returns them, and what holds on the attributes of each row.
+
+    These are the predicates attributes[attribute_offsets[row]:attribute_offsets[row + 1]], numbered behind those on
+    tags; both arrays are empty if there are none at all.
+    """
+
+    documents: Longs
+    rows: Ints
+    heights: Ints
+    attribute_offsets: Longs
+    attributes: Ints
+
+
+class TagConjunctions(NamedTuple):
+    """Structures as conjunctions: the i-th has the predicates ids[offsets[i]:offsets[i + 1]], in step order."""
+
+    predicates: TagPredicates
+    offsets: Ints
+    ids: Ints
+
+
+class AttributeFilters(NamedTuple):
+    """The filters on attributes of paths: path i has those from offsets[i] to offsets[i + 1].
+
+    Each has a step, a predicate on attributes, and a rank that is lower the fewer elements it lets through.
+    """
+
+    offsets: Ints
+    steps: Ints
+    ids: Ints
+    ranks: Ints
+
+
+class GuardedPaths(NamedTuple):
     """Paths by where they are filed: under the table that begins with predicate p, or p itself if on an attribute.
 
     These are members[p]:members[p + 1]. Under an attribute lie paths with a filter on a wildcard behind their last tag.
-    A path holds only if its `guards` and `others` do; `found` is what it stands for. `lengths` and `long` are those of
-    paths of wildcards without filters on attributes: the least length of a document's path, the shortest first.
+    A path holds only if its `guards` and `others` do; `found` is what it stands for. Paths of wildcards without filters
+    on attributes ask for the length of a document's longest path only: `lengths` are the least, in order, and `long`
+    is what they stand for.
     """
 
     members: Ints
@@ -42,25 +91,22 @@ class Guarded(NamedTuple):
 
 @kernel
 def choose_guards(
-    structures: Ints,
-    offsets: Ints,
+    tables: CatalogTables,
     chosen: Ints,
-    keys: Longs,
-    bounds: Ints,
-    ids: Ints,
-    tables: Ints,
+    conjunctions: TagConjunctions,
+    table_of: Ints,
     access: Ints,
-    filter_bounds: Ints,
-    filter_steps: Ints,
-    filter_ids: Ints,
-    filter_ranks: Ints,
+    filters: AttributeFilters,
+    first_attribute: int,
 ) -> tuple[Ints, Ints, Ints]:
-    """Where each path is filed, -1 for those that ask only for a length, and its two guards.
+    """Return where each path is filed, -1 for those that ask only for a length, and its two guards.
 
-    Path i has the chosen structure with the predicates ids[bounds[i]:bounds[i + 1]], the access predicate among them at
-    access[i], and filters on attributes from filter_bounds[i] on: the step of each, its predicate, and a rank that is
-    lower the more it keeps out. `tables` says for each predicate on tags where its table begins.
+    Path i has the structure chosen[i], which is the i-th of the `conjunctions`, with its access predicate at access[i]
+    among their ids. `table_of` says for each predicate on tags where its table begins; predicates on attributes are
+    numbered from `first_attribute` on.
     """
+    keys, ids, bounds = conjunctions.predicates.keys, conjunctions.ids, conjunctions.offsets
+    structures, offsets = tables.structures, tables.structure_offsets
     filed = np.full(len(chosen), -1, dtype=np.int32)
     guards = np.full(len(chosen), -1, dtype=np.int32)
     others = np.full(len(chosen), -1, dtype=np.int32)
@@ -70,22 +116,73 @@ def choose_guards(
         while last_tag >= 0 and structures[start + 2 * last_tag] < 0:
             last_tag -= 1
         behind, best, second = -1, -1, -1
-        for k in range(filter_bounds[i], filter_bounds[i + 1]):
-            if best < 0 or filter_ranks[k] < filter_ranks[best]:
+        for k in range(filters.offsets[i], filters.offsets[i + 1]):
+            if best < 0 or filters.ranks[k] < filters.ranks[best]:
                 best, second = k, best
-            elif second < 0 or filter_ranks[k] < filter_ranks[second]:
+            elif second < 0 or filters.ranks[k] < filters.ranks[second]:
                 second = k
-            if filter_steps[k] > last_tag and (behind < 0 or filter_steps[k] >= filter_steps[behind]):
+            if filters.steps[k] > last_tag and (behind < 0 or filters.steps[k] >= filters.steps[behind]):
                 behind = k
         tagged = kind_of(keys[ids[bounds[i]]]) != LENGTH_FROM
         if not tagged and best < 0:
             continue
-        own = ids[access[i]] if tagged else filter_ids[best]
+        own = ids[access[i]] if tagged else first_attribute + filters.ids[best]
         before = ids[max(access[i] - 1, bounds[i])] if tagged else own
-        filed[i] = filter_ids[behind] if behind >= 0 else tables[own]
-        guards[i] = filter_ids[best] if best >= 0 else own
-        others[i] = filter_ids[second] if second >= 0 else before
+        filed[i] = first_attribute + filters.ids[behind] if behind >= 0 else table_of[own]
+        guards[i] = first_attribute + filters.ids[best] if best >= 0 else own
+        others[i] = first_attribute + filters.ids[second] if second >= 0 else before
     return filed, guards, others
+
+
+@kernel
+def enter(
+    keys: Longs,
+    slots: Ints,
+    filed: Ints,
+    path: Ints,
+    level: int,
+    length: int,
+    positions: Words,
+    stack: Ints,
+    top: int,
+    opened: Ints,
+    tables: int,
+) -> tuple[int, int, int]:
+    """Write the predicates that the tag path[level] makes true on a path of that `length` to the stack from `top` on.
+
+    Tables under which anything is `filed` are written to `opened` from `tables` on. positions[tag] is where a tag
+    stands. Returns the places behind both, and how many tables and predicates were tested.
+    """
+    tag = path[level]
+    positions[tag] |= position_bit(level)
+    tested = 0
+    for above in range(level):
+        # The tag alone, then with each tag above it, once for those that repeat.
+        other = path[above]
+        if above > 0 and (other == 0 or lowest_bit(positions[other]) != above - 1):
+            continue
+        first = int(other) if above > 0 else int(tag)
+        table = find_table(keys, slots, first, int(tag) if above > 0 else 0)
+        tested += 1
+        if table >= 0:
+            top, end = test_table(keys, table, positions[first], positions[tag], length, stack, top)
+            tested += end - table
+            if filed[table] < filed[table + 1]:
+                opened[tables] = table
+                tables += 1
+    return top, tables, tested
+
+
+@kernel
+def leave(path: Ints, level: int, positions: Words, held: Bytes, stack: Ints, begin: int, end: int) -> int:
+    """Take back the predicates stack[begin:end] of a level and its tag; return 1 if the tag stands above as well."""
+    for k in range(begin, end):
+        held[stack[k]] -= np.uint8(1)
+    tag = path[level]
+    if tag == 0:
+        return 0
+    positions[tag] &= ~position_bit(level)
+    return int(positions[tag] != 0)
 
 
 @kernel
@@ -99,7 +196,7 @@ def _holds(
     where: Words,
     length: int,
 ) -> bool:
-    """Whether a path with filters holds; tags stand at `positions`, filters hold at `where`."""
+    """Tell whether a path with filters holds; tags stand at `positions`, filters hold at `where`."""
     at, end = path_offsets[path] + 1, path_offsets[path + 1]
     start, stop = structure_offsets[paths[at - 1]], structure_offsets[paths[at - 1] + 1]
     whole = up_to(length)
@@ -120,57 +217,53 @@ def _holds(
 @kernel
 def match_guarded(
     documents: Documents,
-    nodes: Nodes,
-    guarded: Guarded,
-    predicates: Predicates,
+    tree: PathTree,
+    guarded: GuardedPaths,
+    predicates: TagPredicates,
     conditions: Ints,
-    tables: Tables,
+    tables: CatalogTables,
     tags: int,
     evidence: Longs,
 ) -> tuple[Longs, Ints]:
-    """What is found in each document, in any order, each once.
+    """Return what is found in each document, in any order, each once.
 
     `conditions` are the filters behind the predicates on attributes. Filters on anything else count as holding: what is
-    found stands for a path that is yet to be evaluated then. evidence[2] counts the paths looked at, evidence[1] all
-    steps taken.
+    found then stands for a path that is yet to be evaluated.
     """
     keys, slots = predicates
     members, guards, others, paths, found, lengths, long = guarded
-    steps, step_offsets, all_paths, path_offsets = (
-        tables.structures,
-        tables.structure_offsets,
-        tables.paths,
-        tables.path_offsets,
-    )
-    tag_of, level_of, heights = documents.tag, documents.level, nodes.heights
-    attribute_offsets, attributes = nodes.attribute_offsets, nodes.attributes
-    count = len(nodes.documents) - 1
+    steps, step_offsets = tables.structures, tables.structure_offsets
+    all_paths, path_offsets = tables.paths, tables.path_offsets
+    tag_of, level_of, heights = documents.tag, documents.level, tree.heights
+    attribute_offsets, attributes = tree.attribute_offsets, tree.attributes
+    count = len(tree.documents) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     used = 0
-    # The walk, as in `match_clusters`, and where on its path each filter holds.
-    path = np.zeros(66, dtype=np.int32)
+    # On the path at hand: its tags, where each stands, how often each predicate holds, which predicates came with each
+    # level, the tables opened by the last one, and where each filter holds.
+    path = np.zeros(LEVELS, dtype=np.int32)
     positions = np.zeros(tags, dtype=np.uint64)
     held = np.zeros(len(members), dtype=np.uint8)
     stack = np.empty(1024, dtype=np.int32)
-    stack_start = np.zeros(67, dtype=np.int64)
-    opened = np.empty(MOST_TABLES, dtype=np.int32)
+    stack_start = np.zeros(LEVELS + 1, dtype=np.int64)
+    opened = np.empty(MOST_OPEN, dtype=np.int32)
     where = np.zeros(len(tables.numbers), dtype=np.uint64)
     for condition in range(len(where)):
-        if tables.filters[tables.filter_offsets[condition]] != ATTRIBUTE:
+        if tables.filters[tables.filter_offsets[condition] + FILTER_KIND] != ATTRIBUTE:
             where[condition] = ~np.uint64(0)
-    hit = np.full(len(paths), -1, dtype=np.int32)
+    found_in = np.full(len(paths), -1, dtype=np.int32)
     looked = 0
     taken = 0
     for document in range(count):
         depth, level = 0, 0
-        out = roomy(out, used, len(paths) + len(lengths))
-        for i in range(nodes.documents[document], nodes.documents[document + 1] + 1):
-            ends = i == nodes.documents[document + 1]
-            row = int(nodes.rows[i]) if not ends else 0
+        out = with_room(out, used, len(paths) + len(lengths))
+        for i in range(tree.documents[document], tree.documents[document + 1] + 1):
+            ends = i == tree.documents[document + 1]
+            row = int(tree.rows[i]) if not ends else 0
             below = int(level_of[row]) if not ends else 1
             while level >= below:
-                here = ~(np.uint64(1) << np.uint64(level - 1))
+                here = ~position_bit(level)
                 for k in range(stack_start[level], stack_start[level + 1]):
                     if stack[k] >= len(keys):
                         where[conditions[stack[k] - len(keys)]] &= here
@@ -183,14 +276,14 @@ def match_guarded(
             path[level] = tag_of[row]
             length = level + heights[i]
             top, count_opened = stack_start[level], 0
-            stack = roomy(stack, top, 2 * len(held))
+            stack = with_room(stack, top, 2 * len(held))
             if path[level] > 0:
                 top, count_opened, tested = enter(
                     keys, slots, members, path, level, length, positions, stack, top, opened, 0
                 )
                 taken += tested
             on_tags = top
-            here = np.uint64(1) << np.uint64(level - 1)
+            here = position_bit(level)
             for k in range(attribute_offsets[row], attribute_offsets[row + 1]):
                 stack[top] = len(keys) + attributes[k]
                 top += 1
@@ -202,10 +295,10 @@ def match_guarded(
                 access = opened[t] if t < count_opened else stack[on_tags + t - count_opened]
                 looked += members[access + 1] - members[access]
                 for k in range(np.uint64(members[access]), np.uint64(members[access + 1])):
-                    if (held[guards[k]] != 0) & (held[others[k]] != 0) and hit[k] != document:
+                    if (held[guards[k]] != 0) & (held[others[k]] != 0) and found_in[k] != document:
                         taken += 1
                         if _holds(steps, step_offsets, all_paths, path_offsets, paths[k], positions, where, length):
-                            hit[k] = document
+                            found_in[k] = document
                             out[used] = found[k]
                             used += 1
         for k in range(len(lengths)):
@@ -214,6 +307,6 @@ def match_guarded(
             out[used] = long[k]
             used += 1
         offsets[document + 1] = used
-    evidence[1] += taken + looked
-    evidence[2] += looked
+    evidence[STEPS] += taken + looked
+    evidence[CANDIDATES] += looked
     return offsets, out[:used]

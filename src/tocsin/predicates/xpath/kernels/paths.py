@@ -1,13 +1,15 @@
 """Paths of tags from a document's root down, as bits: position p of a path is bit p - 1 of a word.
 
-A document has at most 64 levels, so the positions of one tag on a path are one word. A step of an expression takes the
-positions where the step before may stand to those where it may stand itself, with two operations.
+A document has at most 64 levels, so the positions of one tag on a path are one word. A *structure* is the steps of an
+expression without filters, two integers a step: a tag, or ANY_TAG, and the *gap* to the step before it, which is
+``2 * distance + exact``. A step takes the positions where the step before it may stand to those where it may stand
+itself, with two operations.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import kernel
+from tocsin._compile import count_bits, kernel
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
 Bools = npt.NDArray[np.bool_]
@@ -15,43 +17,45 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-
-_PAIRS = np.uint64(0x5555555555555555)
-_FOURS = np.uint64(0x3333333333333333)
-_BYTES = np.uint64(0x0F0F0F0F0F0F0F0F)
-_SUM = np.uint64(0x0101010101010101)
-
-
-@kernel
-def bit_count(bits: np.uint64) -> int:
-    """How many bits are set. The compiler knows this form, and makes one instruction of it and of `lowest`."""
-    bits -= (bits >> np.uint64(1)) & _PAIRS
-    bits = (bits & _FOURS) + ((bits >> np.uint64(2)) & _FOURS)
-    bits = (bits + (bits >> np.uint64(4))) & _BYTES
-    return int((bits * _SUM) >> np.uint64(56))
+ANY_TAG = -1
+"""The tag of a wildcard step."""
+LEVELS = 66
+"""Room for what belongs to a level: 0 is the document, 1 to 64 are elements, and one more behind them."""
 
 
 @kernel
-def lowest(bits: np.uint64) -> int:
-    """The place of the lowest bit set; 64 if none is."""
-    return bit_count(~bits & (bits - np.uint64(1)))
+def distance_of(gap: int) -> int:
+    """Return the levels between a step and the one before it, or the least number of them."""
+    return gap >> 1
 
 
 @kernel
-def highest(bits: np.uint64) -> int:
-    """The place of the highest bit set; -1 if none is."""
+def is_exact(gap: int) -> bool:
+    """Tell whether a step stands exactly at its distance, and not there or below."""
+    return gap & 1 != 0
+
+
+@kernel
+def highest_bit(bits: np.uint64) -> int:
+    """Return the place of the highest bit that is set; -1 if none is."""
     bits |= bits >> np.uint64(1)
     bits |= bits >> np.uint64(2)
     bits |= bits >> np.uint64(4)
     bits |= bits >> np.uint64(8)
     bits |= bits >> np.uint64(16)
     bits |= bits >> np.uint64(32)
-    return bit_count(bits) - 1
+    return count_bits(bits) - 1
+
+
+@kernel
+def position_bit(level: int) -> np.uint64:
+    """Return the bit of the position at a level, from 1 on."""
+    return np.uint64(1) << np.uint64(level - 1)
 
 
 @kernel
 def up_to(count: int) -> np.uint64:
-    """The lowest `count` bits."""
+    """Return the lowest `count` bits."""
     if count >= 64:
         return ~np.uint64(0)
     return (np.uint64(1) << np.uint64(count)) - np.uint64(1)
@@ -59,29 +63,30 @@ def up_to(count: int) -> np.uint64:
 
 @kernel
 def follow(positions: np.uint64, gap: int) -> np.uint64:
-    """Where a step may stand, any tag, if the step before may stand at `positions`."""
-    distance = gap >> 1
-    if gap & 1:
-        return np.uint64(0) if distance >= 64 else positions << np.uint64(distance)
-    if positions == 0 or distance >= 64:
+    """Return where a step may stand, any tag, if the step before it may stand at `positions`."""
+    distance = distance_of(gap)
+    if distance >= 64 or positions == 0:
         return np.uint64(0)
+    if is_exact(gap):
+        return positions << np.uint64(distance)
+    # From the lowest position on, at least `distance` levels further down.
     return ~((positions & (~positions + np.uint64(1))) - np.uint64(1)) << np.uint64(distance)
 
 
 @kernel
 def first_step(gap: int) -> np.uint64:
-    """Where the first step may stand, any tag: its distance counts from the document."""
-    distance = gap >> 1
+    """Return where the first step may stand, any tag: its distance counts from the document."""
+    distance = distance_of(gap)
     if distance > 64:
         return np.uint64(0)
-    if gap & 1:
-        return np.uint64(1) << np.uint64(distance - 1)
+    if is_exact(gap):
+        return position_bit(distance)
     return ~up_to(distance - 1)
 
 
 @kernel
 def structure_ends(structures: Ints, start: int, stop: int, positions: Words, length: int) -> np.uint64:
-    """Where the last step of structures[start:stop] may stand on a path; `positions[tag]` is where a tag stands."""
+    """Return where the last step of structures[start:stop] may stand on a path whose tags stand at `positions[tag]`."""
     whole = up_to(length)
     here = first_step(structures[start + 1]) & whole
     if structures[start] >= 0:
@@ -97,11 +102,11 @@ def structure_ends(structures: Ints, start: int, stop: int, positions: Words, le
 
 @kernel
 def distinct_nodes(documents: Documents, apart: Bools) -> tuple[Longs, Ints, Ints]:
-    """For each document its distinct paths from the root, as a tree, each before those that it begins.
+    """Return the distinct paths from the root of each document as nodes of a tree, each before those below it.
 
-    Returns where the nodes of each document start, the row at the end of each one's path, and its height: by how many
-    levels the longest path through it is longer. Names that no expression mentions count as one. A row that is `apart`
-    differs from all others, whatever its tag; an empty array says that none is.
+    A node is a path of tags; names that no expression mentions count as one tag. A row that is `apart` is a node of its
+    own, whatever its tag; an empty array says that none is. Returned are where the nodes of each document start, the
+    first row with the path of each node, and the height of each node: the levels below it in the tree.
     """
     bounds, tags, parents = documents.bounds, documents.tag, documents.parent
     count = len(bounds) - 1
@@ -165,42 +170,3 @@ def distinct_nodes(documents: Documents, apart: Bools) -> tuple[Longs, Ints, Int
             at = sibling[at] if at > 0 else -1
         offsets[document + 1] = used
     return offsets, rows[:used].copy(), heights[:used].copy()
-
-
-@kernel
-def distinct_paths(documents: Documents, apart: Bools) -> tuple[Longs, Ints]:
-    """The `distinct_nodes` that are leaves: where those of each document start, and the row at the end of each."""
-    offsets, rows, heights = distinct_nodes(documents, apart)
-    leaves = np.cumsum(heights == 0)
-    starts = np.zeros(len(offsets), dtype=np.int64)
-    for document in range(1, len(offsets)):
-        starts[document] = leaves[offsets[document] - 1] if offsets[document] > 0 else 0
-    return starts, rows[heights == 0]
-
-
-@kernel
-def repeats(positions: np.uint64) -> bool:
-    """Whether a tag stands more than once on a path."""
-    return bool(positions != 0 and positions & (positions - np.uint64(1)) != 0)
-
-
-@kernel
-def load_path(documents: Documents, row: int, positions: Words, tags: Ints) -> int:
-    """Add the path that ends at `row` to `positions`; write its distinct known tags; returns how many they are."""
-    found = 0
-    while documents.level[row] > 0:
-        tag = documents.tag[row]
-        if tag > 0:
-            if positions[tag] == 0:
-                tags[found] = tag
-                found += 1
-            positions[tag] |= np.uint64(1) << np.uint64(documents.level[row] - 1)
-        row = documents.parent[row]
-    return found
-
-
-@kernel
-def unload_path(positions: Words, tags: Ints, found: int) -> None:
-    """Clear what `load_path` set."""
-    for i in range(found):
-        positions[tags[i]] = 0

@@ -1,7 +1,13 @@
-"""The predicates of GPX-Matcher: structures to conjunctions, paths to the predicates that hold on them.
+"""Predicates on the tags of a path and on the attributes of an element: which of them hold.
 
-A predicate is one integer: first tag, second tag, kind, the occurrence numbers of both tags, value. Sorted, those on
-one pair of tags are neighbours, kind by kind in the order of their values: these are the predicate tables of the paper.
+Both kinds are kept sorted in tables, a table for each pair of tags and for each attribute of a tag, so that a look-up
+finds all predicates that a tag or an attribute concerns.
+
+- On tags: the position of a tag, its distance to the end of the path, the distance of two tags, the length of the path.
+  A predicate is one integer, a *key*: first tag, second tag, kind, the occurrence numbers of both tags, value. Sorted,
+  those on one pair of tags are neighbours: these are the predicate tables of GPX-Matcher (EDBT 2011).
+- On attributes: a tag, 0 for any, and a filter on one attribute of its element. In a table the predicates of one
+  operator are neighbours, in the order of their constants, so that those that hold are a range.
 """
 
 from typing import NamedTuple
@@ -9,47 +15,74 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import kernel
-from tocsin.predicates.xpath.kernels.paths import highest, load_path, lowest, unload_path
+from tocsin._compile import kernel, lowest_bit
+from tocsin.predicates.xpath.kernels.characters import decode, number_of
+from tocsin.predicates.xpath.kernels.filters import (
+    ATTRIBUTE,
+    EQUAL,
+    FILTER_KIND,
+    FILTER_LENGTH,
+    FILTER_TEXT,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    NO_OPERATOR,
+    UNEQUAL,
+    CatalogTables,
+    same_text,
+)
+from tocsin.predicates.xpath.kernels.hashing import hash_bytes, key_slot, with_room
+from tocsin.predicates.xpath.kernels.paths import distance_of, highest_bit, is_exact, position_bit
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 POSITION_EXACT, POSITION_FROM, END_FROM, DISTANCE_EXACT, DISTANCE_FROM, LENGTH_FROM = range(6)
+"""Kinds of predicates on tags; those that end in FROM hold for their value and for larger ones."""
 FIRST_SHIFT, SECOND_SHIFT, KIND_SHIFT, FIRST_OCCURRENCE, SECOND_OCCURRENCE = 42, 22, 19, 13, 7
+"""Where the parts of a key stand; the value has the lowest bits."""
 MAX_TAG, MAX_KIND, MAX_OCCURRENCE, MAX_VALUE = (1 << 20) - 1, 7, 63, 127
+"""The largest number that each part of a key can hold."""
+
+TEXT_EQUAL, TEXT_UNEQUAL, NEVER = 7, 8, 9
+"""Operators of attribute tables behind those of filters, which compare numbers: on strings, and an order with NaN."""
+OPERATORS = 10
+ATTRIBUTE_TAG_SHIFT = 20
+"""Where the tag stands in the key of an attribute table; the name of the attribute stands below."""
+CONDITION_TAG_SHIFT = 32
+"""Where the tag stands beside the number of a filter."""
 
 
-class Predicates(NamedTuple):
-    """Distinct predicates in order, and a hash table from (first tag, second tag) to where their rows begin."""
+class TagPredicates(NamedTuple):
+    """Distinct predicates on tags in order, and a hash table from (first tag, second tag) to where a table begins."""
 
     keys: Longs
     slots: Ints
 
 
-class Publications(NamedTuple):
-    """The distinct paths of documents and the predicates that hold on each.
+class AttributeTables(NamedTuple):
+    """Predicates on attributes in the order of table, operator and constant.
 
-    Paths of document d are numbered from documents[d] to documents[d + 1]; path i ends in the element rows[i] and
-    satisfies the predicates ids[offsets[i]:offsets[i + 1]] on its tags. Each row of a path adds the predicates
-    attributes[attribute_offsets[row]:attribute_offsets[row + 1]] on its attributes, if there are any; they are numbered
-    behind those on tags. `tested` predicates were, to find all these.
+    `keys` are the tables, (tag, name) of each, and `slots` a hash table of them. The predicates of operator o in table
+    t begin at starts[OPERATORS * t + o]. `constants` are numbers, or hashes of strings. `filters` are the filters of
+    the catalog that the predicates stand for.
     """
 
-    documents: Longs
-    rows: Ints
-    offsets: Longs
-    ids: Ints
-    attribute_offsets: Longs
-    attributes: Ints
-    tested: int
+    keys: Longs
+    slots: Ints
+    starts: Ints
+    constants: Floats
+    filters: Ints
 
 
 @kernel
 def pack(kind: int, first: int, occurrence: int, second: int, second_occurrence: int, value: int) -> int:
-    """The integer of a predicate. A value or occurrence above 63 lies beyond any path, so larger ones may be cut."""
+    """Return the key of a predicate. Values and occurrences above 63 lie beyond any path, so larger ones may be cut."""
     occurrence = min(occurrence, MAX_OCCURRENCE)
     second_occurrence = min(second_occurrence, MAX_OCCURRENCE)
     key = (
@@ -60,13 +93,14 @@ def pack(kind: int, first: int, occurrence: int, second: int, second_occurrence:
 
 @kernel
 def kind_of(key: int) -> int:
-    """The kind of a predicate."""
+    """Return the kind of a predicate on tags."""
     return (key >> KIND_SHIFT) & MAX_KIND
 
 
 @kernel
-def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Longs, Longs]:
-    """The conjunction of each chosen structure as packed predicates, in the order of its steps."""
+def encode_structures(tables: CatalogTables, chosen: Ints) -> tuple[Longs, Longs]:
+    """Return the keys of each chosen structure's conjunction, in the order of its steps, and where each one starts."""
+    structures, offsets = tables.structures, tables.structure_offsets
     limit = 0
     for structure in chosen:
         limit += (offsets[structure + 1] - offsets[structure]) // 2 + 2
@@ -76,12 +110,12 @@ def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Lo
     for i in range(len(chosen)):
         start, stop = offsets[chosen[i]], offsets[chosen[i] + 1]
         before, before_occurrence = -1, 0
-        exact, distance = 1, 0
+        exact, distance = True, 0
         first = used
         for at in range(start, stop, 2):
             tag, gap = structures[at], structures[at + 1]
-            distance += gap >> 1
-            exact &= gap & 1
+            distance += distance_of(gap)
+            exact = exact and is_exact(gap)
             if tag < 0:
                 continue
             occurrence = 1
@@ -91,15 +125,11 @@ def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Lo
             if before >= 0:
                 kind = DISTANCE_EXACT if exact else DISTANCE_FROM
                 keys[used] = pack(kind, before, before_occurrence, tag, occurrence, distance)
-                used += 1
-            elif exact:
-                keys[used] = pack(POSITION_EXACT, tag, 1, 0, 0, distance)
-                used += 1
             else:
-                keys[used] = pack(POSITION_FROM, tag, 1, 0, 0, distance)
-                used += 1
+                keys[used] = pack(POSITION_EXACT if exact else POSITION_FROM, tag, 1, 0, 0, distance)
+            used += 1
             before, before_occurrence = tag, occurrence
-            exact, distance = 1, 0
+            exact, distance = True, 0
         if before < 0:
             keys[used] = pack(LENGTH_FROM, 0, 0, 0, 0, distance)
             used += 1
@@ -116,34 +146,15 @@ def encode_structures(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Lo
 
 
 @kernel
-def _table_slot(keys: Longs, slots: Ints, table: int) -> int:
-    mask = len(slots) - 1
-    slot = ((table ^ (table >> 17)) * 40503) & mask
-    while slots[slot] >= 0 and keys[slots[slot]] >> SECOND_SHIFT != table:
-        slot = (slot + 1) & mask
-    return slot
-
-
-@kernel
-def enter_predicates(predicates: Predicates) -> None:
-    """Fill the hash table, whose slots are all -1."""
-    keys, slots = predicates
-    table = -1
-    for row in range(len(keys)):
-        if keys[row] >> SECOND_SHIFT != table:
-            table = keys[row] >> SECOND_SHIFT
-            slots[_table_slot(keys, slots, table)] = row
-
-
-@kernel
 def find_table(keys: Longs, slots: Ints, first: int, second: int) -> int:
-    """Where the predicates on a pair of tags begin, or on one tag if the second is 0; -1 if there are none."""
-    return int(slots[_table_slot(keys, slots, (first << (FIRST_SHIFT - SECOND_SHIFT)) | second)])
+    """Return where the predicates on a pair of tags begin, or on one tag if the second is 0; -1 if there are none."""
+    pair = (first << (FIRST_SHIFT - SECOND_SHIFT)) | second
+    return int(slots[key_slot(keys, slots, pair, SECOND_SHIFT)])
 
 
 @kernel
-def _occurrences(positions: np.uint64, number: int) -> np.uint64:
-    """The positions with at least `number` occurrences up to and including them."""
+def _from_occurrence(positions: np.uint64, number: int) -> np.uint64:
+    """Return the positions without the first `number` - 1 of them."""
     for _ in range(number - 1):
         positions &= positions - np.uint64(1) if positions != 0 else positions
     return positions
@@ -153,10 +164,10 @@ def _occurrences(positions: np.uint64, number: int) -> np.uint64:
 def test_table(
     keys: Longs, table: int, first: np.uint64, second: np.uint64, length: int, out: Ints, used: int
 ) -> tuple[int, int]:
-    """Write the predicates of the table that begins at row `table` which hold; the tags stand at `first` and `second`.
+    """Write the predicates that hold of the table that begins at row `table`; its tags stand at `first` and `second`.
 
-    Those on one tag hold on a path of that `length`. Returns the place behind the last one written, and the row behind
-    the table.
+    Predicates on one tag are judged on a path of that `length`. Returns the place behind the last one written, and the
+    row behind the table.
     """
     row = table
     occurrences = -1
@@ -167,20 +178,20 @@ def test_table(
         kind = kind_of(key)
         if key >> SECOND_OCCURRENCE != occurrences:
             occurrences = key >> SECOND_OCCURRENCE
-            low = _occurrences(first, (key >> FIRST_OCCURRENCE) & MAX_OCCURRENCE)
-            high = _occurrences(second, (key >> SECOND_OCCURRENCE) & MAX_OCCURRENCE)
+            low = _from_occurrence(first, (key >> FIRST_OCCURRENCE) & MAX_OCCURRENCE)
+            high = _from_occurrence(second, (key >> SECOND_OCCURRENCE) & MAX_OCCURRENCE)
         holds = False
         if low != 0 and value <= 64:
             if kind == DISTANCE_EXACT:
                 holds = value < 64 and (low << np.uint64(value)) & high != 0
             elif kind == DISTANCE_FROM:
-                holds = highest(high) - lowest(low) >= value
+                holds = highest_bit(high) - lowest_bit(low) >= value
             elif kind == END_FROM:
-                holds = length - 1 - lowest(low) >= value
+                holds = length - 1 - lowest_bit(low) >= value
             elif kind == POSITION_EXACT:
-                holds = low & (np.uint64(1) << np.uint64(value - 1)) != 0
+                holds = low & position_bit(value) != 0
             else:
-                holds = highest(low) + 1 >= value
+                holds = highest_bit(low) + 1 >= value
         if holds:
             out[used] = row
             used += 1
@@ -189,37 +200,127 @@ def test_table(
 
 
 @kernel
-def publish(documents: Documents, rows: Ints, predicates: Predicates, tags: int) -> tuple[Longs, Ints, int]:
-    """The predicates that hold on each path that ends in `rows`: for the paper, its publications taken together.
+def inline_filters(tables: CatalogTables, chosen: Ints, wildcards: bool) -> tuple[Ints, Ints, Longs, Bools]:
+    """Return the filters of the chosen paths that are on attributes of a tag, or with `wildcards` of any tag, 0.
 
-    Last comes how many were tested. An occurrence number k stands for any k-th or later occurrence, so a path is one
-    publication, whatever it repeats. Predicates on the length are left out: a document's depth answers them.
+    For each: its place in `chosen`, its step, and its tag and filter in one integer. Last comes which of the paths have
+    no other filters.
     """
-    keys, slots = predicates
-    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-    out = np.empty(1024, dtype=np.int32)
-    positions = np.zeros(tags, dtype=np.uint64)
-    present = np.empty(64, dtype=np.int32)
+    limit = 0
+    for path in chosen:
+        limit += (tables.path_offsets[path + 1] - tables.path_offsets[path]) // 2
+    owners = np.empty(limit, dtype=np.int32)
+    places = np.empty(limit, dtype=np.int32)
+    keys = np.empty(limit, dtype=np.int64)
+    whole = np.ones(len(chosen), dtype=np.bool_)
     used = 0
-    tested = 0
-    for i in range(len(rows)):
-        found = load_path(documents, rows[i], positions, present)
-        length = documents.level[rows[i]]
-        for x in range(found):
-            a = present[x]
-            if used + len(keys) > len(out):
-                larger = np.empty(2 * len(out) + len(keys), dtype=np.int32)
-                larger[:used] = out[:used]
-                out = larger
-            for y in range(-1, found):
-                b = present[y] if y >= 0 else np.int32(0)
-                if y >= 0 and lowest(positions[a]) >= highest(positions[b]):
+    for i in range(len(chosen)):
+        begin, end = tables.path_offsets[chosen[i]], tables.path_offsets[chosen[i] + 1]
+        steps = tables.structure_offsets[tables.paths[begin]]
+        for at in range(begin + 1, end, 2):
+            tag = tables.structures[steps + 2 * tables.paths[at]]
+            condition = tables.paths[at + 1]
+            kind = tables.filters[tables.filter_offsets[condition] + FILTER_KIND]
+            if (tag < 0 and not wildcards) or kind != ATTRIBUTE:
+                whole[i] = False
+                continue
+            owners[used] = i
+            places[used] = tables.paths[at]
+            keys[used] = (int(max(tag, 0)) << CONDITION_TAG_SHIFT) | int(condition)
+            used += 1
+    return owners[:used].copy(), places[:used].copy(), keys[:used].copy(), whole
+
+
+@kernel
+def text_hashes(tables: CatalogTables, conditions: Ints) -> Floats:
+    """Return the hash of the string that each filter compares with, which a float holds exactly."""
+    hashes = np.empty(len(conditions), dtype=np.float64)
+    for i in range(len(conditions)):
+        at = tables.filter_offsets[conditions[i]]
+        start = 4 * (at + FILTER_TEXT)
+        hashes[i] = float(hash_bytes(tables.filter_bytes, start, start + tables.filters[at + FILTER_LENGTH], 0))
+    return hashes
+
+
+@kernel
+def _first_from(constants: Floats, begin: int, end: int, value: float, beyond: bool) -> int:
+    """Return the first place in constants[begin:end] that is at least `value`, or with `beyond` more than it."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if constants[middle] < value or (beyond and constants[middle] == value):
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@kernel
+def _write_range(begin: int, end: int, out: Ints, used: int) -> int:
+    """Write the numbers from `begin` up to `end`; return the place behind the last one."""
+    for number in range(begin, end):
+        out[used] = number
+        used += 1
+    return used
+
+
+@kernel
+def hold_attributes(documents: Documents, attributes: AttributeTables, tables: CatalogTables) -> tuple[Longs, Ints]:
+    """Return the predicates on attributes that hold on each row, from offsets[row] to offsets[row + 1]."""
+    tags, firsts, names = documents.tag, documents.attributes, documents.attribute_name
+    begins, stops = documents.attribute_start, documents.attribute_stop
+    keys, slots, starts, constants, filters = attributes
+    rows = len(tags)
+    offsets = np.zeros(rows + 1, dtype=np.int64)
+    out = np.empty(1024, dtype=np.int32)
+    longest = 0
+    for i in range(len(begins)):
+        longest = max(longest, stops[i] - begins[i])
+    value = np.empty(longest + 8, dtype=np.uint8)
+    used = 0
+    for row in range(rows):
+        for i in range(firsts[row], firsts[row + 1]):
+            length = -1
+            number, hashed = np.nan, 0.0
+            for tag in range(0, tags[row] + 1, max(tags[row], 1)):
+                # The predicates on any tag, then those on this one.
+                key = (int(tag) << ATTRIBUTE_TAG_SHIFT) | int(names[i])
+                table = slots[key_slot(keys, slots, key, 0)]
+                if table < 0:
                     continue
-                table = find_table(keys, slots, int(a), int(b))
-                tested += 1
-                if table >= 0:
-                    used, end = test_table(keys, table, positions[a], positions[b], length, out, used)
-                    tested += end - table
-        unload_path(positions, present, found)
-        offsets[i + 1] = used
-    return offsets, out[:used], tested
+                if length < 0:
+                    length = decode(documents.data, begins[i], stops[i], True, value, 0)
+                    number = number_of(value, length)
+                    hashed = float(hash_bytes(value, 0, length, 0))
+                first = OPERATORS * int(table)
+                out = with_room(out, used, starts[first + OPERATORS] - starts[first])
+                for operator in range(NEVER):
+                    begin, end = int(starts[first + operator]), int(starts[first + operator + 1])
+                    if begin == end:
+                        continue
+                    textual = operator >= TEXT_EQUAL
+                    unequal = operator in (UNEQUAL, TEXT_UNEQUAL)
+                    here = hashed if textual else number
+                    low, high = begin, end
+                    if unequal or operator in (EQUAL, TEXT_EQUAL):
+                        low = _first_from(constants, begin, end, here, False)
+                        high = _first_from(constants, low, end, here, True)
+                    elif operator != NO_OPERATOR and np.isnan(number):
+                        high = begin
+                    elif operator in (LESS, LESS_EQUAL):
+                        low = _first_from(constants, begin, end, here, operator == LESS)
+                    elif operator in (GREATER, GREATER_EQUAL):
+                        high = _first_from(constants, begin, end, here, operator == GREATER_EQUAL)
+                    # For = and !=, low to high are constants equal to the value; strings with its hash are compared.
+                    if unequal:
+                        used = _write_range(begin, low, out, used)
+                    if textual:
+                        for predicate in range(low, high):
+                            if same_text(tables, filters[predicate], value, length) != unequal:
+                                out[used] = predicate
+                                used += 1
+                    elif not unequal:
+                        used = _write_range(low, high, out, used)
+                    if unequal:
+                        used = _write_range(high, end, out, used)
+        offsets[row + 1] = used
+    return offsets, out[:used].copy()

@@ -10,17 +10,46 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
-from tocsin.predicates.xpath.kernels.characters import decode
+from tocsin.predicates.xpath.kernels.characters import (
+    APOSTROPHE,
+    BANG,
+    CLOSING_BRACE,
+    COLON,
+    EQUALS,
+    GREATER_THAN,
+    LESS_THAN,
+    MINUS,
+    OPENING_BRACE,
+    QUESTION,
+    QUOTE,
+    SLASH,
+    SPACE,
+    decode,
+)
+from tocsin.predicates.xpath.kernels.hashing import hash_byte, hash_bytes
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
 DOCUMENT_TAG = -2
+"""The tag of the row that stands for a document itself."""
+PREFIX_START, PREFIX_STOP, URI_START, URI_STOP, BOUND_LEVEL = range(5)
+"""Columns of a namespace binding: a slice of the bytes, a slice of `uris`, the level of the element with it."""
+NAME_START, NAME_STOP, VALUE_START, VALUE_STOP = range(4)
+"""Columns of an attribute that is read but not yet resolved."""
+XML_PREFIX = 3
+"""The length of the prefix ``xml``, which is bound without a declaration."""
+_XMLNS = np.frombuffer(b"xmlns", dtype=np.uint8)
+_FIRST_ROOM = 16
 
 
 class Names(NamedTuple):
-    """The names that expressions mention: UTF-8 bytes, where each starts, and a hash table of their ids."""
+    """The names that expressions mention: name n is ``data[offsets[n]:offsets[n + 1]]``.
+
+    A name is UTF-8 in Clark notation, ``{uri}local``. `slots` is a hash table of the ids; id 0 stands for the names
+    that no expression mentions, and for a free slot.
+    """
 
     data: Bytes
     offsets: Ints
@@ -30,9 +59,10 @@ class Names(NamedTuple):
 class Documents(NamedTuple):
     """A batch of documents. Rows are elements in document order; each document starts with a row for itself.
 
-    `end` is the row after the last descendant. Attributes of a row lie from `attributes[row]` to `attributes[row + 1]`;
-    those that no expression mentions are left out. The texts below a row, at any depth, lie from `text_first[row]` to
-    `text_stop[row]`. Values are slices of `data`, references not yet decoded.
+    The rows of document d are bounds[d]:bounds[d + 1]. `tag` is the id of an element's name, 0 if no expression
+    mentions it. `end` is the row after the last descendant. Attributes of a row lie from `attributes[row]` to
+    `attributes[row + 1]`; those that no expression mentions are left out. The texts below a row, at any depth, lie from
+    `text_first[row]` to `text_stop[row]`. Values are slices of `data`, references not yet decoded.
     """
 
     data: Bytes
@@ -53,16 +83,8 @@ class Documents(NamedTuple):
 
 
 @kernel
-def hash_bytes(data: Bytes, start: int, stop: int, code: int) -> int:
-    """Continue the hash `code`, 32 bits wide, over data[start:stop]."""
-    for i in range(start, stop):
-        code = ((code ^ int(data[i])) * 16777619) & 0xFFFFFFFF
-    return code
-
-
-@kernel
 def enter_names(names: Names) -> None:
-    """Fill the hash table of the names; id 0 stands for unknown names and is not entered."""
+    """Fill the hash table of the names, whose slots are all 0."""
     mask = len(names.slots) - 1
     for name in range(1, len(names.offsets) - 1):
         code = hash_bytes(names.data, names.offsets[name], names.offsets[name + 1], 0)
@@ -74,13 +96,13 @@ def enter_names(names: Names) -> None:
 
 @kernel
 def _find_name(names: Names, data: Bytes, start: int, stop: int, uris: Bytes, uri_start: int, uri_stop: int) -> int:
-    """The id of the name data[start:stop] in the namespace uris[uri_start:uri_stop], 0 if no expression mentions it."""
+    """Return the id of the name data[start:stop] in the namespace uris[uri_start:uri_stop]; 0 if it is not known."""
     spaced = uri_stop > uri_start
     code = 0
     if spaced:
-        code = (123 * 16777619) & 0xFFFFFFFF
+        code = hash_byte(code, OPENING_BRACE)
         code = hash_bytes(uris, uri_start, uri_stop, code)
-        code = ((code ^ 125) * 16777619) & 0xFFFFFFFF
+        code = hash_byte(code, CLOSING_BRACE)
     code = hash_bytes(data, start, stop, code)
     mask = len(names.slots) - 1
     slot = (code ^ (code >> 15)) & mask
@@ -91,7 +113,7 @@ def _find_name(names: Names, data: Bytes, start: int, stop: int, uris: Bytes, ur
         if names.offsets[name + 1] - first == prefix + stop - start:
             same = True
             if spaced:
-                same = names.data[first] == 123 and names.data[first + prefix - 1] == 125
+                same = names.data[first] == OPENING_BRACE and names.data[first + prefix - 1] == CLOSING_BRACE
                 i = 0
                 while same and i < uri_stop - uri_start:
                     same = names.data[first + 1 + i] == uris[uri_start + i]
@@ -110,12 +132,12 @@ def _find_name(names: Names, data: Bytes, start: int, stop: int, uris: Bytes, ur
 def _resolve(
     names: Names, data: Bytes, start: int, stop: int, attribute: bool, uris: Bytes, bindings: Longs, bound: int
 ) -> int:
-    """The id of a name as written, by the innermost of the first `bound` namespace bindings of its prefix.
+    """Return the id of a name as written, in the namespace that the innermost of the first `bound` bindings gives it.
 
-    A binding is a row (prefix start, prefix stop, URI start, URI stop, level); xmlns itself has no prefix.
+    A default namespace is a binding of the empty prefix; it is not one for attributes.
     """
     colon = start
-    while colon < stop and data[colon] != 58:
+    while colon < stop and data[colon] != COLON:
         colon += 1
     plain = colon == stop
     if plain and (attribute or bound == 1):
@@ -123,28 +145,37 @@ def _resolve(
     width = 0 if plain else colon - start
     local = start if plain else colon + 1
     for row in range(bound - 1, -1, -1):
-        if bindings[row, 1] - bindings[row, 0] == width:
+        if bindings[row, PREFIX_STOP] - bindings[row, PREFIX_START] == width:
             same = True
             for i in range(width):
                 # The prefix of the first binding, xml, is not written in the document but at the start of `uris`.
-                there = uris[i] if row == 0 else data[bindings[row, 0] + i]
+                there = uris[i] if row == 0 else data[bindings[row, PREFIX_START] + i]
                 if there != data[start + i]:
                     same = False
                     break
             if same:
-                return _find_name(names, data, local, stop, uris, bindings[row, 2], bindings[row, 3])
+                return _find_name(names, data, local, stop, uris, bindings[row, URI_START], bindings[row, URI_STOP])
     return _find_name(names, data, local, stop, uris, 0, 0)
+
+
+@kernel
+def _declares_namespace(data: Bytes, start: int, stop: int) -> bool:
+    """Tell whether the attribute name data[start:stop] is ``xmlns`` or begins with ``xmlns:``."""
+    for i in range(len(_XMLNS)):
+        if start + i == stop or data[start + i] != _XMLNS[i]:
+            return False
+    return stop - start == len(_XMLNS) or data[start + len(_XMLNS)] == COLON
 
 
 @kernel
 def tokenize(
     documents: Documents, starts: Longs, opens: Longs, names: Names, uris: Bytes, reserved: int, max_depth: int
 ) -> Longs:
-    """Fill the arrays of `documents`; returns per document its depth, then the rows, attributes and texts used.
+    """Fill the arrays of `documents`; return the depth of each document, then the rows, attributes and texts used.
 
-    Document k is data[starts[k]:starts[k + 1]]; `opens` are the places of ``<`` in all of them. `uris` begins with
-    ``xml`` and its namespace, `reserved` bytes, and has room for the namespaces of one document. A document deeper than
-    `max_depth` is left with no rows but its own.
+    Document k is data[starts[k]:starts[k + 1]]; `opens` are the places of ``<`` in all of them. The first
+    `reserved` bytes of `uris` are ``xml`` and its namespace; behind them is room for the namespaces of one document. A
+    document deeper than `max_depth` keeps only the row for itself.
     """
     data, bounds, tags, parents, levels, ends = documents[:6]
     attributes, attribute_name, attribute_start, attribute_stop = documents[6:10]
@@ -152,8 +183,8 @@ def tokenize(
     count = len(starts) - 1
     depths = np.zeros(count + 3, dtype=np.int64)
     stack = np.zeros(max_depth + 2, dtype=np.int64)
-    bindings = np.zeros((16, 5), dtype=np.int64)
-    pending = np.zeros((16, 4), dtype=np.int64)
+    bindings = np.zeros((_FIRST_ROOM, 5), dtype=np.int64)
+    pending = np.zeros((_FIRST_ROOM, 4), dtype=np.int64)
     row = 0
     attribute = 0
     text = 0
@@ -171,12 +202,13 @@ def tokenize(
         row += 1
         level = 0
         deepest = 0
-        bindings[0, 0], bindings[0, 1], bindings[0, 2], bindings[0, 3], bindings[0, 4] = 0, 3, 3, reserved, 0
+        bindings[0, PREFIX_START], bindings[0, PREFIX_STOP] = 0, XML_PREFIX
+        bindings[0, URI_START], bindings[0, URI_STOP], bindings[0, BOUND_LEVEL] = XML_PREFIX, reserved, 0
         bound = 1
         used = reserved
-        joined = False
+        closes = False
         while i < stop:
-            if data[i] != 60:
+            if data[i] != LESS_THAN:
                 begin = i
                 while next_open < len(opens) and opens[next_open] < i:
                     next_open += 1
@@ -189,68 +221,66 @@ def tokenize(
                 continue
             i += 1
             mark = data[i]
-            if mark == 33:
+            if mark == BANG:
+                # A comment, from !-- to -->: document types and CDATA sections are not in these bytes.
                 i += 3
-                while not (data[i] == 45 and data[i + 1] == 45 and data[i + 2] == 62):
+                while not (data[i] == MINUS and data[i + 1] == MINUS and data[i + 2] == GREATER_THAN):
                     i += 1
                 i += 3
                 continue
-            if mark == 63:
-                while not (data[i] == 63 and data[i + 1] == 62):
+            if mark == QUESTION:
+                while not (data[i] == QUESTION and data[i + 1] == GREATER_THAN):
                     i += 1
                 i += 2
                 continue
-            if mark == 47:
-                while data[i] != 62:
+            if mark == SLASH:
+                while data[i] != GREATER_THAN:
                     i += 1
                 i += 1
-                joined = True
+                closes = True
             else:
                 begin = i
-                while data[i] > 32 and data[i] != 62 and data[i] != 47:
+                while data[i] > SPACE and data[i] != GREATER_THAN and data[i] != SLASH:
                     i += 1
                 name_stop = i
                 found = 0
                 empty = False
                 while True:
-                    while data[i] <= 32:
+                    while data[i] <= SPACE:
                         i += 1
-                    if data[i] == 62:
+                    if data[i] == GREATER_THAN:
                         i += 1
                         break
-                    if data[i] == 47:
+                    if data[i] == SLASH:
                         i += 2
                         empty = True
                         break
                     first = i
-                    while data[i] > 32 and data[i] != 61:
+                    while data[i] > SPACE and data[i] != EQUALS:
                         i += 1
                     last = i
-                    while data[i] != 34 and data[i] != 39:
+                    while data[i] != QUOTE and data[i] != APOSTROPHE:
                         i += 1
                     quote = data[i]
                     i += 1
                     value = i
                     while data[i] != quote:
                         i += 1
-                    space = last - first >= 5 and data[first] == 120 and data[first + 1] == 109
-                    space = space and data[first + 2] == 108 and data[first + 3] == 110 and data[first + 4] == 115
-                    space = space and (last - first == 5 or data[first + 5] == 58)
-                    if space:
+                    if _declares_namespace(data, first, last):
                         if bound == len(bindings):
                             bindings = _doubled(bindings)
-                        bindings[bound, 0] = first + 6 if last - first > 5 else last
-                        bindings[bound, 1] = last
-                        bindings[bound, 2] = used
+                        bindings[bound, PREFIX_START] = min(first + len(_XMLNS) + 1, last)
+                        bindings[bound, PREFIX_STOP] = last
+                        bindings[bound, URI_START] = used
                         used = decode(data, value, i, True, uris, used)
-                        bindings[bound, 3] = used
-                        bindings[bound, 4] = level + 1
+                        bindings[bound, URI_STOP] = used
+                        bindings[bound, BOUND_LEVEL] = level + 1
                         bound += 1
                     else:
                         if found == len(pending):
                             pending = _doubled(pending)
-                        pending[found, 0], pending[found, 1] = first, last
-                        pending[found, 2], pending[found, 3] = value, i
+                        pending[found, NAME_START], pending[found, NAME_STOP] = first, last
+                        pending[found, VALUE_START], pending[found, VALUE_STOP] = value, i
                         found += 1
                     i += 1
                 level += 1
@@ -264,23 +294,24 @@ def tokenize(
                 attributes[row] = attribute
                 text_first[row] = text
                 for j in range(found):
-                    name = _resolve(names, data, pending[j, 0], pending[j, 1], True, uris, bindings, bound)
+                    start, stop_name = pending[j, NAME_START], pending[j, NAME_STOP]
+                    name = _resolve(names, data, start, stop_name, True, uris, bindings, bound)
                     if name > 0:
                         attribute_name[attribute] = name
-                        attribute_start[attribute] = pending[j, 2]
-                        attribute_stop[attribute] = pending[j, 3]
+                        attribute_start[attribute] = pending[j, VALUE_START]
+                        attribute_stop[attribute] = pending[j, VALUE_STOP]
                         attribute += 1
                 stack[level] = row
                 row += 1
-                joined = empty
-            if joined:
+                closes = empty
+            if closes:
                 ends[stack[level]] = row
                 text_stop[stack[level]] = text
                 level -= 1
-                while bound > 1 and bindings[bound - 1, 4] > level:
+                while bound > 1 and bindings[bound - 1, BOUND_LEVEL] > level:
                     bound -= 1
-                    used = bindings[bound, 2]
-                joined = False
+                    used = bindings[bound, URI_START]
+                closes = False
         ends[own] = row
         text_stop[own] = text
         depths[k] = deepest
