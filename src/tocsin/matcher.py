@@ -13,12 +13,11 @@ import pyarrow as pa
 
 from tocsin.conjunctions.owners import events_of
 from tocsin.errors import OptionError
-from tocsin.index.constant_column import repeated
+from tocsin.index.constant_column import constant_column
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import Judged
 from tocsin.index.plan import Plan, plan
 from tocsin.index.segment import Segment
-from tocsin.index.shared_layout import ENOUGH
 from tocsin.index.snapshot import Snapshot, Tags, View
 from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.model.events import Event, EventBatch
@@ -27,6 +26,7 @@ from tocsin.model.values import Kind
 from tocsin.predicates.families import Slices
 from tocsin.ranking.request import Best, Question, best_of
 from tocsin.storage.folder import Folder
+from tocsin.tuning import TUNING
 
 BATCH = 32_768
 """Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
@@ -264,14 +264,14 @@ def _matches(
 ) -> Iterator[tuple[View, Slices, Evidence]]:
     """The subscriptions of each event, view by view."""
     views = snapshot.views
-    if len(views) < 2 or len(batch) < ENOUGH or not snapshot.is_by_pairs:
+    if len(views) < 2 or len(batch) < TUNING.shared_layout_min_events or not snapshot.is_by_pairs:
         for view, truths in zip(views, judged, strict=True):
             yield view, *view.segment.match(batch, view.left_out(tags), truths)
         return
     encoded = [view.segment.encode(batch, truths) for view, truths in zip(views, judged, strict=True)]
     codes_of = [view.segment.codes_of(batch) for view in views]
     start = time.perf_counter()
-    by_pairs = snapshot.together.match([events for events, _ in encoded], codes_of)
+    by_pairs = snapshot.shared_layout.match([events for events, _ in encoded], codes_of)
     encoded[0][1].match_s += time.perf_counter() - start
     for view, (events, evidence), pairs in zip(views, encoded, by_pairs, strict=True):
         yield view, view.segment.match_encoded(batch, events, evidence, view.left_out(tags), pairs), evidence
@@ -284,7 +284,7 @@ def _as_table(
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
     events = rows if names is None else names.take(rows)
     if scores is segment.scores and segment.same_score is not None:
-        score = repeated(segment.same_score).column(slices.values.size)
+        score = constant_column(segment.same_score).of_length(slices.values.size)
     else:
         score = pa.array(scores[slices.values])
     return pa.table({"event": events, "subscription": subscriptions, "score": score})

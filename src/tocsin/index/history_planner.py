@@ -8,7 +8,7 @@ tests of conjunctions that an event satisfies otherwise are judged.
 import numpy as np
 from pyroaring import BitMap
 
-from tocsin.conjunctions.pairs.index import PairIndex
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.index.encoding import encode
 from tocsin.index.options import Options
 from tocsin.index.snapshot import View

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.pairs.index import PairIndex
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.index.segment import Segment
 
 Int32 = npt.NDArray[np.int32]

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.index.build import code_columns, conjunctions_of, number_tests
 from tocsin.index.encoding import Column, encode
 from tocsin.index.options import Options
@@ -27,9 +26,8 @@ from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.families import Family, Probed, Slices
 from tocsin.predicates.history.family import HistoryFamily
-from tocsin.ranking.kernels import Best
+from tocsin.ranking.kernels import EXACT, Asked, Best, Weighed, offer_weighed
 from tocsin.ranking.plain import plain_subscriptions
-from tocsin.ranking.weight_kernels import EXACT, Asked, Weighed, offer_weighed
 from tocsin.registry import range_rows
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from tocsin.index.snapshot import Snapshot, Tags, View
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed, Slices
-from tocsin.ranking.kernels import MAX, SUM, sort_best
+from tocsin.ranking.kernels import EXACT, MAX, SUM, Asked, sort_best
 from tocsin.ranking.relaxed import has_intervals
 from tocsin.ranking.select import nothing_yet
-from tocsin.ranking.weight_kernels import EXACT, Asked
 
 Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
