@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors", "arrays", "_compile"),
+    ("errors", "arrays", "tuning", "_compile"),
     ("storage",),
     ("model",),
     ("registry",),

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.conjunctions.choose import CombinedIndex, of_tests_alone
-from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Filing
 
 TESTS = 4

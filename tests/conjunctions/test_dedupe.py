@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.dedupe import MOST_COMPARED, Shared, distinct, share
+from tocsin.conjunctions.dedupe import Shared, distinct, share
 from tocsin.conjunctions.key.terms import csr
+from tocsin.tuning import TUNING
 
 TERMS = st.lists(st.integers(-4, 3), max_size=4)
 COLUMNS, CODES, TESTS = 2, 3, 3
@@ -90,7 +91,7 @@ def test_equal_and_covered_conjunctions_are_stored_once(subscriptions: list[list
 
 
 def test_more_conjunctions_than_are_compared_are_still_owned_once() -> None:
-    many: list[Conjunction] = [({0: (0, 1)}, {}), ({}, {0: 1})] * MOST_COMPARED
+    many: list[Conjunction] = [({0: (0, 1)}, {}), ({}, {0: 1})] * TUNING.max_compared
     shared = share(arrays_of(many), np.zeros(len(many), np.int32), np.zeros(len(many), bool))
     assert [owners_of(shared, c) for c in range(shared.conjunctions.count)] == [[0], [0]]
 

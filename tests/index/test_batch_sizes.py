@@ -1,4 +1,4 @@
-"""Batches of few and of many events for a bucket, and more columns than a vector has lanes: the same matches."""
+"""Batches of few and of many events for a bucket, and more columns than a vector has codes: the same matches."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tocsin import Matcher
-from tocsin._compile import LANES
+from tocsin._compile import VECTOR_WIDTH
 from tocsin.conjunctions.choose import CombinedIndex
 
 SUBSCRIPTIONS, EVENTS = 12_000, 2_500
@@ -56,5 +56,5 @@ def test_some_buckets_fill_a_vector_and_some_do_not(
     (view,) = workload[0]._current().views
     assert isinstance(view.segment.index, CombinedIndex)
     sizes = np.diff(view.segment.index.pairs.postings.starts)
-    assert (sizes >= LANES).any()
-    assert ((sizes > 0) & (sizes < LANES)).any()
+    assert (sizes >= VECTOR_WIDTH).any()
+    assert ((sizes > 0) & (sizes < VECTOR_WIDTH)).any()

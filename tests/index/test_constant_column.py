@@ -1,35 +1,37 @@
 """Columns of one value."""
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.index.constant_column import Repeated, repeated
+from tocsin.index.constant_column import ConstantColumn, constant_column
+from tocsin.tuning import TUNING
 
 
 @given(st.lists(st.integers(0, 1000)))
 def test_every_column_has_the_value_and_its_length(lengths: list[int]) -> None:
-    halves = Repeated(0.5)
+    halves = ConstantColumn(0.5)
     for length in lengths:
-        column = halves.column(length)
+        column = halves.of_length(length)
         assert column.to_pylist() == [0.5] * length
         # What is kept of longer columns does not travel with a short one.
         assert len(pickle.dumps(column)) < 16 * length + 500
 
 
 def test_a_column_is_kept_and_a_very_long_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin.index.constant_column.MOST", 100)
-    values = Repeated(2.0)
-    addresses = {values.column(length).buffers()[1].address for length in (100, 99, 64)}
+    monkeypatch.setattr("tocsin.index.constant_column.TUNING", replace(TUNING, max_constant_column=100))
+    values = ConstantColumn(2.0)
+    addresses = {values.of_length(length).buffers()[1].address for length in (100, 99, 64)}
     assert len(addresses) == 1
-    long = values.column(101)
+    long = values.of_length(101)
     assert long.to_pylist() == [2.0] * 101
     assert long.buffers()[1].address not in addresses
 
 
 def test_all_indexes_share_what_is_kept() -> None:
-    assert repeated(0.25) is repeated(0.25)
-    assert repeated(0.25).column(3).to_pylist() == [0.25] * 3
-    assert repeated(-1.0).column(2).to_pylist() == [-1.0] * 2
+    assert constant_column(0.25) is constant_column(0.25)
+    assert constant_column(0.25).of_length(3).to_pylist() == [0.25] * 3
+    assert constant_column(-1.0).of_length(2).to_pylist() == [-1.0] * 2

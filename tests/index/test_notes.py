@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from tocsin import Matcher
-from tocsin._compile import LANES
+from tocsin._compile import VECTOR_WIDTH
 from tocsin.conjunctions.pairs import access
-from tocsin.conjunctions.pairs.kernels import HELD
+from tocsin.conjunctions.pairs.kernels import BY_TEST
 from tocsin.storage import container
+from tocsin.tuning import TUNING
 
 PAIRS = [
     "price BETWEEN 10 AND 20 AND pages > 300",
@@ -30,14 +32,14 @@ EVENTS = [
 ]
 
 
-def filed(look: float, monkeypatch: pytest.MonkeyPatch) -> Matcher:
-    monkeypatch.setattr(access, "LOOK", look)
+def filed(look_cost: float, monkeypatch: pytest.MonkeyPatch) -> Matcher:
+    monkeypatch.setattr(access, "TUNING", replace(TUNING, look_cost=look_cost))
     return Matcher.from_table(pa.table({"id": list("01234"), "where": PAIRS}))
 
 
 def arrays_of(matcher: Matcher) -> dict[str, npt.NDArray[Any]]:
     (view,) = matcher._subscriptions.current().views
-    return view.segment.container().arrays
+    return {name.removeprefix("conjunctions."): array for name, array in view.segment.container().arrays.items()}
 
 
 def candidates(matcher: Matcher) -> int:
@@ -51,40 +53,40 @@ def test_the_note_on_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = filed(0.0, monkeypatch)
     arrays = arrays_of(matcher)
     tables = ["column_a", "shift_a", "column_b", "shift_b", "multiplier_a", "multiplier_b", "mask", "first_bucket"]
-    assert np.stack([arrays[f"conjunctions.pairs.tables.{name}"] for name in tables], axis=1).tolist() == [
-        [HELD, 0, 3, 1, 4, 1, 15, 0],
+    assert np.stack([arrays[f"pairs.tables.{name}"] for name in tables], axis=1).tolist() == [
+        [BY_TEST, 0, 3, 1, 4, 1, 15, 0],
         [1, 0, 3, 0, 8, 1, 31, 16],
         [2, 0, 3, 0, 8, 1, 31, 48],
         [2, 0, 5, 0, 2, 1, 7, 80],
     ]
-    bucket = np.repeat(np.arange(88), np.diff(arrays["conjunctions.pairs.postings.starts"]))
-    assert np.column_stack([bucket[:3], arrays["conjunctions.pairs.postings.rows"]]).tolist() == [
+    bucket = np.repeat(np.arange(88), np.diff(arrays["pairs.postings.starts"]))
+    assert np.column_stack([bucket[:3], arrays["pairs.postings.rows"]]).tolist() == [
         [at, 4, 0, 0, 0, 3, 5, 0, 0] for at in (4, 5, 6)
     ]
-    assert arrays["conjunctions.pairs.postings.rectangles"].tolist() == [
+    assert arrays["pairs.postings.rectangles"].tolist() == [
         [0, 2, 2, 1, 3, 5, 0, 0],
         [1, 1, 1, 5, 5, 5, 0, 0],
         [2, 0, 0, 1, 1, 5, 0, 0],
         [2, 0, 0, 5, 5, 5, 0, 0],
         [3, 1, 1, 0, 0, 0, -1, -1],
     ]
-    assert arrays["conjunctions.pairs.postings.conjunction_of"].tolist() == [0, 1, 2, 2, 3]
-    filed_at = dict(zip(bucket[3:].tolist(), arrays["conjunctions.pairs.postings.rectangle"].tolist(), strict=True))
+    assert arrays["pairs.postings.conjunction_of"].tolist() == [0, 1, 2, 2, 3]
+    filed_at = dict(zip(bucket[3:].tolist(), arrays["pairs.postings.rectangle"].tolist(), strict=True))
     assert filed_at == {38: 1, 58: 2, 62: 3, 74: 0, 75: 0, 76: 0, 85: ~4}
-    short = arrays["conjunctions.pairs.postings.short"][:-LANES].reshape(-1, 7)
+    short = arrays["pairs.postings.short"][:-VECTOR_WIDTH].reshape(-1, 7)
     assert short[3].tolist() == [3, 3, 2, 4, 0, 0, 65534], "the bucket 74, of one posting"
     assert short[6].tolist() == [2, 2, 1, 1, 0, 0, 0], "the bucket 85, of one posting"
-    assert arrays["conjunctions.pairs.postings.short_shift"].tolist() == [0] * 6
-    assert arrays["conjunctions.pairs.postings.rest_starts"].tolist() == [0, 0, 0, 0, 1, 1]
-    assert arrays["conjunctions.pairs.postings.rest"].tolist() == [[3, 0, 1]]
-    assert arrays["conjunctions.pairs.postings.ranges"].tolist() == [[4, 6]]
+    assert arrays["pairs.postings.short_shift"].tolist() == [0] * 6
+    assert arrays["pairs.postings.rest_starts"].tolist() == [0, 0, 0, 0, 1, 1]
+    assert arrays["pairs.postings.rest"].tolist() == [[3, 0, 1]]
+    assert arrays["pairs.postings.ranges"].tolist() == [[4, 6]]
     assert candidates(matcher) == 5
 
 
 def test_five_conjunctions_are_worth_no_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tables: event 0 has a test that one conjunction waits for, and all events verify the other four."""
-    matcher = filed(access.LOOK, monkeypatch)
-    assert arrays_of(matcher)["conjunctions.pairs.tables.column_a"].tolist() == [HELD, 5]
+    matcher = filed(TUNING.look_cost, monkeypatch)
+    assert arrays_of(matcher)["pairs.tables.column_a"].tolist() == [BY_TEST, 5]
     assert candidates(matcher) == 1 + 3 * 4
 
 

@@ -1,12 +1,11 @@
-"""Segments that match together, with real rulers: events on the very ends of ranges are told apart."""
+"""Segments that match together, with real quantizers: events on the very ends of ranges are told apart."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tocsin import Matcher
-from tocsin.index.shared_layout import ENOUGH
-from tocsin.predicates.ranges.quantize import EVEN
+from tocsin.tuning import TUNING
 
 SUBSCRIPTIONS, COLUMNS, SEGMENTS = 9_000, 3, 3
 
@@ -20,7 +19,7 @@ def workload(request: pytest.FixtureRequest) -> tuple[pa.Table, pa.Table, set[tu
         drawn = random.random(count) if request.param == "evenly" else np.exp(random.normal(2, 1.5, count))
         return drawn.round(5)
 
-    count = ENOUGH + 76
+    count = TUNING.shared_layout_min_events + 76
     events = [numbers(count) for _ in range(COLUMNS)]
     column = np.array([random.choice(COLUMNS, 2, replace=False) for _ in range(SUBSCRIPTIONS)])
     low = numbers(2 * SUBSCRIPTIONS).reshape(-1, 2)
@@ -65,14 +64,14 @@ def test_many_ranges_with_the_same_end_are_decided_one_by_one() -> None:
     texts = [f"x >= 0 AND x < {number + 0.5}" for number in range(6_000)]
     matcher = Matcher.from_table(pa.table({"id": list(map(str, range(len(texts)))), "where": texts}))
     (view,) = matcher._subscriptions.current().views
-    assert view.segment.columns[0].ruler is not None
+    assert view.segment.columns[0].quantizer is not None
     assert view.segment.needs_codes
     assert [len(matcher.match({"x": x}).ids) for x in (-0.001, 0, 0.5, 5_999, 5_999.5)] == [0, 6_000, 5_999, 1, 0]
 
 
-def test_the_workload_has_rulers(workload: tuple[pa.Table, pa.Table, set[tuple[int, int]]]) -> None:
+def test_the_workload_has_quantizers(workload: tuple[pa.Table, pa.Table, set[tuple[int, int]]]) -> None:
     matcher = Matcher.from_table(workload[0])
     (view,) = matcher._subscriptions.current().views
-    assert all(column.ruler is not None for column in view.segment.columns)
-    assert all(len(column.domain.constants) > EVEN for column in view.segment.columns)
+    assert all(column.quantizer is not None for column in view.segment.columns)
+    assert all(len(column.domain.constants) > TUNING.min_even_codes for column in view.segment.columns)
     assert not view.segment.needs_codes

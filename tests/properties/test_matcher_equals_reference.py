@@ -1,6 +1,7 @@
 """The Matcher equals the reference, and DuckDB, on generated subscriptions and events."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 from unittest.mock import patch
 
@@ -14,9 +15,10 @@ from tocsin import Matcher
 from tocsin.conjunctions.pairs import access
 from tocsin.language.parse import parse
 from tocsin.predicates.history.order import Order
-from tocsin.predicates.ranges import quantize as ruler
+from tocsin.predicates.ranges import quantize
 from tocsin.reference import ReferenceMatcher, evaluate
 from tocsin.registry import IndexName, MatcherName
+from tocsin.tuning import TUNING
 
 Event = dict[str, Any]
 Found = set[tuple[int, str]]
@@ -66,12 +68,13 @@ def test_events_as_columns(typed: Callable[[Sequence[Event]], pa.Table], texts: 
 def test_segments_that_match_together(
     typed: Callable[[Sequence[Event]], pa.Table], texts: list[str], batch: list[Event], odd: bool
 ) -> None:
-    """Three segments, with grids, rulers and common layouts even for this little."""
+    """Three segments, with grids, quantizers and common layouts even for this little."""
     table = pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)})
     with pytest.MonkeyPatch.context() as always:
-        always.setattr(access, "LOOK", 0.0)
-        always.setattr(ruler, "EVEN", 2)
-        always.setattr("tocsin.matcher.ENOUGH", 1)
+        tuning = replace(TUNING, look_cost=0.0, min_even_codes=2, shared_layout_min_events=1)
+        always.setattr(access, "TUNING", tuning)
+        always.setattr(quantize, "TUNING", tuning)
+        always.setattr("tocsin.matcher.TUNING", tuning)
         matcher = Matcher(background_merge=False)
         for start in range(3):
             matcher.subscribe_many(table.take(list(range(start, len(texts), 3))))

@@ -9,15 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.errors import OptionError
-from tocsin.ranking.select import (
-    Layer,
-    Postings,
-    layer_sizes,
-    select_from_pairs,
-    select_k,
-    top_k_in_layers,
-    top_k_of_held,
-)
+from tocsin.papers.ranked.selection import Postings, select_from_pairs, select_k, top_k_of_held
+from tocsin.ranking.select import Layer, layer_sizes, top_k_in_layers
 
 # Scores by subscription, and for each event its matches, some of them twice.
 scores_and_matches = st.lists(st.integers(0, 4).map(float), min_size=1, max_size=30).flatmap(

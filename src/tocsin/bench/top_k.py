@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.bench.runner import Report, Result
-from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.pairs.index import PairIndex
-from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.matcher import Matcher
 from tocsin.papers.ranked.protocol import Int32s
-from tocsin.ranking.select import Layer, layer_sizes, select_from_pairs, select_k, top_k_in_layers
+from tocsin.papers.ranked.selection import select_from_pairs, select_k
+from tocsin.ranking.select import Layer, layer_sizes, top_k_in_layers
 
 K = 20
 MATCHES = (2000, 1100, 500, 200, 100, 25)

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions, Events
 from tocsin.conjunctions.key.drift import Drift
 from tocsin.conjunctions.key.index import Key
-from tocsin.conjunctions.pairs.index import PairIndex
-from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 
 Int32 = npt.NDArray[np.int32]
 
-_TRUE, _NOT_TRUE = 1, 6
 _NO_PAIRS = np.empty((0, 2), np.int32)
 
 
@@ -51,7 +49,7 @@ class CombinedIndex:
             test_accepts=conjunctions.test_accepts[filed],
         )
         owner, tests = conjunctions.test_conjunction[~filed], conjunctions.test[~filed]
-        terms = np.where(conjunctions.test_accepts[~filed] == _TRUE, tests, ~tests)
+        terms = np.where(conjunctions.test_accepts[~filed] == TRUE, tests, ~tests)
         numbers = np.arange(split, conjunctions.count, dtype=np.int32)
         offsets = np.searchsorted(owner, np.append(numbers, conjunctions.count))
         key = Key.build(offsets, terms, filing.frequency.size, filing.frequency, ids=numbers)
@@ -128,6 +126,6 @@ def of_tests_alone(
     """
     alone = filed_under >= 0
     alone[conjunctions.conjunction] = False
-    simple = (conjunctions.test_accepts == _TRUE) | (conjunctions.test_accepts == _NOT_TRUE)
+    simple = (conjunctions.test_accepts == TRUE) | (conjunctions.test_accepts == NOT_TRUE)
     alone[conjunctions.test_conjunction[excluded[conjunctions.test] | ~simple]] = False
     return alone

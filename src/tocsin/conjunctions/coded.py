@@ -1,11 +1,21 @@
-"""Conjunctions over codes: what phase 2 is built from, as arrays."""
+"""Conjunctions and events over codes: what phase 2 is built from and what it matches, as arrays."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.model.predicate import Accepts
+
 Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Short = npt.NDArray[np.uint16]
+
+TRUE, FALSE, NULL = Accepts.TRUE.value, Accepts.FALSE.value, Accepts.NULL.value
+"""The truth values of a test, as the bits that arrays and kernels have for them."""
+NOT_TRUE = FALSE | NULL
+ANY_TRUTH = TRUE | FALSE | NULL
 
 
 @dataclass(frozen=True)
@@ -28,9 +38,26 @@ class Conjunctions:
     """Sorted."""
     test: Int32
     test_accepts: Int32
-    """Accepted truth values: TRUE 1, FALSE 2, NULL 4."""
+    """The truth values that it accepts: TRUE, FALSE and NULL, added up."""
     test_null_column: Int32
     """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
+
+
+class Events(NamedTuple):
+    """A batch of events: codes, and the tests that are TRUE and those that are NULL for each event, sorted."""
+
+    codes: Int32
+    """`codes[column, event]`; the last column is ANYTHING, whose code is always 0. No events: only `short` is there."""
+    true_starts: Int64
+    true: Int32
+    null_starts: Int64
+    null: Int32
+    short: Short = np.empty((0, 0), np.uint16)
+    """Short codes, a row for each column and shared with other indexes; empty: (code >> shift) + 1 for all columns."""
+    row_of: Int32 = np.empty(0, np.int32)
+    """The row of each column in `short`."""
+    short_by_event: Short = np.empty(0, np.uint16)
+    """VECTOR_WIDTH places for each event: its short codes in the first columns. Empty: not needed yet."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from tocsin.conjunctions.kernels import Demands, first_equals, group_slices, kee
 from tocsin.conjunctions.key.blocks import order_terms
 from tocsin.conjunctions.key.terms import Int32s, Int64s
 from tocsin.conjunctions.owners import Owners
-
-MOST_COMPARED = 64
-"""Conjunctions of one subscription are compared in pairs; those of more than this many are all kept."""
+from tocsin.tuning import TUNING
 
 
 class Groups(NamedTuple):
@@ -63,7 +61,7 @@ def share(conjunctions: Conjunctions, owner: Int32s, behind: npt.NDArray[np.bool
     is all that is kept of the others. Distinct conjunctions are numbered as they come, but those `behind` come last.
     """
     demands = _demands(conjunctions)
-    first = first_equals(demands, keep_uncovered(demands, owner, MOST_COMPARED))
+    first = first_equals(demands, keep_uncovered(demands, owner, TUNING.max_compared))
     is_first = first == np.arange(conjunctions.count)
     representatives = np.concatenate([np.flatnonzero(is_first & ~behind), np.flatnonzero(is_first & behind)])
     number = np.full(conjunctions.count + 1, -1, np.int32)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.predicates.ranges.quantize import ShortCodes
 
 if TYPE_CHECKING:
-    from tocsin.conjunctions.pairs.index import PairIndex
-    from tocsin.conjunctions.pairs.kernels import Events
+    from tocsin.conjunctions.pairs.match import PairIndex
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -62,7 +61,7 @@ class ConjunctionIndex(Protocol):
     def build(cls, filing: Filing) -> Self:
         """File conjunctions."""
 
-    def match(self, events: "Events", codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
+    def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
         """Find the conjunctions of each event of a batch.
 
         If `needs_codes` is not the case, the events may come with short codes only; then `codes_of` gives the codes of

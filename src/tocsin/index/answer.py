@@ -9,16 +9,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.conjunctions.owners import events_of
-from tocsin.index.constant_column import repeated
+from tocsin.index.constant_column import constant_column
 from tocsin.index.history import History, Judged
 from tocsin.index.id_order import FEW_ROWS, IdOrder, named_only, sort_lists
 from tocsin.index.options import Options
-from tocsin.index.shared_layout import ENOUGH
 from tocsin.index.snapshot import Snapshot, Tags, View
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.protocol import Slices
 from tocsin.ranking.request import Question, best_of
+from tocsin.tuning import TUNING
 
 Floats = npt.NDArray[np.float64]
 
@@ -97,7 +97,7 @@ def match_views(
 ) -> Iterator[tuple[View, Slices]]:
     """The subscriptions of each event, view by view. Many events of several segments are laid out once for all."""
     views = snapshot.views
-    if len(views) < 2 or len(batch) < ENOUGH or not snapshot.is_by_pairs:
+    if len(views) < 2 or len(batch) < TUNING.shared_layout_min_events or not snapshot.is_by_pairs:
         for view, truths in zip(views, judged, strict=True):
             slices, work = view.segment.match(batch, view.left_out(tags), truths)
             evidence.add_segment(work)
@@ -106,7 +106,7 @@ def match_views(
     encoded = [view.segment.encode(batch, truths) for view, truths in zip(views, judged, strict=True)]
     codes_of = [view.segment.codes_of(batch) for view in views]
     start = time.perf_counter()
-    by_pairs = snapshot.together.match([events for events, _ in encoded], codes_of)
+    by_pairs = snapshot.shared_layout.match([events for events, _ in encoded], codes_of)
     evidence.match_s += time.perf_counter() - start
     for view, (events, work), pairs in zip(views, encoded, by_pairs, strict=True):
         slices = view.segment.match_encoded(batch, events, work, view.left_out(tags), pairs)
@@ -118,7 +118,7 @@ def _rows(view: View, slices: Slices) -> Rows:
     """The rows of one segment as they were found."""
     segment = view.segment
     if view.scores is segment.scores and segment.same_score is not None:
-        scores = repeated(segment.same_score).column(slices.values.size)
+        scores = constant_column(segment.same_score).of_length(slices.values.size)
     else:
         scores = pa.array(view.scores[slices.values])
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)

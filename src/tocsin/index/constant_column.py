@@ -1,25 +1,24 @@
-"""A value again and again: the scores of subscriptions that were all given the same one."""
+"""Columns of one value: the scores of subscriptions that were all given the same one."""
 
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
-MOST = (1 << 22) - 1
-"""Longer columns are not kept: what is kept of a value has 64 MB at most."""
+from tocsin.tuning import TUNING
 
 
-class Repeated:
-    """Columns of one value, as slices of arrays that are kept: to fill a new one costs more than to find a match."""
+class ConstantColumn:
+    """Columns of one value, as slices of arrays that are kept: filling a new one costs more than finding a match."""
 
     def __init__(self, value: float) -> None:
         self._value = value
         self._kept: dict[int, pa.Array] = {}
-        """By the bits of their lengths: who pickles a slice takes the whole array along, never twice the column."""
+        """By the bits of their lengths: a pickled slice takes the whole array along, at most twice its length."""
 
-    def column(self, length: int) -> pa.Array:
-        """The value so many times."""
-        if length > MOST:
+    def of_length(self, length: int) -> pa.Array:
+        """Return the value `length` times."""
+        if length > TUNING.max_constant_column:
             return pa.array(np.full(length, self._value))
         bits = length.bit_length()
         if bits not in self._kept:
@@ -28,6 +27,6 @@ class Repeated:
 
 
 @lru_cache(maxsize=2)
-def repeated(value: float) -> Repeated:
-    """What is kept of a value, for all indexes of this process."""
-    return Repeated(value)
+def constant_column(value: float) -> ConstantColumn:
+    """Return the kept columns of a value, for all indexes of this process."""
+    return ConstantColumn(value)

@@ -7,17 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tocsin.conjunctions.pairs.kernels import Events
-from tocsin.conjunctions.pairs.layout import short_codes
-from tocsin.conjunctions.pairs.shorten import shifts_by_rank
+from tocsin.conjunctions.coded import Events
 from tocsin.model.events import EventBatch
 from tocsin.model.readable import Values, present
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind
 from tocsin.predicates.families import Family, Probed, Slices
 from tocsin.predicates.ranges.domain import Domain
-from tocsin.predicates.ranges.kernels import NULL
-from tocsin.predicates.ranges.quantize import Ruler
+from tocsin.predicates.ranges.kernels import NULL_CODE, short_codes_by_rank
+from tocsin.predicates.ranges.quantize import Quantizer, shifts_by_rank
 
 Int32 = npt.NDArray[np.int32]
 Short = npt.NDArray[np.uint16]
@@ -30,22 +28,22 @@ class Column:
     attribute: str
     kind: Kind
     domain: Domain
-    ruler: Ruler | None = None
-    """What its short codes are read from; None: they are its codes, shifted."""
+    quantizer: Quantizer | None = None
+    """What makes its short codes; None: they are its codes, shifted."""
 
     def short_codes(self, batch: EventBatch) -> Short:
-        """The short codes of a batch; those by a ruler serve all segments."""
-        if self.ruler is None:
+        """Return the short codes of a batch; those of a quantizer serve all segments."""
+        if self.quantizer is None:
             shift = shifts_by_rank(np.array([self.domain.last], np.int32))
-            codes = np.full((1, len(batch)), NULL, np.int32)
+            codes = np.full((1, len(batch)), NULL_CODE, np.int32)
             codes[0] = _codes(batch.column(self.attribute), self)
-            by_rank: Short = short_codes(codes, shift)[0]
+            by_rank: Short = short_codes_by_rank(codes, shift)[0]
             return by_rank
-        key = self.attribute, self.ruler
+        key = self.attribute, self.quantizer
         if key not in batch.remembered:
-            batch.remembered[key] = self.ruler.codes_of_values(batch.column(self.attribute), len(batch))
-        by_ruler: Short = batch.remembered[key]
-        return by_ruler
+            batch.remembered[key] = self.quantizer.codes_of_values(batch.column(self.attribute), len(batch))
+        quantized: Short = batch.remembered[key]
+        return quantized
 
 
 def encode(
@@ -55,11 +53,11 @@ def encode(
     judged: Mapping[int, Probed],
     evidence: Evidence,
 ) -> Events:
-    """Phase 1: the codes of every column and the tests that hold; `evidence` takes what could not be read."""
+    """Encode a batch: the codes of every column and the tests that hold; `evidence` takes what could not be read."""
     codes = np.zeros((len(columns) + len(families) + 1, len(batch)), np.int32)
     for place, column in enumerate(columns):
         codes[place] = _codes(batch.column(column.attribute), column)
-    evidence.mismatches |= _mismatches(columns, batch, codes == NULL)
+    evidence.mismatches |= _mismatches(columns, batch, codes == NULL_CODE)
     true, null, first_numbers = [], [], [0]
     for place, (_, _, family) in enumerate(families):
         probed = judged[place] if place in judged else family.probe(batch)
@@ -69,21 +67,24 @@ def encode(
         evidence.errors |= probed.errors
         if probed.present is not None:
             codes[len(columns) + place] = probed.present
-    held = Slices.side_by_side(true, first_numbers[:-1], len(batch))
-    unknown = Slices.side_by_side(null, first_numbers[:-1], len(batch))
-    events = Events(codes, held.starts, held.values, unknown.starts, unknown.values)
-    if not any(column.ruler for column in columns):
+    all_true = Slices.side_by_side(true, first_numbers[:-1], len(batch))
+    all_null = Slices.side_by_side(null, first_numbers[:-1], len(batch))
+    events = Events(codes, all_true.starts, all_true.values, all_null.starts, all_null.values)
+    if not any(column.quantizer for column in columns):
         return events
     last_code = [column.domain.last for column in columns] + [0] * (len(families) + 1)
-    short = short_codes(codes, shifts_by_rank(np.array(last_code, np.int32)))
+    short = short_codes_by_rank(codes, shifts_by_rank(np.array(last_code, np.int32)))
     for place, column in enumerate(columns):
-        if column.ruler is not None:
+        if column.quantizer is not None:
             short[place] = column.short_codes(batch)
     return events._replace(short=short, row_of=np.arange(len(codes), dtype=np.int32))
 
 
 def encode_short(columns: Sequence[Column], batch: EventBatch, evidence: Evidence) -> Events:
-    """Short codes only, for ranges that need no others but to decide about their ends; the last row is ANYTHING's."""
+    """Encode a batch in short codes only; full codes are then read for the few events on an end of a range.
+
+    The last row is ANYTHING's.
+    """
     short = np.ones((len(columns) + 1, len(batch)), np.uint16)
     for place, column in enumerate(columns):
         short[place] = column.short_codes(batch)
@@ -94,7 +95,7 @@ def encode_short(columns: Sequence[Column], batch: EventBatch, evidence: Evidenc
 
 
 def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32) -> Int32:
-    """The codes of some events of a batch, those of ANYTHING last."""
+    """Return the codes of some events of a batch, those of ANYTHING last."""
     codes = np.zeros((len(columns) + 1, rows.size), np.int32)
     for place, column in enumerate(columns):
         values = batch.column(column.attribute)
@@ -107,7 +108,7 @@ def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32) -> Int32
 
 
 def _mismatches(columns: Sequence[Column], batch: EventBatch, null: npt.NDArray[np.bool_]) -> dict[str, int]:
-    """How many values are there but NULL for every kind their attribute is compared with."""
+    """Count the values that are there but NULL for every kind that their attribute is compared with."""
     if not null[: len(columns)].any():
         return {}
     unread: dict[str, npt.NDArray[np.bool_]] = {}
@@ -121,7 +122,7 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, null: npt.NDArray[
 
 def _codes(values: Values | None, column: Column) -> Int32 | int:
     if values is None:
-        return NULL
+        return NULL_CODE
     if isinstance(values, list):
         return np.array([column.domain.code(value) for value in values], np.int32)
     return column.domain.codes(values)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyroaring import BitMap
 
-from tocsin.conjunctions.pairs.index import PairIndex
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.errors import OptionError
 from tocsin.index.encoding import encode
 from tocsin.index.snapshot import View

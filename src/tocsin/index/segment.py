@@ -13,11 +13,10 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from tocsin.conjunctions.choose import of_tests_alone
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, group_by_event, group_conjunctions, pairs_with_owners
-from tocsin.conjunctions.pairs.kernels import Events
-from tocsin.conjunctions.pairs.shorten import crowded
+from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
 from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
@@ -32,7 +31,7 @@ from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, Probed, Slices
 from tocsin.predicates.ranges.domain import Domain, Strings
-from tocsin.predicates.ranges.quantize import Ruler
+from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.registry import conjunction_index
 from tocsin.storage.container import Container
 
@@ -83,8 +82,8 @@ class Segment:
         shared = share(conjunctions, owner, alone)
         filed_under = filed_under[shared.representatives]
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
-        rulers = [Ruler.of(column.domain) if options.is_auto else None for column in columns]
-        short = {place: ruler.of_codes(columns[place].domain) for place, ruler in enumerate(rulers) if ruler}
+        quantizers = [Quantizer.of(column.domain) if options.is_auto else None for column in columns]
+        short = {place: cut.of_codes(columns[place].domain) for place, cut in enumerate(quantizers) if cut}
         named = np.bincount(conjunctions.test, minlength=tests.selective.size)
         algorithms = (options.index, options.matcher)
         filing = Filing(
@@ -108,8 +107,8 @@ class Segment:
             extras=Strings.of(rows.extras),
             form=StoredForm.of(conjunctions, owner, tests.tests),
             columns=[
-                Column(column.attribute, column.kind, column.domain, ruler)
-                for column, ruler in zip(columns, rulers, strict=True)
+                Column(column.attribute, column.kind, column.domain, quantizer)
+                for column, quantizer in zip(columns, quantizers, strict=True)
             ],
             needs_codes=(
                 index.needs_codes
@@ -263,7 +262,7 @@ class Segment:
         arrays |= {f"conjunctions.{name}": array for name, array in self.index.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
-            "columns": [[column.attribute, column.kind.value, _marks(column.ruler)] for column in self.columns],
+            "columns": [[column.attribute, column.kind.value, _steps(column.quantizer)] for column in self.columns],
             "needs_codes": self.needs_codes,
             "families": [[name, attribute] for name, attribute, _ in self.families],
             "algorithms": self.algorithms,
@@ -276,9 +275,9 @@ class Segment:
         """The segment that a container holds, without copying its arrays."""
         arrays, meta = container.arrays, container.meta
         columns = []
-        for place, (attribute, kind, marks) in enumerate(meta["columns"]):
+        for place, (attribute, kind, steps) in enumerate(meta["columns"]):
             domain = Domain.from_arrays(Kind(kind), f"domain.{place}", arrays)
-            columns.append(Column(attribute, Kind(kind), domain, Ruler(*marks) if marks else None))
+            columns.append(Column(attribute, Kind(kind), domain, Quantizer(*steps) if steps else None))
         families = []
         for place, (name, attribute) in enumerate(meta["families"]):
             family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
@@ -328,8 +327,8 @@ def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: In
     return np.stack([test, owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 
 
-def _marks(ruler: Ruler | None) -> list[float | bool] | None:
-    return [ruler.origin, ruler.marks_a_unit, ruler.logarithmic] if ruler is not None else None
+def _steps(quantizer: Quantizer | None) -> list[float | bool] | None:
+    return [quantizer.origin, quantizer.steps_per_unit, quantizer.logarithmic] if quantizer is not None else None
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:

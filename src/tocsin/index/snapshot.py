@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tocsin.index.array_pool import Versions
 from tocsin.index.id_order import IdOrder
 from tocsin.index.segment import NO_BOOLS, Segment
-from tocsin.index.shared_layout import Together
+from tocsin.index.shared_layout import SharedLayout
 from tocsin.model.subscription import Subscription
 from tocsin.ranking.exact import BestMatches, Ranked
 
@@ -63,9 +63,9 @@ class Snapshot:
         return all(view.segment.index.pairs is not None for view in self.views)
 
     @cached_property
-    def together(self) -> Together:
+    def shared_layout(self) -> SharedLayout:
         """What the segments have in common."""
-        return Together([view.segment for view in self.views])
+        return SharedLayout([view.segment for view in self.views])
 
     @cached_property
     def id_order(self) -> IdOrder:

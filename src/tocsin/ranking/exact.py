@@ -20,10 +20,10 @@ from tocsin.index.segment import Segment
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed, Slices
-from tocsin.ranking.kernels import sort_best
+from tocsin.ranking.kernels import offer_matches, sort_best
 from tocsin.ranking.relaxed import Weights
-from tocsin.ranking.select import PAYS, Layer, layer_sizes, nothing_yet, top_k_in_layers
-from tocsin.ranking.weight_kernels import offer_matches
+from tocsin.ranking.select import Layer, layer_sizes, nothing_yet, top_k_in_layers
+from tocsin.tuning import TUNING
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -90,7 +90,8 @@ class Ranked:
         exact = "all matches, then the best"
         why = "layers are built when they would have paid"
         if self._matches.size:
-            why = f"a typical event has {np.median(self._matches):,.0f} matches: layers pay beyond {PAYS:.0f} k of them"
+            matches, least = np.median(self._matches), TUNING.layers_pay
+            why = f"a typical event has {matches:,.0f} matches: layers pay beyond {least:.0f} k of them"
         if self.segment.history_demands.size:
             why = "tests on the history are judged for the segment as a whole"
         if self.layers:

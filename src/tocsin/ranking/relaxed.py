@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.pairs.kernels import Events
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.index.encoding import Column, encode
 from tocsin.index.segment import Segment
 from tocsin.model.codec import decode_test
@@ -25,8 +24,7 @@ from tocsin.model.readable import is_number
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.families import Family, Probed
-from tocsin.ranking.kernels import Best
-from tocsin.ranking.weight_kernels import EXACT, Asked, Weighed, offer_weighed
+from tocsin.ranking.kernels import EXACT, Asked, Best, Weighed, offer_weighed
 from tocsin.registry import range_rows
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from tocsin.index.snapshot import Snapshot, Tags, View
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed, Slices
-from tocsin.ranking.kernels import MAX, SUM, sort_best
+from tocsin.ranking.kernels import EXACT, MAX, SUM, Asked, sort_best
 from tocsin.ranking.relaxed import Interval, has_intervals
 from tocsin.ranking.select import nothing_yet
-from tocsin.ranking.weight_kernels import EXACT, Asked
 
 __all__ = ["Interval", "Mode", "Question", "ScoreBy", "TopK", "best_of"]
 

@@ -1,4 +1,4 @@
-"""The best k of matches that are known, and exact top-k in layers: match the best subscriptions first, stop at k."""
+"""Exact top-k in layers: match the best subscriptions first, and stop at k."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -7,18 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import OptionError
-from tocsin.ranking.kernels import MAX, SUM, Best, offer_held, offer_lists, offer_pairs, sort_best, unsettled
+from tocsin.ranking.kernels import MAX, SUM, Best, offer_pairs, sort_best, unsettled
+from tocsin.tuning import TUNING
 
 Float64s = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-
-GROWTH = 16
-"""How many times larger each layer is than the one before."""
-ENOUGH = 3.0
-"""The first layer holds this many times k matches of a typical event: then nearly all events stop there."""
-PAYS = 8.0
-"""Layers pay where a typical event has more than this many times k matches."""
 
 
 class Layer(NamedTuple):
@@ -41,35 +35,6 @@ class Layer(NamedTuple):
             return cls(match, owner, -np.inf, np.iinfo(np.int32).max)
         best = scores[owner].max()
         return cls(match, owner, float(best), int(owner[scores[owner] == best].min()))
-
-
-def select_k(
-    offsets: npt.ArrayLike, subscriptions: npt.ArrayLike, scores: npt.ArrayLike, k: int
-) -> tuple[Int64s, Int32s]:
-    """Keep the best `k` distinct matches of each event, best first, equal scores by id: offsets and subscriptions.
-
-    `scores` goes by subscription. Costs little more than one look a match, and log k for those that are kept.
-
-    >>> [part.tolist() for part in select_k([0, 3, 4], [0, 1, 2, 1], [1.0, 3.0, 2.0], 2)]
-    [[0, 2, 3], [1, 2, 1]]
-    """
-    starts = np.ascontiguousarray(offsets, np.int64)
-    best = nothing_yet(starts.size - 1, min(k, int(np.diff(starts).max(initial=0))))
-    offer_lists(best, starts, np.ascontiguousarray(subscriptions, np.int32), np.ascontiguousarray(scores, np.float64))
-    return sort_best(best)[:2]
-
-
-def select_from_pairs(pairs: Int32s, owner: Int32s, events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
-    """Do what `select_k` does for (event, conjunction) pairs in any order; `owner` goes by conjunction.
-
-    >>> pairs = np.array([[1, 0], [0, 0], [0, 2], [0, 1]], np.int32)
-    >>> owner = np.array([0, 1, 1], np.int32)
-    >>> [part.tolist() for part in select_from_pairs(pairs, owner, 2, np.array([1.0, 3.0]), 2)]
-    [[0, 2, 3], [1, 0, 0]]
-    """
-    best = nothing_yet(events, min(k, scores.size))
-    offer_pairs(best, pairs, np.arange(events), owner, scores)
-    return sort_best(best)[:2]
 
 
 def top_k_in_layers(layers: Sequence[Layer], events: int, scores: Float64s, k: int) -> tuple[Int64s, Int32s]:
@@ -97,31 +62,6 @@ def top_k_in_layers(layers: Sequence[Layer], events: int, scores: Float64s, k: i
     return sort_best(best)[:2]
 
 
-class Postings(NamedTuple):
-    """The subscriptions of each predicate with their weights: predicate p has `offsets[p]` to `offsets[p + 1]`."""
-
-    offsets: Int64s
-    subscriptions: Int32s
-    weights: Float64s
-
-
-def top_k_of_held(
-    held_offsets: Int64s, held: Int32s, postings: Postings, subscriptions: int, k: int, combine: str = "sum"
-) -> tuple[Int64s, Int32s, Float64s]:
-    """Return the best `k` subscriptions of each event by the weights of its predicates that hold, of whatever kind.
-
-    This is counting: it costs the postings of all predicates that hold. Weights are added in the order that predicates
-    come in, so give them in one order. Returns offsets by event, subscriptions and their scores.
-
-    >>> postings = Postings(np.array([0, 2, 3]), np.array([0, 1, 0], np.int32), np.array([1.0, 1.5, 1.0]))
-    >>> [part.tolist() for part in top_k_of_held(np.array([0, 2, 3]), np.array([0, 1, 0], np.int32), postings, 2, 1)]
-    [[0, 1, 2], [0, 1], [2.0, 1.5]]
-    """
-    best = nothing_yet(held_offsets.size - 1, min(k, subscriptions))
-    offer_held(best, kind_of(combine), held_offsets, held, *postings, subscriptions)
-    return sort_best(best)
-
-
 def layer_sizes(subscriptions: int, k: int, typical_matches: float) -> list[int]:
     """Cut subscriptions, ordered by score, into layers for a top-k; one layer where cutting does not pay.
 
@@ -135,16 +75,16 @@ def layer_sizes(subscriptions: int, k: int, typical_matches: float) -> list[int]
     >>> layer_sizes(1_000_000, 20, 30.0)
     [1000000]
     """
-    if k == 0 or typical_matches <= PAYS * k:
+    if k == 0 or typical_matches <= TUNING.layers_pay * k:
         return [subscriptions]
     sizes: list[int] = []
-    size, left = max(int(ENOUGH * k / typical_matches * subscriptions), 1), subscriptions
+    size, left = max(int(TUNING.first_layer_matches * k / typical_matches * subscriptions), 1), subscriptions
     while left > 0:
         # What would remain for a layer smaller than the next should be joins this one.
-        size = left if left < (1 + GROWTH / 2) * size and sizes else min(size, left)
+        size = left if left < (1 + TUNING.layer_growth / 2) * size and sizes else min(size, left)
         sizes.append(size)
         left -= size
-        size *= GROWTH
+        size *= TUNING.layer_growth
     return sizes
 
 

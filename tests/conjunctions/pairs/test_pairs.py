@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Conjunctions, Events
 from tocsin.conjunctions.pairs import access
-from tocsin.conjunctions.pairs.index import PairIndex
-from tocsin.conjunctions.pairs.kernels import HELD, Events
+from tocsin.conjunctions.pairs.kernels import BY_TEST
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.papers.tatbul.two_phase import PHASE_2, TwoPhaseIndex
+from tocsin.tuning import TUNING
 
-TRUE, FALSE, NULL = 1, 2, 4
 Pairs = set[tuple[int, int]]
 
 
@@ -52,10 +52,10 @@ class Case:
             pairs |= {(int(event), number) for event in np.flatnonzero(holds)}
         return pairs
 
-    def by_pairs(self, look: float = access.LOOK) -> PairIndex:
-        """File with `look` as the cost of a look: at 0, no table gives its grid up."""
+    def by_pairs(self, look_cost: float = TUNING.look_cost) -> PairIndex:
+        """File with this cost of a look: at 0, no table gives its grid up."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(access, "LOOK", look)
+            patch.setattr(access, "TUNING", replace(TUNING, look_cost=look_cost))
             matcher = PairIndex.build(self.conjunctions, self.popularity, self.filed_under)
         matcher.check()
         return matcher
@@ -139,7 +139,7 @@ CASES = st.builds(
 )
 
 
-@given(CASES, st.sampled_from([0.0, access.LOOK]))
+@given(CASES, st.sampled_from([0.0, TUNING.look_cost]))
 def test_access_pairs_equal_the_definition(case: Case, look: float) -> None:
     matcher = case.by_pairs(look)
     assert found(matcher, case.events) == case.expected()
@@ -163,7 +163,7 @@ def test_many_conjunctions_use_grids_and_blocks(seed: int, events: int) -> None:
     case = random_case(seed, conjunctions=1500, events=events, columns=4, tests=3, span=500)
     matcher = case.by_pairs()
     assert (matcher.tables.column_b < 4).any(), "some table is a grid over a column"
-    assert (matcher.tables.column_a == HELD).any(), "some conjunctions are filed under a test"
+    assert (matcher.tables.column_a == BY_TEST).any(), "some conjunctions are filed under a test"
     assert found(matcher, case.events) == case.expected()
 
 
@@ -213,7 +213,7 @@ def test_a_common_test_is_paired_with_a_range_and_a_rare_one_is_not(common: bool
         test_null_column=np.full(tests.max() + 1, -1, np.int32),
     )
     matcher = PairIndex.build(said, plain.popularity, tests)
-    assert (matcher.tables.column_a == HELD).all()
+    assert (matcher.tables.column_a == BY_TEST).all()
     assert (matcher.tables.column_b == (0 if common else 1)).all(), "column 1 is ANYTHING"
     true = np.array([0 if common else 500], np.int32)
     rows, candidates = matcher.match(plain.events._replace(true_starts=np.array([0, 1]), true=true))
@@ -227,7 +227,7 @@ def test_null_is_found_by_the_range_that_accepts_it(code: int) -> None:
     case = one_column([(0, -1, -1), (1, -1, -1), (1, 0, 0)], 4, [code])
     expected = {-1: {(0, 0), (0, 1)}, 0: {(0, 1)}, 3: set()}[code]
     assert case.expected() == expected
-    for look in (0.0, access.LOOK):
+    for look in (0.0, TUNING.look_cost):
         assert found(case.by_pairs(look), case.events) == expected
 
 
@@ -249,7 +249,7 @@ def test_check_finds_damage(reason: str, damage: Callable[[PairIndex], PairIndex
 UNCOMPILED = """
 import json, pickle, sys
 from tocsin._compile import COMPILED
-from tocsin.conjunctions.pairs.index import PairIndex
+from tocsin.conjunctions.pairs.match import PairIndex
 assert not COMPILED
 conjunctions, popularity, filed_under, events = pickle.load(sys.stdin.buffer)
 rows, candidates = PairIndex.build(conjunctions, popularity, filed_under).match(events)

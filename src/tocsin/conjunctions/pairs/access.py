@@ -1,11 +1,11 @@
-"""Where each conjunction is filed: the choice of its access pair and of the grid for each pair of columns.
+"""Choose where each conjunction is filed: its access pair, and the grid for each pair of columns.
 
 A conjunction is found through its two most selective predicates. Each of them is filed at a *level*, a cell width that
-is a power of two in codes, at which its range covers a few cells. Every combination (column a, level a, column b,
-level b) in use is a table, and every event looks into every table: a look costs about as much as verifying `LOOK`
-candidates. So a table whose conjunctions would cause less than that many more candidates at a coarser level gives it
-up; at the coarsest level a column has one cell and is no access any more. A thousand rare pairs become a few tables by
-themselves. A conjunction that is filed under a test (HELD) keeps its range as the second access if many share the test.
+is a power of two in codes, at which its range is a few cells wide. Every combination (column a, level a, column b,
+level b) in use is a table, and every event looks into every table: a look costs as much as verifying `TUNING.look_cost`
+candidates. So tables are merged at coarser levels as long as that adds fewer candidates than the look costs; at the
+coarsest level a column has one cell and is not an access any more. In this way a thousand rare pairs become a few
+tables. A conjunction that is filed under a test (BY_TEST) keeps its range as the second access if many share the test.
 """
 
 from dataclasses import dataclass, replace
@@ -14,20 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.conjunctions.coded import Conjunctions, Predicates
-from tocsin.conjunctions.pairs.kernels import HELD
+from tocsin.conjunctions.pairs.kernels import BY_TEST
+from tocsin.tuning import TUNING
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
-
-LOOK = 24.0
-CELLS = 3.2
-"""A range may cover this many cells of its level."""
-LEVEL_BITS = 2
-"""Levels of one column differ by a factor of 4."""
-TRUE_TESTS = 8.0
-"""Tests that hold for an event, before any was seen."""
-MOST_RECTANGLES = 64
-"""A pair of unions makes at most this many rectangles; beyond it only the more selective union is an access."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +26,7 @@ class Side:
     """One of the two accesses of each conjunction."""
 
     predicate: Int32
-    """Its predicate, or -1: none (the column is then ANYTHING or HELD)."""
+    """Its predicate; -1 if there is none (the column is then ANYTHING or BY_TEST)."""
     column: Int32
     level: Int32
     """How many steps the level is finer than one cell."""
@@ -44,7 +35,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Access:
-    """Where each conjunction is filed. `test` is the test of conjunctions that are filed under HELD."""
+    """Where each conjunction is filed. `test` is the test of those that are filed under one, else -1."""
 
     a: Side
     b: Side
@@ -52,15 +43,14 @@ class Access:
 
 
 def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
-    """The shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
+    """Return the shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
 
     >>> shifts(np.array([998], np.int32))[:, :6].tolist()
     [[10, 7, 5, 3, 1, 0], [0, 0, 0, 0, 0, 0]]
     """
     bits = np.floor(np.log2(last_code.astype(np.float64) + 2)).astype(np.int64)
-    levels = np.arange(2 + -(-31 // LEVEL_BITS))
-    finer = np.maximum(levels * LEVEL_BITS, 0)
-    table = np.maximum(bits[:, None] - finer[None, :], 0)
+    levels = np.arange(2 + -(-31 // TUNING.level_bits))
+    table = np.maximum(bits[:, None] - levels[None, :] * TUNING.level_bits, 0)
     table[:, 0] = bits + 1
     return np.vstack([table, np.zeros_like(levels)])
 
@@ -70,19 +60,19 @@ def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> A
     anything = conjunctions.last_code.size
     shift = shifts(conjunctions.last_code)
     counts = np.diff(predicates.starts)
-    held = test >= 0
+    by_test = test >= 0
     first = np.where(counts > 0, predicates.starts[:-1], -1)
     second = np.where(counts > 1, predicates.starts[:-1] + 1, -1)
-    a = _side(predicates, np.where(held, -1, first), anything, shift)
+    a = _side(predicates, np.where(by_test, -1, first), anything, shift)
     a = replace(
         a,
-        column=np.where(held, HELD, a.column),
-        level=np.where(held, 1, a.level),
-        selectivity=np.where(held, _share_of_tests(test), a.selectivity),
+        column=np.where(by_test, BY_TEST, a.column),
+        level=np.where(by_test, 1, a.level),
+        selectivity=np.where(by_test, _share_of_tests(test), a.selectivity),
     )
-    b = _side(predicates, np.where(held, first, second), anything, shift)
-    b = _without(b, _ranges(predicates, a) * _ranges(predicates, b) > MOST_RECTANGLES, anything)
-    # The share of its domain that a cell of (column, level) is. HELD (-1) reads the last row: a test is no wider.
+    b = _side(predicates, np.where(by_test, first, second), anything, shift)
+    b = _without(b, _ranges(predicates, a) * _ranges(predicates, b) > TUNING.max_rectangles, anything)
+    # The share of its domain that a cell of (column, level) has. BY_TEST (-1) reads the last row: a test has no width.
     last_code = np.append(conjunctions.last_code, 0).astype(np.float64)
     cell = np.minimum(np.exp2(shift) / (last_code[:, None] + 1), 1.0)
     cell = np.vstack([cell, np.zeros(shift.shape[1])])
@@ -93,10 +83,10 @@ def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> A
 
 
 def _share_of_tests(test: Int32) -> Floats:
-    """The share of events for which the test of each conjunction holds, if events name tests as conjunctions do."""
+    """Estimate the share of events for which the test of each conjunction is TRUE, as often as conjunctions name it."""
     filed = test[test >= 0]
     demand = np.bincount(filed, minlength=1)
-    return np.minimum(TRUE_TESTS * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
+    return np.minimum(TUNING.expected_true_tests * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
 
 
 def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]) -> Side:
@@ -109,7 +99,7 @@ def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, 
     width = predicates.width[safe]
     level = np.zeros(chosen.size, np.int32)
     for finer in range(1, shift.shape[1]):
-        fits = (width <= CELLS * np.exp2(shift[column, finer])) & (shift[column, finer - 1] > 0)
+        fits = (width <= TUNING.cells_per_range * np.exp2(shift[column, finer])) & (shift[column, finer - 1] > 0)
         level = np.where(there & fits, finer, level).astype(np.int32)
     selectivity = np.where(there, predicates.selectivity[safe], 1.0)
     return _without(Side(chosen.astype(np.int32), column, level, selectivity), level == 0, anything)
@@ -123,8 +113,8 @@ def _ranges(predicates: Predicates, side: Side) -> npt.NDArray[np.int64]:
 
 
 def _without(side: Side, which: npt.NDArray[np.bool_], anything: int) -> Side:
-    """The side with no access for the conjunctions in `which`, unless they are filed under HELD."""
-    which = which & (side.column != HELD)
+    """Return the side with no access for the conjunctions in `which`, unless they are filed under a test."""
+    which = which & (side.column != BY_TEST)
     return Side(
         np.where(which, -1, side.predicate).astype(np.int32),
         np.where(which, anything, side.column).astype(np.int32),
@@ -148,7 +138,7 @@ Group = dict[Levels, list[float]]
 
 
 def _fold(a: Side, b: Side, cell: Floats, anything: int) -> tuple[Side, Side]:
-    """Merge tables until no merger saves a look for fewer candidates than a look costs."""
+    """Merge tables until no merger adds fewer candidates than the look that it saves costs."""
     key = np.stack([a.column, a.level, b.column, b.level], axis=1).astype(np.int64)
     packed = ((key[:, 0] + 1) << 40) | (key[:, 1] << 32) | (key[:, 2] << 8) | key[:, 3]
     _, one, table, size = np.unique(packed, return_index=True, return_inverse=True, return_counts=True)
@@ -165,7 +155,7 @@ def _fold(a: Side, b: Side, cell: Floats, anything: int) -> tuple[Side, Side]:
 def _merge_groups(
     pairs: dict[tuple[int, ...], Group], cell: Floats, anything: int
 ) -> dict[tuple[int, ...], tuple[int, int]]:
-    """For each (column a, level a, column b, level b), the levels it ends with; level 0 is no access."""
+    """Return the levels that each (column a, level a, column b, level b) ends with; level 0 is not an access."""
     final: dict[tuple[int, ...], tuple[int, int]] = {}
     singles: dict[tuple[int, ...], Group] = {}
     moved: list[tuple[int, int, int, tuple[int, ...]]] = []
@@ -174,15 +164,19 @@ def _merge_groups(
             level_a, level_b = end
             count, share_a, share_b = group[end]
             # Dropping b makes every conjunction visible to all events that pass a, and the other way round.
-            lost_b = share_a + count * cell[column_a, level_a] - _looks(group[end], (column_a, column_b), end, cell)
-            lost_a = share_b + count * cell[column_b, level_b] - _looks(group[end], (column_a, column_b), end, cell)
+            lost_b = (
+                share_a + count * cell[column_a, level_a] - _candidates(group[end], (column_a, column_b), end, cell)
+            )
+            lost_a = (
+                share_b + count * cell[column_b, level_b] - _candidates(group[end], (column_a, column_b), end, cell)
+            )
             place: tuple[int, ...] = (column_a, start[0], column_b, start[1])
             final[place] = (level_a, level_b)
-            # A test is given up for nothing, and an event looks once for each of its tests.
-            lost = lost_b / TRUE_TESTS if column_a == HELD else min(lost_a, lost_b)
-            if column_a != anything and column_b != anything and lost >= LOOK:
+            # A test is never given up, and an event looks once for each test that is TRUE.
+            lost = lost_b / TUNING.expected_true_tests if column_a == BY_TEST else min(lost_a, lost_b)
+            if column_a != anything and column_b != anything and lost >= TUNING.look_cost:
                 continue
-            keep_a = column_a == HELD or (column_a != anything and (column_b == anything or lost_b <= lost_a))
+            keep_a = column_a == BY_TEST or (column_a != anything and (column_b == anything or lost_b <= lost_a))
             column, level, share = (column_a, level_a, share_a) if keep_a else (column_b, level_b, share_b)
             if column == anything:
                 continue
@@ -195,7 +189,7 @@ def _merge_groups(
     for column, level, side, place in moved:
         (single_level,) = merged[column,][level,]
         count, share = singles[column,][single_level,]
-        if column != HELD and count - share - count * cell[column, single_level] < LOOK:
+        if column != BY_TEST and count - share - count * cell[column, single_level] < TUNING.look_cost:
             single_level = 0
         final[place] = (single_level, 0) if side == 0 else (0, single_level)
     return final
@@ -205,14 +199,16 @@ def _merge_group(columns: tuple[int, ...], group: Group, cell: Floats) -> dict[L
     """Merge the tables of one group, the cheapest merger first; return where each ends. `group` keeps what is left."""
     end = {levels: levels for levels in group}
     while len(group) > 1:
-        best, chosen = LOOK, None
+        best, chosen = TUNING.look_cost, None
         tables = list(group)
         for number, left in enumerate(tables):
             for right in tables[number + 1 :]:
                 joined = tuple(map(min, left, right))
                 cost = 0.0
                 for levels in (left, right):
-                    cost += _looks(group[levels], columns, joined, cell) - _looks(group[levels], columns, levels, cell)
+                    cost += _candidates(group[levels], columns, joined, cell) - _candidates(
+                        group[levels], columns, levels, cell
+                    )
                 if cost < best:
                     best, chosen = cost, (left, right, joined)
         if chosen is None:
@@ -225,11 +221,11 @@ def _merge_group(columns: tuple[int, ...], group: Group, cell: Floats) -> dict[L
     return end
 
 
-def _looks(population: list[float], columns: tuple[int, ...], levels: Levels, cell: Floats) -> float:
-    """How many of these conjunctions an event looks at, if they were filed at these levels.
+def _candidates(population: list[float], columns: tuple[int, ...], levels: Levels, cell: Floats) -> float:
+    """Estimate how many of these conjunctions an event verifies, if they are filed at these levels.
 
-    A conjunction of selectivity f on each access is looked at with probability (f + cell) on each; the product of the
-    selectivities is the same at all levels and left out.
+    A conjunction of selectivities f, g on its accesses is verified with probability (f + cell a) * (g + cell b); f * g
+    is the same at all levels and left out.
     """
     count = population[0]
     if len(columns) == 1:

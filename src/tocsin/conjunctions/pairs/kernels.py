@@ -1,14 +1,10 @@
-"""Access pairs: where conjunctions are filed in grids over two columns, and what is left to verify of each.
+"""Access pairs as arrays: tables, postings and rest lists; and the kernels that all kinds of tables share.
 
-Codes come as `codes[column, event]`; the last column is ANYTHING, whose code is always 0. A conjunction is filed as
-*rectangles*, rows
-
-    conjunction, low a, high a, low b, high b, column c, low c, high c
-
-that carry three of its ranges; further predicates stand in the rest list. A table is a grid over two columns; its
-buckets hold postings of rectangles. A bucket may hold the postings of several cells (by hashing): every posting is
-verified in full, so that sharing a bucket costs time, never truth. `pairs_held.py` and `pairs_grid.py` run a batch past
-the two sorts of tables.
+A conjunction is filed as *rectangles* that carry three of its ranges, on the columns a and b of its table and on a
+column c of its own; further predicates and tests are in the rest list. A table is a grid over two columns; its buckets
+hold postings of rectangles. A bucket may hold the postings of several cells (by hashing): every posting is verified in
+full, so that sharing a bucket costs time and never changes an answer. `grid_kernels.py` and `by_test_kernels.py` match
+a batch with the two kinds of tables.
 """
 
 from typing import NamedTuple
@@ -17,21 +13,42 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import inlined_kernel, kernel
+from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
+from tocsin.tuning import TUNING
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Short = npt.NDArray[np.uint16]
 
-RULER = -1
-"""As the shift of short codes: they are read from a ruler, and come with the events."""
-HELD = -1
-"""As column a of a table: the tests that hold for the event instead of one code. Such tables come first."""
-RUN = 1024
-"""Postings that are marked before their marks are read."""
+QUANTIZED = -1
+"""As the shift of a column: its short codes are those of a quantizer, and come with the events."""
+BY_TEST = -1
+"""As column a of a table: the tests that are TRUE for an event instead of one code. Such tables come first."""
+
+CONJUNCTION, LOW_A, HIGH_A, LOW_B, HIGH_B, COLUMN_C, LOW_C, HIGH_C = range(8)
+"""The columns of a rectangle."""
+SHORT_LOW_A, SHORT_HIGH_A, SHORT_LOW_B, SHORT_HIGH_B, SHORT_COLUMN_C, SHORT_LOW_C, SHORT_HIGH_C = range(7)
+"""The fields of a short posting: the columns of its rectangle without the conjunction."""
+SHORT_FIELDS = 7
+REST_COLUMN, REST_FIRST_RANGE, REST_END_RANGE = range(3)
+"""The columns of an entry of a rest list that is a predicate: any of these ranges of the column."""
+REST_ACCEPTS, REST_TEST, REST_NULL_COLUMN = range(3)
+"""Those of an entry that is a test: ~accepted truth values, which is negative as no column is; the test; the column
+whose NULL makes the test NULL, or -1."""
+LOW, HIGH = range(2)
+"""The columns of a range."""
+EVENT, FOUND = range(2)
+"""The columns of a pair: the event, and the rectangle or the conjunction that was found, or its complement (~) while
+its rest list is to be verified."""
+WORDS_PER_FLUSH = TUNING.words_per_flush
 
 
 class Tables(NamedTuple):
-    """One row a table. Cell (x, y) is bucket first_bucket + ((x * multiplier_a + y * multiplier_b) & mask)."""
+    """One row a table.
+
+    A short code s of column a is in cell x = s >> shift_a, one of column b in cell y = s >> shift_b; a test t is in
+    cell x = (t + 1) >> shift_a. Cell (x, y) is bucket first_bucket + ((x * multiplier_a + y * multiplier_b) & mask).
+    """
 
     column_a: Int32
     shift_a: Int32
@@ -52,75 +69,60 @@ class Tables(NamedTuple):
 class Postings(NamedTuple):
     """Postings by bucket, and what remains to be verified of each conjunction.
 
-    The postings of HELD tables, which come first, are `rows`. Those of grids are short: 16 bits for each of low a, high
-    a, low b, high b, column c, low c, high c, and the number of the rectangle. The short codes of a bucket of n
-    postings stand field by field, n values each, so that one event is compared with many postings at once.
+    The postings of tables by test, which come first, are `rows`. Those of grids are short: SHORT_FIELDS of 16 bits and
+    the number of the rectangle. The short fields of a bucket of n postings are stored field by field, n values each, so
+    that one event is compared with many postings at once: if the bucket starts at posting f, field i of its posting j
+    is `short[SHORT_FIELDS * f + i * n + j]`.
     """
 
     starts: Int64
     """Where the postings of each bucket start; one more entry at the end."""
     rows: Int32
-    """Rectangles, a row for each posting of a HELD table; column c is ~c if there is a rest list."""
+    """Rectangles, a row for each posting of a table by test; column c is ~c if there is a rest list."""
     short: npt.NDArray[np.uint16]
     short_shift: Int32
-    """For each column, how far codes are shifted to be short: (code + 1) >> shift; or RULER. Only at 0, an event whose
-    short code is that of an end of a range is certain to lie in the range."""
+    """For each column, how far codes are shifted to be short, (code >> shift) + 1; or QUANTIZED. Only if it is 0, an
+    event whose short code is that of an end of a range is certain to lie in the range."""
     rectangle: Int32
     """The rectangle of each posting of a grid; ~rectangle if its conjunction has a rest list."""
     rectangles: Int32
-    """The rectangles of grids, in full."""
+    """The rectangles of grids, in full codes."""
     conjunction_of: Int32
     """The conjunction of each rectangle of a grid; empty if rectangle i is that of conjunction i."""
     rest_starts: Int64
     """Where the rest list of each conjunction starts; one more entry at the end."""
     rest: Int32
-    """(column, first range, end range); or (-1 - accepted truth values, test, column that is NULL when the test is)."""
+    """The entries of rest lists: predicates, and tests with a negative first column."""
     ranges: Int32
     """(low, high) of the ranges in the rest list, sorted within a predicate."""
 
 
-class Events(NamedTuple):
-    """A batch of events: codes, and the tests that are TRUE and those that are NULL for each event, sorted."""
-
-    codes: Int32
-    true_starts: Int64
-    true: Int32
-    null_starts: Int64
-    null: Int32
-    short: Short = np.empty((0, 0), np.uint16)
-    """Short codes, a row for each column and shared with other indexes; empty: (code + 1) >> shift will do."""
-    row_of: Int32 = np.empty(0, np.int32)
-    """The row of each column in `short`."""
-    rows: Short = np.empty(0, np.uint16)
-    """For each event LANES places: its short codes in the first columns, side by side; empty: not needed yet."""
-
-
 class Found(NamedTuple):
-    """Matches so far: the first `used` rows (event, conjunction) of `pairs`."""
+    """The matches so far: the first `used` of `pairs`."""
 
     pairs: Int32
     used: int
 
 
 @inlined_kernel
-def _bucket(tables: Tables, table: int, x: int, y: int) -> int:
+def _bucket_of(tables: Tables, table: int, x: int, y: int) -> int:
     place = (x * tables.multiplier_a[table] + y * tables.multiplier_b[table]) & tables.mask[table]
     bucket: int = tables.first_bucket[table] + place
     return bucket
 
 
 @kernel
-def _file(tables: Tables, of_table: Int32, bounds: Int32, next_place: Int64, posted: Int32) -> None:
-    """Visit the buckets of every rectangle, once each; note the rectangle at the next place, if `posted` has any."""
+def _file(tables: Tables, of_table: Int32, rectangles: Int32, next_place: Int64, posted: Int32) -> None:
+    """Visit the buckets of every rectangle, once each; write the rectangle to the next place, if `posted` has any."""
     last = np.full(next_place.size, -1, np.int32)
     for rectangle in range(of_table.size):
         table = of_table[rectangle]
         shift_a, shift_b = tables.shift_a[table], tables.shift_b[table]
-        low_x, high_x = (bounds[rectangle, 0] + 1) >> shift_a, (bounds[rectangle, 1] + 1) >> shift_a
-        low_y, high_y = (bounds[rectangle, 2] + 1) >> shift_b, (bounds[rectangle, 3] + 1) >> shift_b
+        low_x, high_x = (rectangles[rectangle, LOW_A] + 1) >> shift_a, (rectangles[rectangle, HIGH_A] + 1) >> shift_a
+        low_y, high_y = (rectangles[rectangle, LOW_B] + 1) >> shift_b, (rectangles[rectangle, HIGH_B] + 1) >> shift_b
         for x in range(low_x, high_x + 1):
             for y in range(low_y, high_y + 1):
-                bucket = _bucket(tables, table, x, y)
+                bucket = _bucket_of(tables, table, x, y)
                 if last[bucket] == rectangle:
                     continue
                 last[bucket] = rectangle
@@ -130,23 +132,24 @@ def _file(tables: Tables, of_table: Int32, bounds: Int32, next_place: Int64, pos
 
 
 @kernel
-def file_rectangles(tables: Tables, of_table: Int32, bounds: Int32, starts: Int64) -> Int32:
-    """Fill `starts` with the start of each bucket's postings; return the rectangle that each posting stands for.
+def file_rectangles(tables: Tables, of_table: Int32, rectangles: Int32, starts: Int64) -> Int32:
+    """Fill `starts` with the start of each bucket's postings; return the rectangle of each posting.
 
-    `bounds` has a row (low a, high a, low b, high b) for each rectangle. A rectangle stands once in a bucket, even if
-    several of its cells share it.
+    The ranges of `rectangles` are short codes less one, and `of_table` has the table of each. A rectangle has one
+    posting in a bucket, even if several of its cells share it.
     """
     counts = np.zeros(starts.size - 1, np.int64)
-    _file(tables, of_table, bounds, counts, np.empty(0, np.int32))
+    _file(tables, of_table, rectangles, counts, np.empty(0, np.int32))
     for bucket in range(counts.size):
         starts[bucket + 1] = starts[bucket] + counts[bucket]
     posted = np.empty(starts[-1], np.int32)
-    _file(tables, of_table, bounds, starts[:-1].copy(), posted)
+    _file(tables, of_table, rectangles, starts[:-1].copy(), posted)
     return posted
 
 
 @kernel
 def _contains(sorted_values: Int32, start: int, end: int, wanted: int) -> bool:
+    """Tell whether a value is among the sorted values from `start` to `end`."""
     while start < end:
         middle = (start + end) >> 1
         if sorted_values[middle] < wanted:
@@ -160,11 +163,12 @@ def _contains(sorted_values: Int32, start: int, end: int, wanted: int) -> bool:
 
 @kernel
 def _in_ranges(ranges: Int32, first: int, end: int, code: int) -> bool:
+    """Tell whether a code is in one of the sorted ranges from `first` to `end`."""
     while first < end:
         middle = (first + end) >> 1
-        if code < ranges[middle, 0]:
+        if code < ranges[middle, LOW]:
             end = middle
-        elif code > ranges[middle, 1]:
+        elif code > ranges[middle, HIGH]:
             first = middle + 1
         else:
             return True
@@ -173,10 +177,10 @@ def _in_ranges(ranges: Int32, first: int, end: int, code: int) -> bool:
 
 @kernel
 def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs: Int32, first: int, last: int) -> int:
-    """Verify the rest lists of the pairs from `first` to `last`, and put the pairs that match there; return their end.
+    """Verify the rest lists of the pairs from `first` to `last`, and keep those that match; return their end.
 
-    A pair is (event, x) if there is nothing to verify, else (event, ~x), where x is a conjunction or, if
-    `conjunction_of` has any, a rectangle.
+    FOUND is x if there is nothing to verify, else ~x, where x is a conjunction or, if `conjunction_of` has any, a
+    rectangle. The pairs that match have the conjunction there.
     """
     rest_starts, rest, ranges = postings.rest_starts, postings.rest, postings.ranges
     codes, true_starts, true = events.codes, events.true_starts, events.true
@@ -184,7 +188,7 @@ def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs
     several = conjunction_of.size > 0
     used = first
     for place in range(first, last):
-        event, number = pairs[place, 0], pairs[place, 1]
+        event, number = pairs[place, EVENT], pairs[place, FOUND]
         plain = number >= 0
         if not plain:
             number = ~number
@@ -192,38 +196,39 @@ def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs
         holds = True
         entry, end = rest_starts[conjunction], rest_starts[conjunction + 1]
         while holds and not plain and entry < end:
-            column = rest[entry, 0]
+            column = rest[entry, REST_COLUMN]
             if column >= 0:
-                holds = _in_ranges(ranges, rest[entry, 1], rest[entry, 2], codes[column, event])
+                first_range, end_range = rest[entry, REST_FIRST_RANGE], rest[entry, REST_END_RANGE]
+                holds = _in_ranges(ranges, first_range, end_range, codes[column, event])
             else:
-                test, null_column = rest[entry, 1], rest[entry, 2]
-                truth = 2
+                test, null_column = rest[entry, REST_TEST], rest[entry, REST_NULL_COLUMN]
+                truth = FALSE
                 if _contains(true, true_starts[event], true_starts[event + 1], test):
-                    truth = 1
+                    truth = TRUE
                 elif null_column >= 0:
                     if codes[null_column, event] < 0:
-                        truth = 4
+                        truth = NULL
                 elif _contains(null, null_starts[event], null_starts[event + 1], test):
-                    truth = 4
-                holds = (-1 - column) & truth != 0
+                    truth = NULL
+                holds = ~rest[entry, REST_ACCEPTS] & truth != 0
             entry += 1
-        pairs[used, 0] = event
-        pairs[used, 1] = conjunction
+        pairs[used, EVENT] = event
+        pairs[used, FOUND] = conjunction
         used += holds
     return used
 
 
 @kernel
-def grown(pairs: Int32, wanted: int) -> Int32:
-    """The same matches with room for as many as wanted, and as many again."""
-    larger = np.empty((2 * max(len(pairs), wanted), 2), np.int32)
-    larger[: len(pairs)] = pairs
+def grown(rows: Int32, wanted: int) -> Int32:
+    """Copy rows into an array with room for twice as many as wanted."""
+    larger = np.empty((2 * max(len(rows), wanted), rows.shape[1]), np.int32)
+    larger[: len(rows)] = rows
     return larger
 
 
 @kernel
 def sort_by_bucket(bucket_of: Int32, entries: int, ends: Int32, order: Int32) -> None:
-    """Sort the entries by bucket; `ends` becomes the end of each bucket in `order`."""
+    """Sort the entries by bucket, by counting; `ends` must be zero and becomes the end of each bucket in `order`."""
     for entry in range(entries):
         ends[bucket_of[entry]] += 1
     total = 0

@@ -8,17 +8,10 @@ from tocsin.papers.ranked.protocol import RankedIndex, RankedIterator
 from tocsin.papers.ranked.rows import as_probe, as_rows
 from tocsin.papers.ranked.rtree import ScoredRTree
 from tocsin.papers.ranked.segment_tree import ScoredSegmentTree
+from tocsin.papers.ranked.selection import Postings, select_from_pairs, select_k, top_k_of_held
 from tocsin.papers.ranked.sopt import SOPTRTree
 from tocsin.papers.ranked.threshold import RelaxedTopK
-from tocsin.ranking.select import (
-    Layer,
-    Postings,
-    layer_sizes,
-    select_from_pairs,
-    select_k,
-    top_k_in_layers,
-    top_k_of_held,
-)
+from tocsin.ranking.select import Layer, layer_sizes, top_k_in_layers
 
 RANKED: dict[str, type[RankedIndex]] = {
     "interval": ScoredIntervalTree,

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from tocsin.papers.ranked.protocol import Float64s, Int32s
 from tocsin.papers.ranked.rows import Probe
 from tocsin.papers.ranked.threshold import Combination, RelaxedTopK
-from tocsin.ranking.kernels import add_weights
+from tocsin.papers.ranked.weight_kernels import add_weights
 
 SLACK = 1e-9
 """Partial sums are added in another order than scores; they are trusted to this share of what they add up to."""

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.papers.ranked import RelaxedTopK, as_probe, as_rows, prefer_counting
-from tocsin.ranking.kernels import MAX, Best
-from tocsin.ranking.weight_kernels import Asked, Weighed
+from tocsin.ranking.kernels import MAX, Asked, Best, Weighed
 
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]

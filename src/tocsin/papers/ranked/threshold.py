@@ -10,7 +10,7 @@ from tocsin.errors import OptionError
 from tocsin.papers.ranked.protocol import Float64s, Int32s, RankedIndex, RankedIterator
 from tocsin.papers.ranked.rows import Probe, Rows, typical_held
 from tocsin.papers.ranked.sopt import SOPTRTree
-from tocsin.ranking.kernels import combine_weights, held_weights, unseen
+from tocsin.papers.ranked.weight_kernels import combine_weights, held_weights, unseen
 from tocsin.ranking.select import kind_of
 
 Combination = Literal["sum", "max"] | Callable[[npt.NDArray[np.float64]], Float64s]

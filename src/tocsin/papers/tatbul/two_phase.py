@@ -1,7 +1,8 @@
 """The papers' way: an index for each attribute says which predicates hold, a matcher says which conjunctions do.
 
-Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs/index.py`) is faster in
-memory; this one is for comparison, for predicates on disk (`pbtree`), and for whoever wants a certain algorithm.
+Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs/match.py`) is
+faster in memory; this one is for comparison, for predicates on disk (`pbtree`), and for whoever wants a certain
+algorithm.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.key.index import Key
 from tocsin.conjunctions.key.terms import ConjunctionMatcher
-from tocsin.conjunctions.pairs.kernels import Events
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 from tocsin.papers.pbtree.index import PBTreeIndex
 from tocsin.papers.sift.brute_force import BruteForce

@@ -30,7 +30,7 @@ import pyarrow as pa
 from tocsin.model.predicate import Range
 from tocsin.model.readable import moments, present
 from tocsin.model.values import Kind, Number, Scalar, compare_to_constant, kind_of, moment
-from tocsin.predicates.ranges.kernels import NULL, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
+from tocsin.predicates.ranges.kernels import NULL_CODE, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 
 Codes = npt.NDArray[np.int32]
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -119,9 +119,9 @@ class Domain:
         """The code of one Python value. O(log n)."""
         kind = kind_of(value)
         if self.kind is Kind.ANY:
-            return NULL if value is None or (kind is None and isinstance(value, (float, Decimal))) else 0
+            return NULL_CODE if value is None or (kind is None and isinstance(value, (float, Decimal))) else 0
         if kind is not self.kind:
-            return NULL
+            return NULL_CODE
         if isinstance(self.constants, Strings):
             strings = self.constants
             place = bisect_left(range(len(strings)), str(value), key=strings.__getitem__)
@@ -157,18 +157,18 @@ class Domain:
         if pa.types.is_dictionary(array.type):
             return self._codes_of_dictionary(array)
         if self.kind is Kind.ANY:
-            return np.where(present(array), 0, NULL).astype(np.int32)
+            return np.where(present(array), 0, NULL_CODE).astype(np.int32)
         encode = _encoder(self.kind, array.type)
         if encode is None:
-            return np.full(len(array), NULL, np.int32)
+            return np.full(len(array), NULL_CODE, np.int32)
         codes = np.empty(len(array), np.int32)
         encode(self, array, codes)
         if array.null_count:
-            codes[np.asarray(array.is_null())] = NULL
+            codes[np.asarray(array.is_null())] = NULL_CODE
         return codes
 
     def _codes_of_dictionary(self, array: pa.DictionaryArray) -> Codes:
-        of_value = np.append(self.codes(array.dictionary), np.int32(NULL))
+        of_value = np.append(self.codes(array.dictionary), np.int32(NULL_CODE))
         indices = np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))
         codes: Codes = of_value[indices]
         return codes

@@ -1,4 +1,4 @@
-"""Values to codes: one binary search among the sorted constants of a domain.
+"""Encode values: one binary search among the sorted constants of a domain; and cut codes to 16 bits.
 
 Constant i has code 2i + 1; the gap before it has code 2i, the gap behind the last of n constants code 2n; NULL is -1.
 """
@@ -9,17 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import inlined_kernel, kernel
+from tocsin.tuning import TUNING
 
-NULL = -1
-FEW = 64
-"""Fewer constants than this need no guide."""
-_NEXT = 4
-"""So many constants of a bucket are compared before the rest is searched."""
+NULL_CODE = -1
+_COMPARED = TUNING.guide_compared
 
 
 @inlined_kernel
 def _first_at_least(constants: npt.NDArray[Any], base: int, length: int, value: float) -> int:
-    """The place of the first of `length` sorted constants from `base` on that is not below the value."""
+    """Return the place of the first of `length` sorted constants from `base` on that is not below the value."""
     while length > 1:
         half = length >> 1
         if constants[base + half - 1] < value:
@@ -31,8 +29,8 @@ def _first_at_least(constants: npt.NDArray[Any], base: int, length: int, value: 
 
 
 @inlined_kernel
-def _bucket(value: float, first: float, scale: float, last_bucket: float) -> float:
-    """The bucket of a value as a whole number of buckets and a fraction; any bucket for NaN."""
+def _guide_bucket(value: float, first: float, scale: float, last_bucket: float) -> float:
+    """Return (value - first) * scale, at least 0 and at most `last_bucket`; its whole part is the bucket. NaN: any."""
     place = (value - first) * scale
     place = place if place > 0.0 else 0.0
     return place if place < last_bucket else last_bucket
@@ -56,24 +54,24 @@ def codes_of_numbers(
     count, buckets = constants.size, guide.size - 1
     first, last_bucket = constants[0], buckets - 1.0
     scale = buckets / (constants[count - 1] - first)
-    # One step at a time for all values: no step waits for the memory that the one before asked for.
+    # One step at a time for all values, so that no step waits for the memory that the one before asked for.
     for row in range(np.uint64(values.size)):
-        codes[row] = np.int32(_bucket(values[row], first, scale, last_bucket))
+        codes[row] = np.int32(_guide_bucket(values[row], first, scale, last_bucket))
     for row in range(np.uint64(values.size)):
         codes[row] = guide[np.uint64(codes[row])]
     for row in range(np.uint64(values.size)):
         value = values[row]
-        # All constants before `base` are below the value: to count the next four needs no branch.
-        base = min(int(codes[row]), count - _NEXT)
+        # All constants before `base` are below the value. Counting the next ones needs no branch.
+        base = min(int(codes[row]), count - _COMPARED)
         below = 0
-        for place in range(_NEXT):
+        for place in range(_COMPARED):
             below += int(constants[np.uint64(base + place)] < value)
         base += below
-        if below == _NEXT:
-            end = int(guide[int(_bucket(value, first, scale, last_bucket)) + 1])
+        if below == _COMPARED:
+            end = int(guide[int(_guide_bucket(value, first, scale, last_bucket)) + 1])
             base = _first_at_least(constants, base, end - base, value)
         code = 2 * base + (base < count and constants[base] == value)
-        codes[row] = code if value == value else NULL
+        codes[row] = code if value == value else NULL_CODE
 
 
 @kernel
@@ -84,17 +82,17 @@ def _codes_without_guide(
         value = values[row]
         base = _first_at_least(constants, 0, constants.size, value)
         code = 2 * base + (base < constants.size and constants[base] == value)
-        codes[row] = code if value == value else NULL
+        codes[row] = code if value == value else NULL_CODE
 
 
 def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-    """The guide for `codes_of_numbers`: half as many buckets as constants, or none."""
+    """Return the guide for `codes_of_numbers`: half as many buckets as constants, or none."""
     count = constants.size
-    span = float(constants[-1]) - float(constants[0]) if count >= FEW else 0.0
+    span = float(constants[-1]) - float(constants[0]) if count >= TUNING.guide_min_constants else 0.0
     buckets = count // 2
     if not 0.0 < span < np.inf or not 0.0 < buckets / span < np.inf:
         return np.empty(0, np.int32)
-    # The same arithmetic as in the kernel, and rising with the constant: so nothing falls on the wrong side.
+    # The same arithmetic as in the kernel, and monotonic: a value gets the bucket of the constant that it equals.
     bucket = np.minimum(((constants - constants[0]) * (buckets / span)).astype(np.int64), buckets - 1)
     guide = np.zeros(buckets + 1, np.int32)
     np.cumsum(np.bincount(bucket, minlength=buckets), out=guide[1:])
@@ -109,8 +107,7 @@ def codes_of_integers(
     count = constants.size
     for row in range(values.size):
         value = values[row]
-        base, length = 0, count
-        base = _first_at_least(constants, base, length, value)
+        base = _first_at_least(constants, 0, count, value)
         codes[row] = 2 * base + 1 if base < count and constants[base] == value else 2 * base
 
 
@@ -123,7 +120,7 @@ def compare_bytes(
     right_start: int,
     right_end: int,
 ) -> int:
-    """The sign of left compared with right, byte by byte: for UTF-8, the order of code points."""
+    """Return the sign of left compared with right, byte by byte: for UTF-8, the order of code points."""
     left_size = left_end - left_start
     right_size = right_end - right_start
     for step in range(min(left_size, right_size)):
@@ -165,13 +162,27 @@ def codes_of_strings(
 
 
 @kernel
-def codes_by_ruler(
-    origin: float, marks_a_unit: float, last: int, values: npt.NDArray[np.float64], short: npt.NDArray[np.uint16]
+def short_codes_by_rank(codes: npt.NDArray[np.int32], shift: npt.NDArray[np.int32]) -> npt.NDArray[np.uint16]:
+    """Return the short codes of a batch, (code >> shift) + 1, a row for each column; NULL is 0."""
+    columns, events = codes.shape
+    short = np.empty((columns, events), np.uint16)
+    for column in range(columns):
+        for event in range(events):
+            short[column, event] = (codes[column, event] >> shift[column]) + 1
+    return short
+
+
+@kernel
+def quantize_values(
+    origin: float, steps_per_unit: float, last: int, values: npt.NDArray[np.float64], short: npt.NDArray[np.uint16]
 ) -> None:
-    """Write the short code of each value: the mark below it, from 2 to `last` - 1; 1 and `last` beyond; 0 for NaN."""
+    """Write the short code of each value: 2 + step, where step = int((value - origin) * steps_per_unit).
+
+    Steps are at least -1 and at most `last` - 2, so that codes are from 1 to `last`; NaN has code 0.
+    """
     for row in range(np.uint64(values.size)):
         value = values[row]
-        mark = (value - origin) * marks_a_unit
-        mark = mark if mark > -1.0 else -1.0
-        mark = mark if mark < last - 2.0 else last - 2.0
-        short[row] = np.uint16(int(mark) + 2) if value == value else np.uint16(0)
+        step = (value - origin) * steps_per_unit
+        step = step if step > -1.0 else -1.0
+        step = step if step < last - 2.0 else last - 2.0
+        short[row] = np.uint16(int(step) + 2) if value == value else np.uint16(0)

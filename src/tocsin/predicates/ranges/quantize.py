@@ -1,9 +1,10 @@
-"""Rulers: short codes of numbers that do not depend on the constants, so that segments can share them.
+"""Short codes: 16 bits for a value, so that many are compared at once.
 
-A ruler lays even marks on the number line, or on the line of logarithms; the short code of a value is the mark below
-it. Its ends leave out the few smallest and largest constants and are rounded so far that sets of similar constants get
-the same ruler, whoever builds them. A column has one if its constants are spread evenly enough; otherwise its short
-codes are ranks among its constants.
+By rank, a short code is the code of the value, shifted until it fits. A column of many numbers that are spread evenly
+enough has a *quantizer* instead: it cuts the number line, or the line of logarithms, into equal steps, and the short
+code of a value is the number of its step. That does not depend on the single constants. The ends of a quantizer leave
+out the few smallest and largest constants and are rounded, so that segments with similar constants get the same
+quantizer, although they are built apart, and share the short codes of events.
 """
 
 import math
@@ -16,23 +17,19 @@ import pyarrow as pa
 
 from tocsin.model.values import Kind, Number, kind_of
 from tocsin.predicates.ranges.domain import Domain, floats_of
-from tocsin.predicates.ranges.kernels import codes_by_ruler
+from tocsin.predicates.ranges.kernels import quantize_values
+from tocsin.tuning import TUNING
 
 Floats = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
 Short = npt.NDArray[np.uint16]
 
-EVEN = 4096
-"""Two constants share a short code no more often than if there were so many codes, all equally filled."""
-OUTSIDE = 65_535
-"""A short code that lies in no range."""
-LAST = OUTSIDE - 1
+NO_SHORT = 65_535
+"""A short code that no value has."""
+LAST_SHORT = NO_SHORT - 1
 """The largest short code."""
-_MOST = 1e300
-"""The arithmetic of rulers needs no infinite number as long as spans are within this."""
-_BEYOND = 10
-"""One constant in two to the power of this may lie beyond either end."""
-_STEPS = 8
-"""The ends of a ruler are multiples of a power of two that fits so often into the span of the constants."""
+_MAX_SPAN = 1e300
+"""Spans up to this cannot overflow in the arithmetic of quantizers."""
 
 
 @dataclass(frozen=True)
@@ -47,56 +44,68 @@ class ShortCodes:
     highest: Short
 
 
+def shifts_by_rank(last_code: Int32) -> Int32:
+    """Return how far the codes of each column must be shifted so that (code >> shift) + 1 is a short code.
+
+    >>> shifts_by_rank(np.array([10, 65_533, 65_534, 1_000_000], np.int32)).tolist()
+    [0, 0, 1, 4]
+    """
+    shift = np.zeros(last_code.size, np.int32)
+    while (too_long := (last_code >> shift) + 1 > LAST_SHORT).any():
+        shift[too_long] += 1
+    return shift
+
+
 @dataclass(frozen=True)
-class Ruler:
-    """Even marks from `origin` on.
+class Quantizer:
+    """Equal steps from `origin` on.
 
     A logarithmic one reads the bits of a float as an integer: they rise with the number, and between two powers of two
     evenly.
 
-    >>> ruler = Ruler.of(Domain(Kind.NUMBER, np.linspace(-0.04, 1.03, 10_000)))
-    >>> ruler
-    Ruler(origin=-0.125, marks_a_unit=52424.8, logarithmic=False)
-    >>> ruler.codes_of_values([-5, -0.125, 0, 1.125, 99, None, "x"]).tolist()
+    >>> quantizer = Quantizer.of(Domain(Kind.NUMBER, np.linspace(-0.04, 1.03, 10_000)))
+    >>> quantizer
+    Quantizer(origin=-0.125, steps_per_unit=52424.8, logarithmic=False)
+    >>> quantizer.codes_of_values([-5, -0.125, 0, 1.125, 99, None, "x"]).tolist()
     [1, 2, 6555, 65533, 65534, 0, 0]
     """
 
     origin: float
-    marks_a_unit: float
+    steps_per_unit: float
     logarithmic: bool = False
 
     @classmethod
-    def of(cls, domain: Domain) -> "Ruler | None":
-        """The ruler for a domain; None if its constants are no numbers, too few or spread unevenly."""
+    def of(cls, domain: Domain) -> "Quantizer | None":
+        """Return the quantizer for a domain; None if its constants are not numbers, too few or spread unevenly."""
         constants: Any = domain.constants
-        if domain.kind is not Kind.NUMBER or domain.exact or len(constants) < EVEN:
+        if domain.kind is not Kind.NUMBER or domain.exact or len(constants) < TUNING.min_even_codes:
             return None
         for logarithmic in (False, True):
-            ruler = cls.between(constants, logarithmic)
-            if ruler is not None:
-                share = np.bincount(ruler._codes(constants)) / len(constants)
-                if (share**2).sum() <= 1 / EVEN:
-                    return ruler
+            quantizer = cls.between(constants, logarithmic)
+            if quantizer is not None:
+                share = np.bincount(quantizer._codes(constants)) / len(constants)
+                if (share**2).sum() <= 1 / TUNING.min_even_codes:
+                    return quantizer
         return None
 
     @classmethod
-    def between(cls, constants: Floats, logarithmic: bool) -> "Ruler | None":
-        """A ruler from nearly the first to nearly the last constant, or a little further."""
-        beyond = constants.size >> _BEYOND
+    def between(cls, constants: Floats, logarithmic: bool) -> "Quantizer | None":
+        """Return a quantizer from nearly the first to nearly the last constant, or a little further."""
+        beyond = constants.size >> TUNING.tail_bits
         first, last = _on_line(constants[[beyond, -1 - beyond]], logarithmic).tolist()
-        if not 1 / _MOST < last - first < _MOST:
+        if not 1 / _MAX_SPAN < last - first < _MAX_SPAN:
             return None
-        unit = 2.0 ** math.floor(math.log2(last - first)) / _STEPS
+        unit = 2.0 ** math.floor(math.log2(last - first)) / TUNING.end_steps
         origin, end = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
-        return cls(origin, (LAST - 3) / (end - origin), logarithmic)
+        return cls(origin, (LAST_SHORT - 3) / (end - origin), logarithmic)
 
     def _codes(self, values: Floats) -> Short:
         short = np.empty(values.size, np.uint16)
-        codes_by_ruler(self.origin, self.marks_a_unit, LAST, _on_line(values, self.logarithmic), short)
+        quantize_values(self.origin, self.steps_per_unit, LAST_SHORT, _on_line(values, self.logarithmic), short)
         return short
 
     def codes_of_values(self, values: pa.Array | list[Any] | None, count: int = 0) -> Short:
-        """The short codes of a column of events; `count` says how many there are if no event has a value."""
+        """Return the short codes of a column of events; `count` says how many there are if no event has a value."""
         if values is None:
             return np.zeros(count, np.uint16)
         if isinstance(values, list):
@@ -104,19 +113,19 @@ class Ruler:
         return self._codes(floats_of(values))
 
     def of_codes(self, domain: Domain) -> ShortCodes:
-        """What short codes say of the codes of the domain."""
+        """Return what short codes say of the codes of the domain."""
         constants: Any = domain.constants
-        marks = self._codes(constants)
+        of_constants = self._codes(constants)
         lowest, highest = np.empty(domain.last + 2, np.uint16), np.empty(domain.last + 2, np.uint16)
         lowest[0] = highest[0] = 0
-        lowest[2::2] = highest[2::2] = marks
-        lowest[1], lowest[3::2] = 1, marks
-        highest[1:-1:2], highest[-1] = marks, LAST
+        lowest[2::2] = highest[2::2] = of_constants
+        lowest[1], lowest[3::2] = 1, of_constants
+        highest[1:-1:2], highest[-1] = of_constants, LAST_SHORT
         return ShortCodes(lowest, highest)
 
 
 def _on_line(values: Floats, logarithmic: bool) -> Floats:
-    """The values where a ruler measures them; NaN stays NaN."""
+    """Return where values lie on the line that is cut into steps; NaN stays NaN."""
     if not logarithmic:
         return values
     bits = np.ascontiguousarray(values).view(np.int64)

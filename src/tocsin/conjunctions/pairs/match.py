@@ -1,0 +1,210 @@
+"""Match a batch of events with conjunctions that are filed by access pairs.
+
+`build.py` files them, in tables. The events of a batch are sorted by the cell of a table that they lie in, and the
+postings of each cell are compared with its events once.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin._compile import VECTOR_WIDTH
+from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
+from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
+from tocsin.conjunctions.pairs.build import file_conjunctions
+from tocsin.conjunctions.pairs.by_test_kernels import match_by_test
+from tocsin.conjunctions.pairs.grid_kernels import match_grids, transpose_short_codes
+from tocsin.conjunctions.pairs.kernels import (
+    BY_TEST,
+    COLUMN_C,
+    HIGH_A,
+    HIGH_B,
+    HIGH_C,
+    LOW_A,
+    LOW_B,
+    LOW_C,
+    REST_ACCEPTS,
+    REST_TEST,
+    SHORT_FIELDS,
+    Found,
+    Postings,
+    Tables,
+    grown,
+)
+from tocsin.conjunctions.pairs.layout_kernels import NO_LAYOUTS, Layouts
+from tocsin.conjunctions.protocol import CodesOf, Step
+from tocsin.predicates.ranges.kernels import short_codes_by_rank
+from tocsin.predicates.ranges.quantize import ShortCodes
+from tocsin.tuning import TUNING
+
+Int32 = npt.NDArray[np.int32]
+
+_TABLES_SHOWN = 5
+"""Tables that a description shows, the largest first."""
+
+
+@dataclass(frozen=True)
+class PairIndex:
+    """Conjunctions filed by access pairs. Immutable; built once, probed by batch."""
+
+    tables: Tables
+    postings: Postings
+
+    @classmethod
+    def build(
+        cls,
+        conjunctions: Conjunctions,
+        popularity: list[npt.NDArray[np.float64]],
+        test: Int32 | None = None,
+        short: Mapping[int, ShortCodes] | None = None,
+    ) -> "PairIndex":
+        """File conjunctions; `test[i]` is the test to file conjunction i under, or -1. O(postings).
+
+        `short` has the columns whose short codes come with the events; those of others are made of their codes.
+        """
+        filed_under = np.full(conjunctions.count, -1, np.int32) if test is None else test
+        return cls(*file_conjunctions(conjunctions, popularity, filed_under, short or {}))
+
+    def match(self, events: Events, codes_of: CodesOf | None = None) -> tuple[Int32, int]:
+        """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified.
+
+        Unless `needs_codes`, the events may come with short codes only; then `codes_of` gives the codes of a few
+        events.
+        """
+        matching = Matching(self, events)
+        matching.match_grids(NO_LAYOUTS)
+        return matching.finish(codes_of)
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether some conjunction has a test or more predicates than its postings carry."""
+        return self.postings.rest.size > 0 or self.postings.rows.size > 0
+
+    @cached_property
+    def fills_vectors(self) -> bool:
+        """Whether a bucket of the grids has half a vector of postings or more, in the mean."""
+        buckets = (self.tables.mask[self.tables.column_a != BY_TEST] + 1).sum()
+        return bool(2 * self.postings.rectangle.size >= VECTOR_WIDTH * buckets > 0)
+
+    def decide(self, doubts: Int32, codes_of: CodesOf) -> Int32:
+        """Return the doubts that match, as pairs. Only an index without rest lists has doubts: none is tagged."""
+        event, number = doubts[:, DOUBT_EVENT], doubts[:, DOUBT_TAGGED]
+        rectangles = self.postings.rectangles[number]
+        distinct, place = np.unique(event, return_inverse=True)
+        codes = codes_of(distinct)
+        holds = np.ones(event.size, bool)
+        for column, low, high in (
+            (doubts[:, DOUBT_COLUMN_A], LOW_A, HIGH_A),
+            (doubts[:, DOUBT_COLUMN_B], LOW_B, HIGH_B),
+            (rectangles[:, COLUMN_C], LOW_C, HIGH_C),
+        ):
+            code = codes[column, place]
+            holds &= (rectangles[:, low] <= code) & (code <= rectangles[:, high])
+        conjunction_of = self.postings.conjunction_of
+        conjunction = conjunction_of[number[holds]] if conjunction_of.size else number[holds]
+        return np.stack([event[holds], conjunction], axis=1)
+
+    def with_short_codes(self, events: Events) -> Events:
+        """Return the events with the short codes of all columns."""
+        if events.short.size:
+            return events
+        short = short_codes_by_rank(events.codes, self.postings.short_shift)
+        return events._replace(short=short, row_of=np.arange(len(short), dtype=np.int32))
+
+    def assuming(self, first: int, end: int) -> "PairIndex":
+        """Return the index as if the tests `first` to `end` had whatever truth value is accepted."""
+        rest = self.postings.rest.copy()
+        assumed = (rest[:, REST_ACCEPTS] < 0) & (rest[:, REST_TEST] >= first) & (rest[:, REST_TEST] < end)
+        rest[assumed, REST_ACCEPTS] = ~ANY_TRUTH
+        return PairIndex(self.tables, self.postings._replace(rest=rest))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the state as named arrays, for a segment file."""
+        tables = {f"tables.{name}": array for name, array in self.tables._asdict().items()}
+        return tables | {f"postings.{name}": array for name, array in self.postings._asdict().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "PairIndex":
+        """Return the index that `arrays` came from, without copying."""
+        tables = Tables(*(arrays[f"tables.{name}"] for name in Tables._fields))
+        return cls(tables, Postings(*(arrays[f"postings.{name}"] for name in Postings._fields)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def describe(self, count: int, column_name: Callable[[int], str]) -> Iterator[Step]:
+        """Say how `count` conjunctions are filed, and show the largest tables."""
+        tables, postings = self.tables, self.postings
+        each = int(postings.starts[-1]) / count
+        yield Step(
+            f", {count:,} conjunctions",
+            f"by access pairs: {tables.mask.size} tables, {each:.1f} postings a conjunction",
+            "each conjunction is filed under its two most selective predicates",
+        )
+        filed = np.diff(postings.starts[np.append(tables.first_bucket, postings.starts.size - 1)])
+        for table in np.argsort(-filed, kind="stable")[:_TABLES_SHOWN].tolist():
+            a, b = (
+                "tests that are TRUE" if c == BY_TEST else column_name(c)
+                for c in (tables.column_a[table], tables.column_b[table])
+            )
+            reason = (
+                "no predicate of theirs is worth a table" if a == b else "the fewest candidates for the looks it costs"
+            )
+            buckets = int(tables.mask[table]) + 1
+            yield Step(f", table on {a} and {b}", f"{filed[table]:,} postings in {buckets:,} buckets", reason)
+
+    def check(self) -> None:
+        """Assert what the kernels rely on."""
+        postings, starts = self.postings, self.postings.starts
+        assert starts[0] == 0, "the first bucket starts at the first posting"
+        assert starts[-1] == len(postings.rows) + postings.rectangle.size, "the last bucket ends at the last posting"
+        fields = SHORT_FIELDS * postings.rectangle.size
+        assert postings.short.size == fields + VECTOR_WIDTH, "a posting of a grid has all its short fields"
+        assert (np.diff((self.tables.column_a != BY_TEST).astype(int)) >= 0).all(), "tables of tests come first"
+        assert (np.diff(starts) >= 0).all(), "buckets follow each other"
+        assert (self.tables.mask & (self.tables.mask + 1) == 0).all(), "a table has a power of two of buckets"
+        assert (self.postings.rest_starts[1:] >= self.postings.rest_starts[:-1]).all(), "rest lists follow each other"
+        assert self.postings.rest_starts[-1] == len(self.postings.rest), "the last rest list ends at the end"
+
+
+class Matching:
+    """One batch on its way through an index: the grids may be matched a few at a time."""
+
+    def __init__(self, index: PairIndex, events: Events) -> None:
+        self._index = index
+        self.events = index.with_short_codes(events)
+        if index.fills_vectors:
+            short_by_event = transpose_short_codes(self.events.short, self.events.row_of)
+            self.events = self.events._replace(short_by_event=short_by_event)
+        # NumPy asks for large pages, and only what is used of the room costs memory.
+        room = TUNING.matches_per_event * (self.events.short.shape[1] + 32)
+        self._found = Found(np.empty((room, 2), np.int32), 0)
+        self._candidates = 0
+        if index.postings.rows.size:
+            self._found, self._candidates = match_by_test(index.tables, index.postings, self.events, self._found)
+        self._doubts: list[Int32] = []
+
+    def match_grids(self, layouts: Layouts) -> None:
+        """Match the grids that `layouts` does not skip."""
+        index = self._index
+        self._found, candidates, doubts = match_grids(index.tables, index.postings, self.events, layouts, self._found)
+        self._candidates += candidates
+        self._doubts.append(doubts)
+
+    def finish(self, codes_of: CodesOf | None) -> tuple[Int32, int]:
+        """Return what `PairIndex.match` returns."""
+        pairs, used = self._found
+        doubts = np.concatenate(self._doubts)
+        if len(doubts):
+            assert codes_of is not None, "events without codes come with a way to get them"
+            decided = self._index.decide(doubts, codes_of)
+            pairs = pairs if used + len(decided) <= len(pairs) else grown(pairs, used + len(decided))
+            pairs[used : used + len(decided)] = decided
+            used += len(decided)
+        return pairs[:used], self._candidates

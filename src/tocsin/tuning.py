@@ -1,0 +1,114 @@
+"""The tuned constants, all in one place, each with how its value was measured.
+
+"Not measured" means that no measurement is on record: the value was set once and never compared with others. Times are
+processor time on a shared machine. "Range" workloads are `tocsin bench attributes`: 3 ranges of 10 attributes.
+
+Kernels read these values as constants at compile time, and Numba caches a compiled kernel by the file that the kernel
+is in: after a change here, delete the caches (`find src -name '*.nb[ic]' -delete`).
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What trades time against time or memory. No value changes an answer."""
+
+    # Access pairs: where conjunctions are filed (conjunctions/pairs/access.py, build.py).
+
+    look_cost: float = 24.0
+    """What it costs an event to look into a table, in candidates verified. LOOK_COST_MEASURED"""
+    cells_per_range: float = 3.2
+    """The level of a range is the finest at which it is at most this many cells wide. CELLS_MEASURED"""
+    level_bits: int = 2
+    """Levels of one column differ by a factor of two to the power of this. Not measured."""
+    expected_true_tests: float = 8.0
+    """Tests that are TRUE for an event, before any event was seen. With it, 200,000 subscriptions to one word and a
+    price range verify 330 candidates an event instead of 200,000 and match 12 times as fast; words by Zipf's law 9
+    times; 20,000 words of equal rank as before. Other values were not measured."""
+    max_rectangles: int = 64
+    """A pair of unions makes at most this many rectangles; beyond it only the more selective union is an access. Not
+    measured."""
+    dense_cells: int = 1024
+    """A table of so many cells or fewer has a bucket for each cell. Not measured."""
+    dense_cells_per_rectangle: int = 4
+    """So has one with at most this many cells a rectangle; larger tables hash their cells. Not measured."""
+
+    # Access pairs: how a batch is matched (conjunctions/pairs/*_kernels.py, match.py).
+
+    words_per_flush: int = 1024
+    """Words of match bits that are collected before they become pairs: 16 kB, half of a first-level cache. Introduced
+    with the vectors (30 to 12 µs an event, a million subscriptions, batches of 5,000); other values were not
+    measured."""
+    sparse_buckets: int = 5
+    """Events are not sorted by bucket if a table has more than this many buckets an event. Not measured."""
+    few_events: int = 8
+    """Up to so many events of a bucket with a vector of postings are compared one by one, each with a vector of
+    postings. A million range subscriptions, µs an event before and after: batches of 1,000 events 33 and 19, of 5,000
+    15.1 and 11.5, of 20,000 6.2 and 5.8. Other values were not measured."""
+    few_events_by_test: int = 4
+    """Fewer events than this in a bucket of a table by tests are compared one by one. Not measured."""
+    matches_per_event: int = 128
+    """Matches an event for which there is room before the room must grow. Only what is used costs memory. The workload
+    of a million range subscriptions has 119. Not measured."""
+
+    # 16-bit codes (predicates/ranges/quantize.py, conjunctions/pairs/build.py).
+
+    min_even_codes: int = 4096
+    """A column gets a quantizer if two of its constants share a short code no more often than if there were so many
+    codes, all equally filled. Not measured."""
+    tail_bits: int = 10
+    """One constant in two to the power of this may lie beyond either end of a quantizer. Not measured; found with
+    prices that have a long tail, whose ends differed from segment to segment."""
+    end_steps: int = 8
+    """The ends of a quantizer are multiples of a power of two that fits this often into the span of the constants, so
+    that sets of similar constants get the same quantizer. Not measured."""
+    crowd: int = 16
+    """A segment reads the full codes of all events if more than this many times (1 + the mean) of its ranges end at one
+    short code: a million ranges `price >= 0` and 64 events on that end needed 5 GB for undecided pairs. Other values
+    were not measured."""
+
+    # Codes of numbers (predicates/ranges/kernels.py).
+
+    guide_min_constants: int = 64
+    """Fewer constants than this are searched without a guide. The guide took the encoding of 10 attributes from 1.5 to
+    0.6 µs an event (300,000 subscriptions); other values were not measured."""
+    guide_compared: int = 4
+    """Constants behind the guide's that are compared without a branch before the rest of the bucket is searched. With
+    one step at a time for all values, nanoseconds a value: 30.2 to 8.6 among 58,000 constants, 64.5 to 38.8 among
+    460,000. Other values were not measured."""
+
+    # Segments that match together (index/shared_layout.py).
+
+    shared_layout_min_events: int = 1024
+    """For fewer events than this, each segment lays out its own. Sharing took ten segments of a million range
+    subscriptions from 18.5 to 10.1 µs an event in batches of 20,000; other values were not measured."""
+    shared_layout_codes: int = 1 << 21
+    """Short codes that are laid out at a time, 4 MB, so that they are still in a cache for the last segment. Against
+    28 MB for all tables at once: 6.6 to 5.7 µs an event for the scans of ten segments."""
+
+    # Equal and covered conjunctions (conjunctions/dedupe.py).
+
+    max_compared: int = 64
+    """The conjunctions of one subscription are compared in pairs to find covered ones, unless there are more than this.
+    Not measured."""
+
+    # The best k (ranking/select.py); docs/internals/ranking.md has the measurements as a table.
+
+    first_layer_matches: float = 3.0
+    """The first layer holds this many times k matches of a typical event. A million range subscriptions with 1,250
+    matches an event, k = 20: with 2k expected matches 95 percent of the events are done after the first layer, 40 times
+    as fast as matching all; with 4k 99.8 percent, 17 times."""
+    layer_growth: int = 16
+    """How many times as large each layer is as the one before: so there are two or three. With three and few matches an
+    event costs 1.3 to 1.4 times as much as matching all, with two 1.0 times."""
+    layers_pay: float = 8.0
+    """Layers are used where a typical event has more than this many times k matches. Not measured."""
+
+    # Scores that are all equal (index/constant_column.py).
+
+    max_constant_column: int = (1 << 22) - 1
+    """Longer columns of one value are not kept, so that what is kept of a value has 64 MB at most. Not measured."""
+
+
+TUNING = Tuning()
