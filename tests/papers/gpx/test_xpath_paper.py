@@ -3,20 +3,43 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain, combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.conjunctions.key.index import Key
 from tocsin.papers.gpx import XPATH_INDEXES, GPXIndex
 from tocsin.papers.sift.count import Count
+from tocsin.papers.sift.key import Key
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.document import encode_documents
 from tocsin.predicates.xpath.encoded_paths import encode, publish_documents
 
 Publication = dict[tuple[str, ...], int]
+
+
+def publications(path: str) -> list[Publication]:
+    """All publications of a path as the paper defines them: one for each set of earlier occurrences left out."""
+    tags = list(path)
+    last = {tag: place for place, tag in enumerate(tags)}
+    earlier = [place for place, tag in enumerate(tags) if last[tag] != place]
+    removals = chain.from_iterable(combinations(earlier, size) for size in range(len(earlier) + 1))
+    return [_publication(tags, set(removed)) for removed in removals]
+
+
+def _publication(tags: list[str], removed: set[int]) -> Publication:
+    seen: dict[str, int] = {}
+    kept = []
+    for place, tag in enumerate(tags, start=1):
+        if place - 1 not in removed:
+            seen[tag] = seen.get(tag, 0) + 1
+            kept.append((place, tag if seen[tag] == 1 else f"{tag}^{seen[tag]}"))
+    found: Publication = {("length",): len(tags)}
+    found |= {(tag,): place for place, tag in kept}
+    found |= {(one, other): q - p for (p, one), (q, other) in combinations(kept, 2)}
+    return found
 
 
 def conjunctions(expressions: Sequence[str]) -> list[list[str]]:
@@ -74,8 +97,8 @@ def test_shared_predicates_are_stored_once() -> None:
     assert len(encoding.predicates.keys) == 4
 
 
-def test_table_1(paper_publications: Callable[[str], list[Publication]]) -> None:
-    whole, without = paper_publications("abbc")
+def test_table_1() -> None:
+    whole, without = publications("abbc")
     assert whole == {
         ("length",): 4, ("a",): 1, ("b",): 2, ("b^2",): 3, ("c",): 4,
         ("a", "b"): 1, ("a", "b^2"): 2, ("a", "c"): 3, ("b", "b^2"): 1, ("b", "c"): 2, ("b^2", "c"): 1,
@@ -85,9 +108,9 @@ def test_table_1(paper_publications: Callable[[str], list[Publication]]) -> None
     }  # fmt: skip
 
 
-def test_table_2(paper_publications: Callable[[str], list[Publication]]) -> None:
+def test_table_2() -> None:
     table = {
-        predicate: [satisfied(predicate, publication) for publication in paper_publications("abbc")]
+        predicate: [satisfied(predicate, publication) for publication in publications("abbc")]
         for predicate in ("p(b) = 1", "d(b, c) = 1", "d(a, b) >= 1")
     }
     assert table == {"p(b) = 1": [False, False], "d(b, c) = 1": [False, True], "d(a, b) >= 1": [True, True]}
@@ -137,7 +160,7 @@ def test_publications_agree_with_the_power_set(path: str, chosen: list[list[tupl
     published = publish_documents(batch.arrays, encoding.predicates, len(catalog.names) + 1)
     assert published.documents.tolist() == [0, 1]
     described = encoding.describe(list(catalog.names))
-    by_the_book = _publications(path)
+    by_the_book = publications(path)
     for conjunction, start, stop in zip(described, encoding.offsets, encoding.offsets[1:], strict=False):
         for predicate, number in zip(conjunction, encoding.ids[start:stop], strict=True):
             if predicate.startswith("length"):
@@ -158,19 +181,6 @@ def test_one_publication_satisfies_all_predicates_of_what_matches(
     by_the_book = [
         i
         for i, conjunction in enumerate(conjunctions(texts))
-        if any(all(satisfied(predicate, one) for predicate in conjunction) for one in _publications(path))
+        if any(all(satisfied(predicate, one) for predicate in conjunction) for one in publications(path))
     ]
     np.testing.assert_array_equal(found, by_the_book)
-
-
-def _publications(path: str) -> list[Publication]:
-    """Hypothesis wants no fixtures of function scope; the definition is conftest's."""
-    return _BOOK[0](path)
-
-
-_BOOK: list[Callable[[str], list[Publication]]] = []
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _book(paper_publications: Callable[[str], list[Publication]]) -> None:
-    _BOOK[:] = [paper_publications]

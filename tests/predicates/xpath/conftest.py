@@ -1,8 +1,8 @@
-"""Documents and expressions at random, and GPX-Matcher's publications by the book."""
+"""Documents and expressions at random, and lxml as their judge."""
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain, combinations
+from itertools import chain
 
 import pytest
 from hypothesis import strategies as st
@@ -96,36 +96,6 @@ def _tree(document: str) -> etree._ElementTree:
 def _compiled(expression: str) -> etree.XPath:
     absolute = expression if expression.startswith("/") else "//" + expression
     return etree.XPath(absolute, namespaces=NAMESPACES)
-
-
-Publication = dict[tuple[str, ...], int]
-
-
-def publications(path: str) -> list[Publication]:
-    """All publications of a path as the paper defines them: one for each set of earlier occurrences left out."""
-    tags = list(path)
-    last = {tag: place for place, tag in enumerate(tags)}
-    earlier = [place for place, tag in enumerate(tags) if last[tag] != place]
-    removals = chain.from_iterable(combinations(earlier, size) for size in range(len(earlier) + 1))
-    return [_publication(tags, set(removed)) for removed in removals]
-
-
-def _publication(tags: list[str], removed: set[int]) -> Publication:
-    seen: dict[str, int] = {}
-    kept = []
-    for place, tag in enumerate(tags, start=1):
-        if place - 1 not in removed:
-            seen[tag] = seen.get(tag, 0) + 1
-            kept.append((place, tag if seen[tag] == 1 else f"{tag}^{seen[tag]}"))
-    found: Publication = {("length",): len(tags)}
-    found |= {(tag,): place for place, tag in kept}
-    found |= {(one, other): q - p for (p, one), (q, other) in combinations(kept, 2)}
-    return found
-
-
-@pytest.fixture(scope="session")
-def paper_publications() -> Callable[[str], list[Publication]]:
-    return publications
 
 
 @pytest.fixture(scope="session")
