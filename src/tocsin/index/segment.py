@@ -4,7 +4,7 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,7 @@ from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, Probed, Slices
 from tocsin.predicates.ranges.domain import Domain, Strings
 from tocsin.predicates.ranges.quantize import Ruler
-from tocsin.registry import conjunction_index
+from tocsin.registry import by_reference, conjunction_index
 from tocsin.storage.container import Container
 
 Int32 = npt.NDArray[np.int32]
@@ -78,6 +78,9 @@ class Segment:
         options: Options,
     ) -> tuple["Segment", list[SubscriptionError]]:
         """Build from subscriptions; those in error are left out and reported."""
+        if options.matcher == "reference":
+            segment, errors = cls.build(ids, texts, scores, extras, replace(options, index="auto", matcher="auto"))
+            return by_reference().judged_by_reference(segment, options.namespaces), errors
         form = options.normalise(texts, ids)
         kept = np.ones(len(texts), bool)
         kept[list(form.errors)] = False
@@ -282,7 +285,8 @@ class Segment:
             columns.append(Column(attribute, Kind(kind), domain, Ruler(*marks) if marks else None))
         families = []
         for place, (name, attribute) in enumerate(meta["families"]):
-            family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
+            kind = by_reference().ReferenceFamily if name == "reference" else FAMILIES[name]
+            family = kind.from_arrays(attribute, _under(f"family.{place}.", arrays))
             families.append((name, attribute, family))
         index_name, matcher_name = algorithms = tuple(meta["algorithms"])
         index_type = conjunction_index(index_name, matcher_name)

@@ -99,8 +99,8 @@ class KeyIndex:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state as named arrays."""
         frequency, keys, lists = self._filed
-        given = {"ids": self.ids, "offsets": self.offsets, "terms": self.terms, "frequency": frequency}
-        return given | {"keys": keys} | lists._asdict()
+        state: dict[str, npt.NDArray[Any]] = {"ids": self.ids, "offsets": self.offsets, "terms": self.terms}
+        return state | {"frequency": frequency, "keys": keys} | lists._asdict()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "KeyIndex":

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.conjunctions.pairs.kernels import Events
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
-from tocsin.papers.pbtree.index import PBTreeIndex
 from tocsin.papers.sift.brute_force import BruteForce
 from tocsin.papers.sift.count import Count
 from tocsin.papers.sift.key import Key
 from tocsin.papers.sift.protocol import ConjunctionMatcher
 from tocsin.papers.sift.tree import Tree
-from tocsin.papers.tatbul import INDEXES, PredicateIndex
 from tocsin.papers.tatbul.choose import Statistics, choose
+from tocsin.papers.tatbul.protocol import PredicateIndex
+from tocsin.registry import interval_index
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -78,8 +78,7 @@ class TwoPhaseIndex:
             codes = int(self._conjunctions.last_code[column]) + 2
             name, reason = choose(Statistics.of(low.astype(np.int32), high.astype(np.int32), codes, MEMORY))
         self.choices.append(Choice(column, name, reason))
-        kind: type[PredicateIndex] = PBTreeIndex if name == "pbtree" else INDEXES[name]
-        return kind.build(low, high, predicate)
+        return interval_index(name).build(low, high, predicate)
 
     @classmethod
     def build(cls, filing: Filing) -> "TwoPhaseIndex":
