@@ -3,7 +3,7 @@
 It is slow, and every index is tested against it. It works on conditions as users write them, before any rewriting.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -32,15 +32,26 @@ from tocsin.model.condition import (
 )
 from tocsin.model.lookup import lookup
 from tocsin.model.text import has_phrase, like, missing_words, parse_words, tokens
-from tocsin.model.values import (
-    compare_to_constant,
-    is_null,
+from tocsin.model.values import compare_to_constant, is_null
+from tocsin.predicates.evaluate import (
+    NO_NAMESPACES,
+    Event,
+    History,
+    all_of,
+    any_of,
+    compare,
+    evaluate_test,
+    judge_sign,
+    judge_text,
 )
-from tocsin.predicates.evaluate import Event, History, all_of, any_of, compare, evaluate_test, judge_sign, judge_text
 
 
-def evaluate(condition: Condition, event: Event, history: History = ()) -> bool | None:
+def evaluate(
+    condition: Condition, event: Event, history: History = (), namespaces: Mapping[str, str] = NO_NAMESPACES
+) -> bool | None:
     """Return TRUE, FALSE or NULL (None). Linear in the condition, and in the history if it is named.
+
+    `namespaces` has the prefixes that XPath expressions use.
 
     >>> evaluate(parse("price < 10 OR author = 'Smith'"), {"price": 12}) is None
     True
@@ -66,6 +77,8 @@ def evaluate(condition: Condition, event: Event, history: History = ()) -> bool 
                 done.append((value is node.value) != node.negated)
             else:
                 done.append(None if value is None else not value)
+        elif isinstance(node, XPathExists):
+            done.append(evaluate_test(node, event, history, namespaces))
         else:
             done.append(_ATOMS[type(node)](node, event, history))
     return done.pop()
@@ -107,7 +120,7 @@ _ATOMS: dict[type, _Evaluator] = {
     Like: _like_pattern,
     HasWords: _has_words,
     HasPhrase: _has_phrase,
-    **dict.fromkeys((ArrayContains, AttributeComparison, XPathExists, Exists, Quantified), evaluate_test),
+    **dict.fromkeys((ArrayContains, AttributeComparison, Exists, Quantified), evaluate_test),
 }
 
 

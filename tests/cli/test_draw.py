@@ -78,7 +78,7 @@ def test_intervals_of_a_file(run: "Run", tmp_path: Path, name: str, text: str) -
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["quad-tree"], "there is no index called 'quad-tree'. Choose one of naive, lazy"),
+        (["quad-tree"], "there is no index 'quad-tree'. Choose one of naive, lazy"),
         (["lazy", "--attribute", "z"], "the example has no attribute 'z'. It has x, y"),
         (["lazy", "--intervals", "nowhere.csv"], "there is no file nowhere.csv"),
     ],

@@ -7,11 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.dedupe import Shared, distinct, share
-from tocsin.conjunctions.key.terms import csr
+from tocsin.conjunctions.dedupe import Shared, share
 from tocsin.tuning import TUNING
 
-TERMS = st.lists(st.integers(-4, 3), max_size=4)
 COLUMNS, CODES, TESTS = 2, 3, 3
 RANGES = st.sampled_from([(0, 0), (0, 1), (1, 2), (0, 2), (-1, -1)])
 CONJUNCTION = st.tuples(
@@ -42,19 +40,6 @@ def covers(wide: Conjunction, narrow: Conjunction) -> bool:
         c in narrow[0] and low <= narrow[0][c][0] and narrow[0][c][1] <= high for c, (low, high) in wide[0].items()
     )
     return ranges and all(t in narrow[1] and not narrow[1][t] & ~accepts for t, accepts in wide[1].items())
-
-
-@settings(deadline=None)
-@given(st.lists(TERMS, max_size=20))
-def test_groups_are_the_equal_slices(conjunctions: list[list[int]]) -> None:
-    groups = distinct(*csr([np.array(t, np.int32) for t in conjunctions]))
-    by_terms: dict[frozenset[int], list[int]] = {}
-    for number, terms in enumerate(conjunctions):
-        by_terms.setdefault(frozenset(terms), []).append(number)
-    lists = np.split(groups.members, groups.member_offsets[1:-1]) if by_terms else []
-    assert [members.tolist() for members in lists] == list(by_terms.values())
-    assert groups.representatives.tolist() == [members[0] for members in by_terms.values()]
-    assert groups.group.tolist() == [list(by_terms).index(frozenset(terms)) for terms in conjunctions]
 
 
 @settings(deadline=None)

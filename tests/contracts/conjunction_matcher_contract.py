@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tocsin.conjunctions.key.terms import ConjunctionMatcher, csr, forbid
 from tocsin.errors import OptionError
+from tocsin.papers.sift.protocol import ConjunctionMatcher, csr
 
 PREDICATES = 12
 # Each matcher runs the tests of this class on its own.
@@ -166,10 +166,3 @@ class ConjunctionMatcherContract:
     def test_a_term_beyond_the_predicates_is_refused(self) -> None:
         with pytest.raises(OptionError, match="a term names predicate 3 of 3"):
             self.make([[~3]], 3)
-
-    def test_two_csrs_make_one(self) -> None:
-        offsets, terms = forbid(
-            *csr([np.array([1, 2], np.int32), np.array([], np.int32)]),
-            *csr([np.array([0], np.int32), np.array([2], np.int32)]),
-        )
-        assert (offsets.tolist(), terms.tolist()) == ([0, 3, 4], [1, 2, ~0, ~2])

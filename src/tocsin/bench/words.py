@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tocsin.bench.runner import Report, Result, timed
 from tocsin.conjunctions.key.drift import Frequencies
-from tocsin.conjunctions.key.index import Key
+from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.model.predicate import Word
 from tocsin.model.text import tokens
 from tocsin.papers.sift.experiments import fastest
@@ -41,7 +41,7 @@ def spell(random: np.random.Generator, count: int) -> list[str]:
 
 
 def run(*, quick: bool = False, seed: int = 1) -> Report:
-    """Texts a second of the vocabulary with Key, and of FTS5."""
+    """Texts a second of the vocabulary with KeyIndex, and of FTS5."""
     random = np.random.default_rng(seed)
     subscriptions, vocabulary = (100_000, 50_000) if quick else (1_000_000, 100_000)
     texts, rival_texts = 500, 3
@@ -59,21 +59,22 @@ def run(*, quick: bool = False, seed: int = 1) -> Report:
     frequencies = Frequencies(named)
     frequencies.observe(*index.probe_batch(column[: texts // 10]))
     offsets = np.arange(0, 2 * subscriptions + 1, 2)
-    key_s, matcher = timed(partial(Key.build, offsets, pairs.ravel(), vocabulary, frequencies.shares()))
-    found = matcher.match_batch(*index.probe_batch(column))
+    ids = np.arange(subscriptions, dtype=np.int32)
+    key_s, matcher = timed(partial(KeyIndex.build, ids, offsets, pairs.ravel(), frequencies.shares()))
+    found, candidates = matcher.match(*index.probe_batch(column))
     words_s = fastest(lambda: index.probe_batch(column))
-    seconds = fastest(lambda: matcher.match_batch(*index.probe_batch(column)))
+    seconds = fastest(lambda: matcher.match(*index.probe_batch(column)))
     # What has an entry per word belongs to the vocabulary.
-    arrays = matcher.arrays()
-    memory = (matcher.nbytes - arrays["frequency"].nbytes - arrays["starts"].nbytes) / subscriptions
+    arrays = {name: array.nbytes for name, array in matcher.arrays().items() if name not in ("frequency", "starts")}
+    memory = sum(arrays.values()) / subscriptions
     report.results.append(
         Result(
             "tocsin",
             build_s=build_s + key_s,
             events_per_s=texts / seconds,
-            matches=int(found.offsets[rival_texts]),
+            matches=int(np.count_nonzero(found[:, 0] < rival_texts)),
             bytes_per_subscription=memory,
-            extra={"share_of_time_for_words": words_s / seconds, "candidates_per_event": found.candidates / texts},
+            extra={"share_of_time_for_words": words_s / seconds, "candidates_per_event": candidates / texts},
         )
     )
     report.claim("memory: at most 40 bytes a subscription, and the vocabulary", "40", f"{memory:.1f}", memory <= 40)

@@ -1,7 +1,6 @@
 """`tocsin draw`: an interval index as a small tree, to be compared with the figures of its paper."""
 
 import csv
-import functools
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -48,14 +47,11 @@ def draw(
 
 def builder(name: str) -> "Callable[..., PredicateIndex]":
     """What builds the index of that name; Hybrid splits every cluster of two, as in the paper's Figure 4."""
-    from tocsin.papers.pbtree.index import PBTreeIndex
-    from tocsin.papers.tatbul import INDEXES, HybridIndex
+    from tocsin.papers.tatbul import as_printed
+    from tocsin.registry import IntervalName, check_name, interval_index
 
-    builders: dict[str, Callable[..., PredicateIndex]] = {kind: type_.build for kind, type_ in INDEXES.items()}
-    builders |= {"hybrid": functools.partial(HybridIndex.build, minimum=1), "pbtree": PBTreeIndex.build}
-    if name not in builders:
-        raise OptionError(f"there is no index called {name!r}", f"Choose one of {', '.join(builders)}")
-    return builders[name]
+    check_name("index", name, IntervalName)
+    return interval_index(name).build if name == "pbtree" else as_printed(name)
 
 
 def example_intervals(attribute: str) -> dict[int, "Interval"]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions, Events
 from tocsin.conjunctions.key.drift import Drift
-from tocsin.conjunctions.key.index import Key
+from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 
@@ -29,11 +29,11 @@ class CombinedIndex:
 
     split: int
     pairs: PairIndex
-    key: Key
+    key: KeyIndex
 
     @cached_property
     def drift(self) -> Drift:
-        """What was learned from the events seen; it gives Key new keys when it must."""
+        """What was learned from the events seen; it files `key` again when its keys have become expensive."""
         return Drift(self.key)
 
     @classmethod
@@ -52,7 +52,7 @@ class CombinedIndex:
         terms = np.where(conjunctions.test_accepts[~filed] == TRUE, tests, ~tests)
         numbers = np.arange(split, conjunctions.count, dtype=np.int32)
         offsets = np.searchsorted(owner, np.append(numbers, conjunctions.count))
-        key = Key.build(offsets, terms, filing.frequency.size, filing.frequency, ids=numbers)
+        key = KeyIndex.build(numbers, offsets, terms, filing.frequency)
         return cls(split, PairIndex.build(with_ranges, filing.popularity, filing.test[:split], filing.short), key)
 
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
@@ -62,7 +62,7 @@ class CombinedIndex:
         if not len(self.key):
             return by_pairs or (_NO_PAIRS, 0)
         self.drift.observe(events.true_starts, events.true)
-        by_key, looked_at = self.key.match_in_pairs(events.true_starts, events.true)
+        by_key, looked_at = self.key.match(events.true_starts, events.true)
         if not self.split or by_pairs is None:
             return by_key, looked_at
         pairs, candidates = by_pairs
@@ -95,7 +95,7 @@ class CombinedIndex:
             {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             for prefix in ("pairs.", "key.")
         )
-        return cls(int(pairs["split"][0]), PairIndex.from_arrays(pairs), Key.from_arrays(key))
+        return cls(int(pairs["split"][0]), PairIndex.from_arrays(pairs), KeyIndex.from_arrays(key))
 
     def check(self) -> None:
         """Assert what matching relies on."""

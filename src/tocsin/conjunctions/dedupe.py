@@ -1,45 +1,14 @@
 """Store equal conjunctions once, and do without those that another of the same subscription makes superfluous."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.kernels import Demands, first_equals, group_slices, keep_uncovered, sort_tests
-from tocsin.conjunctions.key.blocks import order_terms
-from tocsin.conjunctions.key.terms import Int32s, Int64s
+from tocsin.conjunctions.kernels import Demands, Int32s, first_equals, keep_uncovered, sort_tests
 from tocsin.conjunctions.owners import Owners
 from tocsin.tuning import TUNING
-
-
-class Groups(NamedTuple):
-    """Slices of terms grouped by equality.
-
-    Group g has the members ``members[member_offsets[g]:member_offsets[g + 1]]``, ascending; `representatives` has the
-    first of each group, and `group` the group of each slice.
-    """
-
-    group: Int32s
-    representatives: Int32s
-    member_offsets: Int64s
-    members: Int32s
-
-
-def distinct(offsets: Int64s, terms: Int32s) -> Groups:
-    """Group the slices of a CSR that have the same terms, in whatever order; linear in the number of terms.
-
-    >>> groups = distinct(np.array([0, 2, 4, 5]), np.array([0, 1, 1, 0, 7], np.int32))
-    >>> groups.representatives.tolist(), groups.members.tolist(), groups.member_offsets.tolist()
-    ([0, 2], [0, 1, 2], [0, 2, 3])
-    """
-    highest = int(np.where(terms < 0, ~terms, terms).max(initial=-1))
-    identity = np.arange(highest + 1, dtype=np.int32)
-    group, groups = group_slices(*order_terms(offsets, terms, identity, identity))
-    members = np.argsort(group, kind="stable").astype(np.int32)
-    member_offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=groups))]).astype(np.int64)
-    return Groups(group, members[member_offsets[:-1]], member_offsets, members)
 
 
 @dataclass(frozen=True)

@@ -27,47 +27,10 @@ class Demands(NamedTuple):
 
 
 @kernel
-def _mixed(h: int, term: np.int32) -> int:
+def mix_hash(h: int, term: np.int32) -> int:
+    """Add a number to a hash of 40 bits: small enough that the product stays an int64, also in uncompiled Python."""
     mixed: int = ((h ^ (int(term) & _LOW_40_BITS)) * 8388593) & _LOW_40_BITS
     return mixed ^ (mixed >> 19)
-
-
-@kernel
-def group_slices(offsets: Int64s, terms: Int32s) -> tuple[Int32s, int]:
-    """Number the distinct slices in order of first appearance: the number of each slice, and how many there are.
-
-    An open-addressing table holds one slice of each group; slices with the same place in it are compared term by term.
-    """
-    slices = len(offsets) - 1
-    size = 16
-    while size < 2 * slices:
-        size *= 2
-    table = np.full(size, -1, np.int32)
-    group = np.empty(slices, np.int32)
-    groups = 0
-    for c in range(slices):
-        start, stop = offsets[c], offsets[c + 1]
-        h = stop - start
-        for i in range(start, stop):
-            h = _mixed(h, terms[i])
-        place = h & (size - 1)
-        while True:
-            other = table[place]
-            if other < 0:
-                table[place] = c
-                group[c] = groups
-                groups += 1
-                break
-            same = offsets[other + 1] - offsets[other] == stop - start
-            i = 0
-            while same and i < stop - start:
-                same = terms[offsets[other] + i] == terms[start + i]
-                i += 1
-            if same:
-                group[c] = group[other]
-                break
-            place = (place + 1) & (size - 1)
-    return group, groups
 
 
 @kernel
@@ -125,9 +88,9 @@ def first_equals(demands: Demands, keep: Bools) -> Int32s:
             continue
         h = 0
         for i in range(demands.range_starts[c], demands.range_starts[c + 1]):
-            h = _mixed(_mixed(_mixed(h, demands.column[i]), demands.low[i]), demands.high[i])
+            h = mix_hash(mix_hash(mix_hash(h, demands.column[i]), demands.low[i]), demands.high[i])
         for i in range(demands.test_starts[c], demands.test_starts[c + 1]):
-            h = _mixed(_mixed(h, demands.test[i]), demands.accepts[i])
+            h = mix_hash(mix_hash(h, demands.test[i]), demands.accepts[i])
         hashes[c] = h
         place = h & (size - 1)
         while table[place] >= 0 and (hashes[table[place]] != h or not _equal(demands, table[place], c)):

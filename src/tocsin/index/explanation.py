@@ -66,7 +66,7 @@ def explain(
 def _judge(predicate: Predicate, event: Event, options: Options, history: History) -> Verdict:
     if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
         return _judge_history(predicate, predicate.test, event, history)
-    if holds(predicate, event):
+    if holds(predicate, event, (), options.namespaces):
         return Verdict(predicate, True)
     detail = ""
     if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):

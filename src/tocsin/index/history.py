@@ -5,6 +5,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from tocsin.errors import StorageError
 from tocsin.index.history_planner import LookingBack
@@ -17,6 +18,10 @@ from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths,
 from tocsin.predicates.history.order import Order
 from tocsin.predicates.history.prefilter import Savings
 from tocsin.predicates.history.store import HistoryStore
+from tocsin.registry import by_reference
+
+if TYPE_CHECKING:
+    from tocsin.index.by_reference import ReferenceLookingBack
 
 _TRIES = 20
 
@@ -33,6 +38,8 @@ class History:
         self._snapshot: Snapshot | None = None
         self._options = options
         self._backs: list[LookingBack | None] = []
+        self._by_reference: list[ReferenceLookingBack | None] = []
+        """By view: who judges whole subscriptions, if the user chose the reference and some text looks back."""
 
     @classmethod
     def copy_of(cls, path: Path, options: Options) -> "History":
@@ -62,7 +69,7 @@ class History:
         """
         with self._lock:
             self._follow(snapshot)
-            backs = [back for back in self._backs if back is not None]
+            backs = [back for back in (*self._backs, *self._by_reference) if back is not None]
             if not backs and remember:
                 self.store.append_events(batch)
             wanted = [None if every_test else back.wanted(batch) for back in backs]
@@ -74,21 +81,30 @@ class History:
                     judged.append(back.judge_every_test(event) if every_test else back.judge(event, of_event))
                 if remember:
                     self.store.append(event)
-            found = {id(back): {back.place: probed(judged)} for back, judged in zip(backs, truths, strict=True)}
-        return [{} if back is None else found[id(back)] for back in self._backs]
+            found = {id(back): probed(judged) for back, judged in zip(backs, truths, strict=True)}
+            views = zip(self._backs, self._by_reference, strict=True)
+        return [{back.place: found[id(back)] for back in of_view if back is not None} for of_view in views]
 
     def _follow(self, snapshot: Snapshot) -> None:
         """Keep what the subscriptions of a snapshot need, and release what none of them does any more."""
         if snapshot is self._snapshot:
             return
         self._backs = [self._look_back(view) for view in snapshot.views]
-        self.store.keep(set().union(*(back.kept for back in self._backs if back is not None)))
+        self._by_reference = [self._look_back_by_reference(view) for view in snapshot.views]
+        backs = (*self._backs, *self._by_reference)
+        self.store.keep(set().union(*(back.kept for back in backs if back is not None)))
         self._snapshot = snapshot
 
     def _look_back(self, view: View) -> LookingBack | None:
         for place, (_, _, family) in enumerate(view.segment.families):
             if isinstance(family, HistoryFamily):
                 return LookingBack(view, place, family, self.store)
+        return None
+
+    def _look_back_by_reference(self, view: View) -> "ReferenceLookingBack | None":
+        for place, (name, _, family) in enumerate(view.segment.families):
+            if name == "reference":
+                return cast("ReferenceLookingBack | None", by_reference().look_back(place, family, self.store))
         return None
 
     def plans(self, snapshot: Snapshot) -> list[tuple[Order, Savings] | None]:

@@ -23,7 +23,7 @@ class Options:
     index: IndexName = "auto"
     """The phase 1 index of ordered attributes: `auto` matches by access pairs, the others are the papers'."""
     matcher: MatcherName = "auto"
-    """The phase 2 matcher; any but `auto` goes through an index for each attribute."""
+    """The phase 2 matcher; any but `auto` goes through an index for each attribute, `reference` through none."""
     retain_events: int | None = None
     """How many published events are history; None: all."""
     retain_age: dt.timedelta | int | None = None

@@ -4,9 +4,9 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, Probed, Slices
 from tocsin.predicates.ranges.domain import Domain, Strings
 from tocsin.predicates.ranges.quantize import Quantizer
-from tocsin.registry import conjunction_index
+from tocsin.registry import by_reference, conjunction_index
 from tocsin.storage.container import Container
 
 Int32 = npt.NDArray[np.int32]
@@ -74,6 +74,9 @@ class Segment:
     @classmethod
     def build(cls, rows: SubscriptionRows, form: NormalForm, options: Options) -> "Segment":
         """Build from subscriptions, whose ids ascend, and their normal form."""
+        if options.matcher == "reference":
+            segment = cls.build(rows, form, replace(options, index="auto", matcher="auto"))
+            return cast(Segment, by_reference().judged_by_reference(segment, options.namespaces))
         columns = code_columns(form)
         tests = number_tests(form, options)
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
@@ -280,7 +283,8 @@ class Segment:
             columns.append(Column(attribute, Kind(kind), domain, Quantizer(*steps) if steps else None))
         families = []
         for place, (name, attribute) in enumerate(meta["families"]):
-            family = FAMILIES[name].from_arrays(attribute, _under(f"family.{place}.", arrays))
+            kind = by_reference().ReferenceFamily if name == "reference" else FAMILIES[name]
+            family = kind.from_arrays(attribute, _under(f"family.{place}.", arrays))
             families.append((name, attribute, family))
         index_name, matcher_name = algorithms = tuple(meta["algorithms"])
         index_type = conjunction_index(index_name, matcher_name)

@@ -37,6 +37,7 @@ from tocsin.model.values import (
 
 Event = Mapping[str, object]
 History = Sequence[Event]
+NO_NAMESPACES: Mapping[str, str] = {}
 
 
 def all_of(values: Sequence[bool | None]) -> bool | None:
@@ -77,7 +78,7 @@ def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> 
     return judge_sign(node.op, compare_values(lookup(event, node.left), lookup(event, node.right)))
 
 
-def _xpath_exists(node: XPathExists, event: Event, _: History) -> bool | None:
+def _xpath_exists(node: XPathExists, event: Event, namespaces: Mapping[str, str]) -> bool | None:
     # Only who asks for XML pays for lxml.
     from tocsin.predicates.xpath.oracle import evaluate as selects
     from tocsin.predicates.xpath.parser import parse_xpath
@@ -86,7 +87,7 @@ def _xpath_exists(node: XPathExists, event: Event, _: History) -> bool | None:
     if not isinstance(value, (str, bytes)):
         return None
     try:
-        return selects(parse_xpath(str(node.path)), value)
+        return selects(parse_xpath(str(node.path), namespaces), value)
     except EventError:
         return None
 
@@ -134,22 +135,27 @@ _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     Phrase: lambda test, event, _: judge_text(event, test.attribute, lambda text: has_phrase(text, list(test.words))),
     ArrayContains: _array_contains,
     AttributeComparison: _compare_attributes,
-    XPathExists: _xpath_exists,
     Exists: _exists,
     Quantified: _quantified,
 }
 
 
-def evaluate_test(test: Test, event: Event, history: History = ()) -> bool | None:
-    """Return TRUE, FALSE or NULL (None) for one test of a normal form."""
+def evaluate_test(
+    test: Test, event: Event, history: History = (), namespaces: Mapping[str, str] = NO_NAMESPACES
+) -> bool | None:
+    """Return TRUE, FALSE or NULL (None) for one test of a normal form; `namespaces` has the prefixes of XPath."""
+    if isinstance(test, XPathExists):
+        return _xpath_exists(test, event, namespaces)
     return _TESTS[type(test)](test, event, history)
 
 
-def holds(predicate: Predicate, event: Event, history: History = ()) -> bool:
+def holds(
+    predicate: Predicate, event: Event, history: History = (), namespaces: Mapping[str, str] = NO_NAMESPACES
+) -> bool:
     """Tell whether one predicate of a normal form holds for an event."""
     if isinstance(predicate, Ranges):
         return _in_ranges(predicate, lookup(event, predicate.attribute))
-    value = evaluate_test(predicate.test, event, history)
+    value = evaluate_test(predicate.test, event, history, namespaces)
     return (Accepts.NULL if value is None else Accepts.TRUE if value else Accepts.FALSE) in predicate.accepts
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.conjunctions.key.index import Key
 from tocsin.papers.gpx import XPATH_INDEXES, GPXIndex
 from tocsin.papers.gpx.publications import describe, encode, publish_documents
 from tocsin.papers.sift.count import Count
+from tocsin.papers.sift.key import Key
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.document import encode_documents
 

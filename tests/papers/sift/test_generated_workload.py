@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tocsin.conjunctions.key.index import Key
 from tocsin.model.predicate import Word
 from tocsin.papers.sift.experiments import AUTO, PAPER, Model, text_of
+from tocsin.papers.sift.key import Key
 from tocsin.predicates.words.index import Vocabulary
 
 MODEL = Model(vocabulary=20_000, document_words=2_000, profile_vocabulary=800)

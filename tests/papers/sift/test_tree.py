@@ -1,10 +1,12 @@
 """Tree keeps the contract of phase 2."""
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contracts.conjunction_matcher_contract import ConjunctionMatcherContract
-from tocsin.conjunctions.key.terms import csr
-from tocsin.papers.sift.tree import Tree
+from tocsin.papers.sift.protocol import csr
+from tocsin.papers.sift.tree import Tree, distinct
 
 
 class TestTree(ConjunctionMatcherContract):
@@ -37,3 +39,16 @@ def test_shared_prefixes_are_searched_once() -> None:
     tree = Tree.build(*slices, 1000, [0.0] + [1.0] * 999)
     found = tree.match_batch(np.array([0, 999]), np.arange(1, 1000, dtype=np.int32))
     assert (len(found.conjunctions), found.candidates) == (0, 0)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(-4, 3), max_size=4), max_size=20))
+def test_groups_are_the_equal_slices(conjunctions: list[list[int]]) -> None:
+    groups = distinct(*csr([np.array(t, np.int32) for t in conjunctions]))
+    by_terms: dict[frozenset[int], list[int]] = {}
+    for number, terms in enumerate(conjunctions):
+        by_terms.setdefault(frozenset(terms), []).append(number)
+    lists = np.split(groups.members, groups.member_offsets[1:-1]) if by_terms else []
+    assert [members.tolist() for members in lists] == list(by_terms.values())
+    assert groups.representatives.tolist() == [members[0] for members in by_terms.values()]
+    assert groups.group.tolist() == [list(by_terms).index(frozenset(terms)) for terms in conjunctions]

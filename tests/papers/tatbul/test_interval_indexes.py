@@ -16,8 +16,7 @@ from tocsin.papers.tatbul import (
     PredicateIndex,
     SegmentTreeIndex,
 )
-from tocsin.papers.tatbul.entries import Entries
-from tocsin.papers.tatbul.structure import Structure
+from tocsin.papers.tatbul.structure import Entries, Structure
 
 
 class TestNaive(IntervalIndexContract):

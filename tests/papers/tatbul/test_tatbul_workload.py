@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tocsin.papers.tatbul import INDEXES, Interval
-from tocsin.papers.tatbul.experiments import Workload, builder, overlap
+from tocsin.papers.tatbul import INDEXES, Interval, as_printed
+from tocsin.papers.tatbul.experiments import Workload, overlap
 
 
 def test_overlap_is_the_share_of_pairs_that_share_a_value() -> None:
@@ -27,8 +27,8 @@ def test_workload_has_the_shape_of_the_paper() -> None:
 
 def test_evaluations_are_those_of_a_mean_document() -> None:
     workload = Workload.random(40, 10, seed=3)
-    naive = workload.evaluations(builder("naive"))
+    naive = workload.evaluations(as_printed("naive"))
     assert naive == 2 * 40
-    assert 40 <= workload.evaluations(builder("lazy")) < naive
-    assert all(workload.evaluations(builder(name)) < 40 for name in INDEXES if name not in ("naive", "lazy"))
-    assert 0 < workload.cluster_once() <= workload.evaluations(builder("cluster"))
+    assert 40 <= workload.evaluations(as_printed("lazy")) < naive
+    assert all(workload.evaluations(as_printed(name)) < 40 for name in INDEXES if name not in ("naive", "lazy"))
+    assert 0 < workload.cluster_once() <= workload.evaluations(as_printed("cluster"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.key.index import Key
-from tocsin.conjunctions.key.terms import Floats, Int32s, Int64s
+from tocsin.conjunctions.key.index import KeyIndex
+from tocsin.conjunctions.key.kernels import Floats, Int32s, Int64s
 from tocsin.conjunctions.protocol import Step
 
 EVERY = 16
@@ -59,7 +59,7 @@ class Frequencies:
 
 
 def worth_rekeying(cost: tuple[float, float], factor: float = 2.0) -> bool:
-    """Tell from `Key.cost` whether frequencies have drifted so far that new keys would pay.
+    """Tell from `KeyIndex.cost` whether frequencies have drifted so far that new keys would pay.
 
     >>> worth_rekeying((100.0, 10.0)), worth_rekeying((100.0, 90.0))
     (True, False)
@@ -69,15 +69,15 @@ def worth_rekeying(cost: tuple[float, float], factor: float = 2.0) -> bool:
 
 
 class Drift:
-    """Look at some of the events that a Key matches, and give it new keys when the old ones cost far too much.
+    """Look at some of the events that a KeyIndex matches, and give it new keys when the old ones cost too much.
 
-    Predicates that hold are collected and counted when there are about as many as there are predicates, so that an
-    event looked at costs a copy of its list. New keys are made in a thread and put in place at once: a match that is
-    under way ends with the old ones. A predicate is taken to have held once more than it did, so that chance makes no
-    drift.
+    The lists of predicates that hold are copied, and counted once they are together about as long as there are
+    predicates, so that an event looked at costs a copy of its list. New keys are made in a thread and put in place at
+    once: a match under way ends with the old ones. Each predicate counts as having held once more than it did, so that
+    a few events with or without a rare predicate do not look like drift.
     """
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: KeyIndex) -> None:
         self._key = key
         named = np.bincount(np.where(key.terms < 0, ~key.terms, key.terms), minlength=key.predicate_count)
         self._frequencies = Frequencies(named, MEMORY)

@@ -1,165 +1,198 @@
-"""Key: file each conjunction under one of its predicates (SIFT, section 2.3; GPX-ap and GPX-apf)."""
+"""KeyIndex: conjunctions of tests, each filed under its rarest required test (SIFT, section 2.3; GPX-ap and GPX-apf).
+
+`papers/sift/key.py` has the same structure with the paper's other ways to choose a key, with insertion and deletion.
+"""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin.conjunctions.key.kernels import (
+    Floats,
+    Int32s,
+    Int64s,
     Lists,
     Places,
     expected_candidates,
     file_under_keys,
     match_keys,
-    match_keys_in_pairs,
-    match_keys_once,
+    match_keys_of_event,
+    order_terms,
     shapes,
 )
-from tocsin.conjunctions.key.terms import ConjunctionMatcher, Found, Int32s, Int64s
-from tocsin.errors import OptionError
-
-Policy = Literal["rarest", "random", "first", "last"]
+from tocsin.conjunctions.protocol import Pairs
 
 
-class Key(ConjunctionMatcher):
+class Filed(NamedTuple):
+    """What a choice of keys makes of the conjunctions; replaced as a whole, so that a match sees one choice."""
+
+    frequency: Floats
+    keys: Int32s
+    """The key of each conjunction; the number of predicates if it has none."""
+    lists: Lists
+
+
+class KeyIndex:
     """Look only at the conjunctions whose key holds; verify the rest of their terms, rare ones first.
 
-    The key is the rarest required term, a random one, or the first or last as the conjunction was written. A batch is
-    matched in blocks of 63 events: each predicate has a bit per event, and a conjunction holds for the events that the
-    AND of its terms leaves, so that an entry is read once per block. A probe costs one step per entry of the keys
-    that hold, and a conjunction without a required term is looked at always.
+    A conjunction is a slice of *terms*: a predicate p that must hold, or ~p (a negative number) for a predicate that
+    must not. A batch is matched in blocks of 63 events: each predicate has a bit for each event, and a conjunction
+    holds for the events that the AND of its terms leaves, so that an entry is read once per block. A match costs one
+    step per entry of the keys that hold. A conjunction without a required term is looked at for every event.
 
-    >>> matcher = Key.build([0, 2, 4], [0, 1, 0, 2], predicate_count=3, frequency=[0.9, 0.1, 0.1])
-    >>> matcher.match_batch(np.array([0, 2]), np.array([0, 1], np.int32))
-    Found(offsets=array([0, 1]), conjunctions=array([0], dtype=int32), candidates=1)
+    Matching is safe from several threads at once, also while `rekey` runs.
+
+    >>> ids = np.array([7, 8], np.int32)
+    >>> index = KeyIndex.build(ids, np.array([0, 2, 4]), np.array([0, 1, 0, 2], np.int32), np.array([0.9, 0.1, 0.1]))
+    >>> pairs, candidates = index.match(np.array([0, 2, 3]), np.array([0, 1, 0], np.int32))
+    >>> pairs.tolist(), candidates
+    ([[0, 7]], 1)
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("keys", *Lists._fields)
-    policy: Policy = "rarest"
+    def __init__(self, ids: Int32s, offsets: Int64s, terms: Int32s, filed: Filed) -> None:
+        self.ids, self.offsets, self.terms = ids, offsets, terms
+        self._filed = filed
+        self._zeros = ZeroArrays()
 
     @classmethod
-    def build(
-        cls,
-        offsets: npt.ArrayLike,
-        terms: npt.ArrayLike,
-        predicate_count: int,
-        frequency: npt.ArrayLike | None = None,
-        policy: Policy = "rarest",
-        *,
-        ids: Int32s | None = None,
-    ) -> Self:
-        """Build from a CSR of terms; about linear in their number. `policy` says which required term is the key."""
-        if policy not in get_args(Policy):
-            raise OptionError(f"there is no policy {policy!r}", f"Choose one of {', '.join(get_args(Policy))}")
-        matcher = super().build(offsets, terms, predicate_count, frequency, ids=ids)
-        if policy != "rarest":
-            matcher.policy = policy
-            matcher._rebuild()
-        return matcher
+    def build(cls, ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Floats) -> "KeyIndex":
+        """File conjunctions under their rarest required term; about linear in the number of terms.
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], policy: Policy = "rarest") -> Self:
-        """Return the matcher of `arrays`, which may be read-only and mapped from a file; constant time."""
-        matcher = super().from_arrays(arrays)
-        matcher.policy = policy
-        return matcher
+        `ids` are their numbers, ascending; `frequency` says how often each predicate holds, on any scale.
+        """
+        return cls(ids, offsets, terms, _file(ids, offsets, terms, frequency))
 
-    @property
-    def unkeyed(self) -> int:
-        """The number of conjunctions that are looked at for every event, since nothing must hold for them."""
-        return int(np.count_nonzero(self._index["keys"] >= len(self._index["starts"]) - 2))
-
-    def cost(self, frequency: npt.ArrayLike) -> tuple[float, float]:
-        """Return how many candidates an event has under these frequencies (0 to 1) now, and with the best keys."""
-        index = self._index
-        known = np.zeros(len(index["starts"]) - 2)
-        given = np.asarray(frequency, np.float64)[: len(known)]
-        known[: len(given)] = given
-        return expected_candidates(self.offsets, self.terms, index["keys"], known)
-
-    def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
-        keys = self._choose_keys(offsets, terms)
-        width, forbidden = shapes(offsets, terms, keys, self.predicate_count)
-        order = np.lexsort((forbidden, width, keys))
-        starts = np.zeros(self.predicate_count + 2, np.int32)
-        size = int((width + forbidden).sum())
-        places: Places = np.empty(size, np.uint32)
-        if self.predicate_count < 1 << 16:
-            places = np.empty(size, np.uint16)
-        groups = file_under_keys(offsets, terms, keys, (width, forbidden), order, starts, places)
-        return {"keys": keys, **Lists(starts, groups, self.ids[order], places)._asdict()}
-
-    @property
-    def _lists(self) -> Lists:
-        # Taken once: a thread that makes new keys puts another index in its place.
-        index = self._index
-        return Lists(*(index[name] for name in Lists._fields))
-
-    def _choose_keys(self, offsets: Int64s, terms: Int32s) -> Int32s:
-        """Return the key of each conjunction; those without a required term get the list of no predicate."""
-        if self.policy in ("first", "last"):
-            offsets, terms = self.offsets, self.terms
-        required_before = np.concatenate([[0], np.cumsum(terms >= 0)])
-        required = terms[terms >= 0]
-        first, stop = required_before[offsets[:-1]], required_before[offsets[1:]]
-        if self.policy == "last":
-            chosen = stop - 1
-        elif self.policy == "random":
-            chosen = first + np.random.default_rng(0).integers(0, np.maximum(stop - first, 1))
-        else:
-            chosen = first
-        keys = np.full(len(self.ids), self.predicate_count, np.int32)
-        has_key = stop > first
-        keys[has_key] = required[chosen[has_key]]
-        return keys
-
-    def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
-        lists = self._lists
-        if len(held_offsets) == 2:
-            occurs = self._take_scratch(len(lists.starts) - 1, np.uint8)
-            found, candidates = match_keys_once(held, lists, occurs)
-            self._give_scratch(occurs)
-            return Found(np.array([0, len(found)], np.int64), found, int(candidates))
-        masks = self._take_scratch(len(lists.starts) - 1, np.int64)
-        offsets, found, candidates = match_keys(held_offsets, held, lists, masks)
-        self._give_scratch(masks)
-        return Found(offsets, found, candidates)
-
-    def match_in_pairs(self, held_offsets: Int64s, held: Int32s) -> tuple[Int32s, int]:
+    def match(self, held_offsets: Int64s, held: Int32s) -> Pairs:
         """Return the pairs (event, conjunction) that hold, in no order, and how many conjunctions were looked at.
 
-        It is for what was built and not inserted into.
+        Event e holds ``held[held_offsets[e]:held_offsets[e + 1]]``.
         """
+        lists = self._filed.lists
         if len(held_offsets) == 2:
-            found = self._probe(held_offsets, held)
-            return np.stack([np.zeros_like(found.conjunctions), found.conjunctions], axis=1), found.candidates
-        lists = self._lists
-        masks = self._take_scratch(len(lists.starts) - 1, np.int64)
-        pairs, candidates = match_keys_in_pairs(held_offsets, held, lists, masks)
-        self._give_scratch(masks)
+            occurs = self._zeros.take(len(lists.starts) - 1, np.uint8)
+            found, candidates = match_keys_of_event(held, lists, occurs)
+            self._zeros.give(occurs)
+            return np.stack([np.zeros_like(found), found], axis=1), int(candidates)
+        masks = self._zeros.take(len(lists.starts) - 1, np.int64)
+        pairs, candidates = match_keys(held_offsets, held, lists, masks)
+        self._zeros.give(masks)
         return pairs, candidates
 
-    def _check(self) -> None:
-        keys, lists = self._index["keys"], self._lists
-        always = len(lists.starts) - 2
-        assert lists.groups[-1].tolist() == [0, 0, len(lists.numbers), len(lists.places)], (
-            "the last group ends the lists"
-        )
-        filed = {}
-        for key in range(always + 1):
-            for group in range(lists.starts[key], lists.starts[key + 1]):
-                width, forbidden, first, place = lists.groups[group].tolist()
-                for number in lists.numbers[first : lists.groups[group + 1, 2]].tolist():
-                    required = lists.places[place : place + width].tolist()
-                    place += width + forbidden
-                    terms = {p for p in required if p < always} | {
-                        ~p for p in lists.places[place - forbidden : place].tolist()
-                    }
-                    filed[number] = (key, terms | ({key} if key < always else set()))
-                assert place == lists.groups[group + 1, 3], "the places of a group follow each other"
-        assert sorted(filed) == self.ids.tolist(), "each conjunction has one entry"
-        for c, number in enumerate(self.ids.tolist()):
-            given = self.terms[self.offsets[c] : self.offsets[c + 1]].tolist()
-            assert filed[number] == (keys[c], set(given)), "an entry lies under its key and has all terms"
-            assert keys[c] < always or all(t < 0 for t in given), "only conjunctions without required terms lack a key"
+    def cost(self, frequency: Floats) -> tuple[float, float]:
+        """Return how many candidates an event has under these frequencies (0 to 1) now, and with the best keys."""
+        return expected_candidates(self.offsets, self.terms, self._filed.keys, frequency)
+
+    def rekey(self, frequency: Floats) -> None:
+        """File the conjunctions again for new frequencies; a match under way ends with the old keys."""
+        self._filed = _file(self.ids, self.offsets, self.terms, frequency)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def predicate_count(self) -> int:
+        """The number of predicates that terms may name; numbers beyond it may hold and are ignored."""
+        return len(self._filed.frequency)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the state as named arrays."""
+        frequency, keys, lists = self._filed
+        state: dict[str, npt.NDArray[Any]] = {"ids": self.ids, "offsets": self.offsets, "terms": self.terms}
+        return state | {"frequency": frequency, "keys": keys} | lists._asdict()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "KeyIndex":
+        """Return the index of `arrays`, which may be read-only and mapped from a file; constant time."""
+        lists = Lists(*(arrays[name] for name in Lists._fields))
+        filed = Filed(arrays["frequency"], arrays["keys"], lists)
+        return cls(arrays["ids"], arrays["offsets"], arrays["terms"], filed)
+
+    def check(self) -> None:
+        """Assert what matching relies on."""
+        check_slices(self.ids, self.offsets, self.terms, self.predicate_count)
+        check_lists(self.ids, self.offsets, self.terms, self._filed.keys, self._filed.lists)
+
+
+class ZeroArrays:
+    """A pool of arrays of zeros: a match takes one and gives it back as zeros. Safe from several threads."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[type[np.generic], int], list[npt.NDArray[Any]]] = {}
+
+    def take(self, length: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+        """Return an array that nobody else uses."""
+        try:
+            return self._free[dtype, length].pop()
+        except (KeyError, IndexError):
+            return np.zeros(length, dtype)
+
+    def give(self, array: npt.NDArray[Any]) -> None:
+        """Take an array back."""
+        self._free.setdefault((array.dtype.type, len(array)), []).append(array)
+
+
+def _file(ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Floats) -> Filed:
+    offsets, terms = to_fail_first(offsets, terms, frequency)
+    keys = first_required(offsets, terms, len(frequency))
+    return Filed(frequency, keys, lists_of(ids, offsets, terms, keys, len(frequency)))
+
+
+def to_fail_first(offsets: Int64s, terms: Int32s, frequency: Floats) -> tuple[Int64s, Int32s]:
+    """Sort each slice so that it fails first: rare required terms, then frequent forbidden ones; drop repeats."""
+    by_rank = np.argsort(frequency, kind="stable").astype(np.int32)
+    rank = np.empty_like(by_rank)
+    rank[by_rank] = np.arange(len(by_rank), dtype=np.int32)
+    return order_terms(offsets, terms, by_rank, rank)
+
+
+def first_required(offsets: Int64s, terms: Int32s, predicates: int) -> Int32s:
+    """Return the first term of each ordered slice as its key; `predicates` if nothing is required."""
+    keys = np.full(len(offsets) - 1, predicates, np.int32)
+    filled = np.flatnonzero(np.diff(offsets))
+    first = terms[offsets[filled]]
+    keys[filled] = np.where(first >= 0, first, predicates)
+    return keys
+
+
+def lists_of(ids: Int32s, offsets: Int64s, terms: Int32s, keys: Int32s, predicates: int) -> Lists:
+    """Make the lists of all keys from slices that are ordered and have no repeats."""
+    width, forbidden = shapes(offsets, terms, keys, predicates)
+    order = np.lexsort((forbidden, width, keys))
+    starts = np.zeros(predicates + 2, np.int32)
+    size = int((width + forbidden).sum())
+    places: Places = np.empty(size, np.uint16) if predicates < 1 << 16 else np.empty(size, np.uint32)
+    groups = file_under_keys(offsets, terms, keys, (width, forbidden), order, starts, places)
+    return Lists(starts, groups, ids[order], places)
+
+
+def check_slices(ids: Int32s, offsets: Int64s, terms: Int32s, predicates: int) -> None:
+    """Assert that numbered slices of terms are well formed."""
+    assert len(offsets) == len(ids) + 1, "every conjunction has a slice"
+    assert offsets[0] == 0, "the first slice starts at the first term"
+    assert offsets[-1] == len(terms), "the last slice ends at the last term"
+    assert np.all(np.diff(offsets) >= 0), "slices do not run backwards"
+    assert np.all(np.diff(ids) > 0), "numbers ascend, so that one can be found by bisection"
+    assert np.where(terms < 0, ~terms, terms).max(initial=-1) < predicates, "every term names a known predicate"
+
+
+def check_lists(ids: Int32s, offsets: Int64s, terms: Int32s, keys: Int32s, lists: Lists) -> None:
+    """Assert that the lists hold each conjunction once, under its key, with all its terms."""
+    always = len(lists.starts) - 2
+    assert lists.groups[-1].tolist() == [0, 0, len(lists.numbers), len(lists.places)], "the last group ends the lists"
+    filed = {}
+    for key in range(always + 1):
+        for group in range(lists.starts[key], lists.starts[key + 1]):
+            width, forbidden, first, place = lists.groups[group].tolist()
+            for number in lists.numbers[first : lists.groups[group + 1, 2]].tolist():
+                required = {p for p in lists.places[place : place + width].tolist() if p < always}
+                place += width + forbidden
+                own = required | {~p for p in lists.places[place - forbidden : place].tolist()}
+                filed[number] = (key, own | ({key} if key < always else set()))
+            assert place == lists.groups[group + 1, 3], "the places of a group follow each other"
+    assert sorted(filed) == ids.tolist(), "each conjunction has one entry"
+    for c, number in enumerate(ids.tolist()):
+        given = terms[offsets[c] : offsets[c + 1]].tolist()
+        assert filed[number] == (keys[c], set(given)), "an entry lies under its key and has all terms"
+        assert keys[c] < always or all(t < 0 for t in given), "only conjunctions without required terms lack a key"

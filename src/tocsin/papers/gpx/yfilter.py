@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tocsin.papers.gpx.nfa_kernels import (
+from tocsin.papers.gpx.yfilter_kernels import (
     BELOW,
     FIRST_ACCEPT,
     FIRST_EDGE,

@@ -16,16 +16,18 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from tocsin.errors import OptionError, StorageError
-from tocsin.papers.pbtree.draw import drawing
 from tocsin.papers.pbtree.keys import Key
+from tocsin.papers.pbtree.leaves import Outline
 from tocsin.papers.pbtree.pages import Int64Array
 from tocsin.papers.pbtree.phase1 import ANY_HIT, EVEN_HITS, KIND_BITS, ODD_HITS, predicates_that_hold
 from tocsin.papers.pbtree.tree import CACHE_BYTES, PBPlusTree
 from tocsin.papers.tatbul.drawing import Drawing, as_svg, as_text
-from tocsin.papers.tatbul.entries import Entries
 from tocsin.papers.tatbul.kernels import CODE_MAX
 from tocsin.papers.tatbul.layers import bitmap, plain_names
 from tocsin.papers.tatbul.protocol import Answers, CodeNames, Int32s
+from tocsin.papers.tatbul.structure import Entries
+
+LEAST, GREATEST = -(2**63), 2**63 - 1
 
 Rows = tuple[list[str], Int64Array, Int64Array]
 
@@ -159,7 +161,7 @@ class PBTreeIndex:
 
     def drawing(self, names: CodeNames | None = None, depth: int = 8) -> Drawing:
         """Return the tree of pages to be shown."""
-        return drawing(self.tree.outline(depth), names or plain_names)
+        return _drawing(self.tree.outline(depth), names or plain_names)
 
     def draw(self, code: int | None = None, names: CodeNames | None = None, depth: int = 8) -> str:
         """Return the tree of pages as text down to `depth`, with the path of `code` marked."""
@@ -200,3 +202,21 @@ def _rows(entries: Entries) -> Rows:
     ]
     ops = [op for op, keys, _ in parts for _ in range(len(keys))]
     return ops, np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
+
+
+def _drawing(outline: Outline, names: CodeNames, first: int = LEAST, last: int = GREATEST) -> Drawing:
+    """Draw the pages below one page, which leads to the keys from `first` to `last`: inner pages, leaves, pointers."""
+    below = [first, *outline.keys]
+    upto = [key - 1 for key in outline.keys] + [last]
+    children = tuple(
+        _drawing(child, names, low, high) for child, low, high in zip(outline.children, below, upto, strict=False)
+    )
+    if outline.level:
+        label = f"page {outline.page} splits at {', '.join(names(key, key) for key in outline.keys[:4])}"
+        return Drawing(first, last, label + (", ..." if len(outline.keys) > 4 else ""), children=children)
+    pointed = (
+        f"{symbol} {','.join(map(str, sorted(pages)))}"
+        for symbol, pages in zip(("GT", "LT", "INEQ"), outline.pointers, strict=True)
+        if pages
+    )
+    return Drawing(first, last, f"leaf {outline.page}: {len(outline.keys)} keys", "  ".join(pointed))

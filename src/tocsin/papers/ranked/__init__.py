@@ -1,4 +1,24 @@
-"""Ranked matching: intervals in order of score, and the best k subscriptions of an event."""
+"""Ranked: the intervals over a value in order of score, and the best k subscriptions of an event.
+
+A. Machanavajjhala, E. Vee, M. Garofalakis, J. Shanmugasundaram, "Scalable Ranked Publish/Subscribe", VLDB 2008.
+
+| in the paper | here |
+| --- | --- |
+| 2.2.1 scored segment tree | `segment_tree.py`, `tree_kernels.py` |
+| 2.2.2 scored interval trees, by endpoint and by score | `interval_tree.py`, `tree_kernels.py` |
+| 2.2.3 scored R-tree, Figure 4 | `rtree.py`, `rtree_kernels.py` |
+| 3.1 IR-tree | `ir_tree.py`, `ir_kernels.py`, `ir_walk_kernels.py` |
+| 3.2.1 SOPT-R-tree, Algorithm 1 | `sopt.py`, `arrange_leftmost` in `sopt_kernels.py` |
+| 3.2.2 constraint graph, Algorithm 2, Example 5 | `constraint_edges` there; tests/papers/ranked/test_sopt.py |
+| 1 and 4, top-k over several attributes | `exact.py`, `threshold.py` (Threshold Algorithm) |
+| 4, generator of Zipfian regions, Table 1 | `Zipfian` in `experiments.py` |
+| 4, Table 2 and Figures 6 to 9 | `experiments.py` |
+
+Not in the paper: one protocol (`protocol.py`), new scores in arrays that never change (`static.py`), counting whole lists for many attributes
+(`counting.py`), rows of subscriptions (`rows.py`), and what the product's relaxed top-k asks (`range_rows.py`).
+
+Run `tocsin bench ranked`. The note is docs/internals/ranking.md.
+"""
 
 from tocsin.papers.ranked.counting import prefer_counting, top_k_by_counting, top_k_relaxed
 from tocsin.papers.ranked.exact import ExactTopK
@@ -8,10 +28,8 @@ from tocsin.papers.ranked.protocol import RankedIndex, RankedIterator
 from tocsin.papers.ranked.rows import as_probe, as_rows
 from tocsin.papers.ranked.rtree import ScoredRTree
 from tocsin.papers.ranked.segment_tree import ScoredSegmentTree
-from tocsin.papers.ranked.selection import Postings, select_from_pairs, select_k, top_k_of_held
 from tocsin.papers.ranked.sopt import SOPTRTree
 from tocsin.papers.ranked.threshold import RelaxedTopK
-from tocsin.ranking.select import Layer, layer_sizes, top_k_in_layers
 
 RANKED: dict[str, type[RankedIndex]] = {
     "interval": ScoredIntervalTree,
@@ -28,8 +46,6 @@ __all__ = [
     "EndpointIntervalTree",
     "ExactTopK",
     "IRTree",
-    "Layer",
-    "Postings",
     "RankedIndex",
     "RankedIterator",
     "RelaxedTopK",
@@ -39,12 +55,7 @@ __all__ = [
     "ScoredSegmentTree",
     "as_probe",
     "as_rows",
-    "layer_sizes",
     "prefer_counting",
-    "select_from_pairs",
-    "select_k",
     "top_k_by_counting",
-    "top_k_in_layers",
-    "top_k_of_held",
     "top_k_relaxed",
 ]

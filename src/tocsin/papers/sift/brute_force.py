@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.key.blocks import match_brute_force
-from tocsin.conjunctions.key.terms import ConjunctionMatcher, Found, Int32s, Int64s
+from tocsin.papers.sift.kernels import Int32s, Int64s, match_brute_force
+from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 
 class BruteForce(ConjunctionMatcher):
@@ -25,10 +25,10 @@ class BruteForce(ConjunctionMatcher):
         return {"ordered_offsets": offsets, "ordered": terms}
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
-        occurs = self._take_scratch(self.predicate_count, np.int8)
+        occurs = self._zeros.take(self.predicate_count, np.int8)
         offsets, terms = self._index["ordered_offsets"], self._index["ordered"]
         found = match_brute_force(held_offsets, held, self.ids, offsets, terms, occurs)
-        self._give_scratch(occurs)
+        self._zeros.give(occurs)
         return Found(*found, len(self.ids) * (len(held_offsets) - 1))
 
     def _check(self) -> None:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.key.blocks import Directory, invert, match_count
-from tocsin.conjunctions.key.terms import ConjunctionMatcher, Found, Int32s, Int64s
+from tocsin.papers.sift.kernels import Directory, Int32s, Int64s, invert, match_count
+from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 
 class Count(ConjunctionMatcher):
@@ -39,14 +39,14 @@ class Count(ConjunctionMatcher):
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
         # Entry 0 is the number of the next event.
-        counts = self._take_scratch(1 + len(self.ids), np.int64)
+        counts = self._zeros.take(1 + len(self.ids), np.int64)
         epoch = int(counts[0]) + 1
         directory = Directory(*(self._index[name] for name in self.derived))
         found = match_count(held_offsets, held, directory, self.ids, counts[1:], epoch)
         counts[0] = epoch + len(held_offsets) - 2
         # The number of the event has 31 bits of an entry; before they are used up, begin again with zeros.
         if counts[0] < 1 << 30:
-            self._give_scratch(counts)
+            self._zeros.give(counts)
         return Found(*found)
 
     def _check(self) -> None:

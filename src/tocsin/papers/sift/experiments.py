@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from tocsin.bench.runner import Figure, Report, Result, timed
 from tocsin.conjunctions.key.drift import Frequencies
-from tocsin.conjunctions.key.index import Key
-from tocsin.conjunctions.key.terms import ConjunctionMatcher
 from tocsin.model.predicate import Word
 from tocsin.papers.sift.brute_force import BruteForce
 from tocsin.papers.sift.count import Count
+from tocsin.papers.sift.key import Key
+from tocsin.papers.sift.protocol import ConjunctionMatcher
 from tocsin.papers.sift.tree import Tree
 from tocsin.predicates.words.index import Vocabulary
 

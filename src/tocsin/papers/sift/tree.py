@@ -5,9 +5,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.dedupe import distinct
-from tocsin.conjunctions.key.terms import ConjunctionMatcher, Found, Int32s, Int64s
-from tocsin.papers.sift.tree_kernels import ProfileTree, match_tree
+from tocsin.conjunctions.key.kernels import order_terms
+from tocsin.papers.sift.kernels import Int32s, Int64s, ProfileTree, group_slices, match_tree
+from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 
 class Tree(ConjunctionMatcher):
@@ -59,9 +59,9 @@ class Tree(ConjunctionMatcher):
 
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
         tree = ProfileTree(*(self._index[name] for name in self.derived))
-        masks = self._take_scratch(len(tree.root_child) + 1, np.int64)
+        masks = self._zeros.take(len(tree.root_child) + 1, np.int64)
         found = match_tree(held_offsets, held, tree, masks)
-        self._give_scratch(masks)
+        self._zeros.give(masks)
         return Found(*found)
 
     def _check(self) -> None:
@@ -83,6 +83,34 @@ class Tree(ConjunctionMatcher):
                 given = self.terms[self.offsets[c] : self.offsets[c + 1]].tolist()
                 assert sorted(prefix[node] + rest) == sorted(set(given)), "prefix and postfix make the conjunction"
         assert sorted(members.tolist()) == self.ids.tolist(), "each conjunction lies at one node"
+
+
+class Groups(NamedTuple):
+    """Slices of terms grouped by equality.
+
+    Group g has the members ``members[member_offsets[g]:member_offsets[g + 1]]``, ascending; `representatives` has the
+    first of each group, and `group` the group of each slice.
+    """
+
+    group: Int32s
+    representatives: Int32s
+    member_offsets: Int64s
+    members: Int32s
+
+
+def distinct(offsets: Int64s, terms: Int32s) -> Groups:
+    """Group the slices of a CSR that have the same terms, in whatever order; linear in the number of terms.
+
+    >>> groups = distinct(np.array([0, 2, 4, 5]), np.array([0, 1, 1, 0, 7], np.int32))
+    >>> groups.representatives.tolist(), groups.members.tolist(), groups.member_offsets.tolist()
+    ([0, 2], [0, 1, 2], [0, 2, 3])
+    """
+    highest = int(np.where(terms < 0, ~terms, terms).max(initial=-1))
+    identity = np.arange(highest + 1, dtype=np.int32)
+    group, groups = group_slices(*order_terms(offsets, terms, identity, identity))
+    members = np.argsort(group, kind="stable").astype(np.int32)
+    member_offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=groups))]).astype(np.int64)
+    return Groups(group, members[member_offsets[:-1]], member_offsets, members)
 
 
 class _Level(NamedTuple):

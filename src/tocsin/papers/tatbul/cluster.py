@@ -5,11 +5,10 @@ from pyroaring import BitMap
 
 from tocsin.papers.tatbul.cluster_kernels import Clusters, build_clusters, cluster_probe, find_leaf
 from tocsin.papers.tatbul.drawing import Drawing
-from tocsin.papers.tatbul.entries import Entries
 from tocsin.papers.tatbul.kernels import CODE_MAX
 from tocsin.papers.tatbul.layers import LayeredIndex, bitmap
 from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
-from tocsin.papers.tatbul.structure import Found, Structure, count_and_fill
+from tocsin.papers.tatbul.structure import Entries, Found, Structure, count_and_fill
 
 
 class ClusterTree(Structure):

@@ -1,11 +1,9 @@
 """Example 4 of Tatbul (2001): ten conjunctions, one event, and the indexes of its Figures 2 to 6."""
 
-from functools import partial
 from math import inf
 
-from tocsin.errors import OptionError
-from tocsin.papers.tatbul import INDEXES, HybridIndex
-from tocsin.papers.tatbul.conjunctions import Build, Condition, Conjunctions
+from tocsin.papers.tatbul import as_printed
+from tocsin.papers.tatbul.conjunctions import Condition, Conjunctions
 from tocsin.papers.tatbul.endpoints import Interval, point
 
 CONJUNCTIONS: list[dict[str, Condition]] = [
@@ -26,10 +24,7 @@ EVENT = {"x": 20.0, "y": 80.0}
 
 def example(name: str) -> Conjunctions:
     """Build the index called `name` for each attribute of Example 4; Hybrid on every cluster of two, as in Figure 4."""
-    if name not in INDEXES:
-        raise OptionError(f"there is no index called {name!r}", f"Choose one of {', '.join(INDEXES)}")
-    build: Build = partial(HybridIndex.build, minimum=1) if name == "hybrid" else INDEXES[name].build
-    return Conjunctions(build, CONJUNCTIONS)
+    return Conjunctions(as_printed(name), CONJUNCTIONS)
 
 
 def example_drawing(name: str, attribute: str = "x", svg: bool = False) -> str:

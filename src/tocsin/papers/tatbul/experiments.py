@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.bench.runner import Figure, Report, Result
-from tocsin.papers.tatbul import INDEXES, ClusterIndex, Endpoints, HybridIndex, Interval
+from tocsin.papers.tatbul import INDEXES, ClusterIndex, Endpoints, Interval, as_printed
 from tocsin.papers.tatbul.conjunctions import Build, Condition, Conjunctions
 
 DISTANCES, EXPONENT, SIZE, DOCUMENTS = 500, 0.7, 10, 50
@@ -80,11 +80,6 @@ def overlap(low: Floats, high: Floats) -> float:
     return 1 - 2 * apart / (len(low) * (len(low) - 1))
 
 
-def builder(name: str) -> Build:
-    """What builds the index called `name`; Hybrid on every cluster of two or more, as in the paper's figure."""
-    return partial(HybridIndex.build, minimum=1) if name == "hybrid" else INDEXES[name].build
-
-
 def run(*, quick: bool = False, seed: int = 1, repeats: int = 5) -> Report:
     """Run the two experiments of the paper and the scale of a modern attribute; `quick` ends within a minute."""
     repeats = min(repeats, 2) if quick else repeats
@@ -104,7 +99,7 @@ def _curves(workloads: dict[float, list[Workload]], x: Callable[[float, list[Wor
     for parameter, several in workloads.items():
         at = x(parameter, several)
         for name in INDEXED:
-            curves[name].append((at, float(np.mean([workload.evaluations(builder(name)) for workload in several]))))
+            curves[name].append((at, float(np.mean([workload.evaluations(as_printed(name)) for workload in several]))))
         curves[ONCE].append((at, float(np.mean([workload.cluster_once() for workload in several]))))
     return curves
 

@@ -8,11 +8,10 @@ from tocsin.errors import OptionError
 from tocsin.papers.tatbul.cluster import ClusterTree
 from tocsin.papers.tatbul.drawing import Drawing
 from tocsin.papers.tatbul.elementary_kernels import Elementary, build_hybrid, hybrid_probe
-from tocsin.papers.tatbul.entries import Entries
 from tocsin.papers.tatbul.interval import check_elementary, check_extent, draw_elementary
 from tocsin.papers.tatbul.layers import LayeredIndex
 from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
-from tocsin.papers.tatbul.structure import Found, count_and_fill
+from tocsin.papers.tatbul.structure import Entries, Found, count_and_fill
 
 
 class HybridTree(ClusterTree):

@@ -18,9 +18,8 @@ from pyroaring import BitMap
 
 from tocsin.errors import OptionError
 from tocsin.papers.tatbul.drawing import Drawing, as_svg, as_text
-from tocsin.papers.tatbul.entries import Entries
 from tocsin.papers.tatbul.protocol import Answers, CodeNames, Int32s
-from tocsin.papers.tatbul.structure import Found, Structure
+from tocsin.papers.tatbul.structure import Entries, Found, Structure
 
 BUFFER = 32
 

@@ -1,11 +1,15 @@
-"""Naive: no index; every predicate is evaluated on every value."""
+"""Naive and Lazy: no index.
+
+Naive evaluates every predicate on every value; Lazy only those whose conjunctions held so far.
+"""
+
+from pyroaring import BitMap
 
 from tocsin.papers.tatbul.drawing import Drawing
-from tocsin.papers.tatbul.entries import Entries
 from tocsin.papers.tatbul.kernels import CODE_MAX, scan_probe
 from tocsin.papers.tatbul.layers import LayeredIndex
 from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
-from tocsin.papers.tatbul.structure import Found, Structure, count_and_fill
+from tocsin.papers.tatbul.structure import Entries, Found, Structure, count_and_fill
 
 
 class Scan(Structure):
@@ -46,3 +50,19 @@ class NaiveIndex(LayeredIndex):
 
     def _freeze(self, entries: Entries) -> Structure:
         return Scan(entries)
+
+
+class LazyIndex(NaiveIndex):
+    """Evaluate the predicates that the attributes before left alive: between one for each conjunction and all.
+
+    Laziness is a matter of several attributes: on one alone, `probe` is that of `NaiveIndex`. `Conjunctions` calls
+    `narrow`, attribute by attribute, so that each conjunction stops at its first predicate that does not hold.
+
+    >>> index = LazyIndex.build([3, 5, 9], [7, 15, 13])
+    >>> index.narrow(5, BitMap([1, 2])), index.evaluations
+    (BitMap([1]), 2)
+    """
+
+    def narrow(self, code: int, alive: BitMap) -> BitMap:
+        """Return those of `alive` that hold for `code`, evaluating no others."""
+        return self.evaluate(code, alive)

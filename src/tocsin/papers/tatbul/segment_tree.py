@@ -4,11 +4,10 @@ import numpy as np
 
 from tocsin.papers.tatbul.drawing import Drawing
 from tocsin.papers.tatbul.elementary_kernels import Segments, build_segments, segment_probe
-from tocsin.papers.tatbul.entries import Entries
 from tocsin.papers.tatbul.kernels import CODE_MAX, cut
 from tocsin.papers.tatbul.layers import LayeredIndex
 from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
-from tocsin.papers.tatbul.structure import Found, Structure, count_and_fill
+from tocsin.papers.tatbul.structure import Entries, Found, Structure, count_and_fill
 
 
 class PairedTree(Structure):

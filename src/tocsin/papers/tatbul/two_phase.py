@@ -1,8 +1,7 @@
 """The papers' way: an index for each attribute says which predicates hold, a matcher says which conjunctions do.
 
-Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs/match.py`) is
-faster in memory; this one is for comparison, for predicates on disk (`pbtree`), and for whoever wants a certain
-algorithm.
+Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs`) is faster in
+memory; this one is for comparison, for predicates on disk (`pbtree`), and for users who want a certain algorithm.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.conjunctions.coded import Conjunctions, Events
-from tocsin.conjunctions.key.index import Key
-from tocsin.conjunctions.key.terms import ConjunctionMatcher
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
-from tocsin.papers.pbtree.index import PBTreeIndex
 from tocsin.papers.sift.brute_force import BruteForce
 from tocsin.papers.sift.count import Count
+from tocsin.papers.sift.key import Key
+from tocsin.papers.sift.protocol import ConjunctionMatcher
 from tocsin.papers.sift.tree import Tree
-from tocsin.papers.tatbul import INDEXES, PredicateIndex
 from tocsin.papers.tatbul.choose import Statistics, choose
+from tocsin.papers.tatbul.protocol import PredicateIndex
+from tocsin.registry import interval_index
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -78,8 +77,7 @@ class TwoPhaseIndex:
             codes = int(self._conjunctions.last_code[column]) + 2
             name, reason = choose(Statistics.of(low.astype(np.int32), high.astype(np.int32), codes, MEMORY))
         self.choices.append(Choice(column, name, reason))
-        kind: type[PredicateIndex] = PBTreeIndex if name == "pbtree" else INDEXES[name]
-        return kind.build(low, high, predicate)
+        return interval_index(name).build(low, high, predicate)
 
     @classmethod
     def build(cls, filing: Filing) -> "TwoPhaseIndex":
@@ -97,8 +95,7 @@ class TwoPhaseIndex:
         order = np.lexsort((ids, owner))
         starts = np.searchsorted(owner[order], np.arange(count + 1)).astype(np.int64)
         answer = self._phase_2.match_batch(starts, ids[order])
-        rows = np.repeat(np.arange(count, dtype=np.int32), np.diff(answer.offsets))
-        return np.stack([rows, answer.conjunctions], axis=1), answer.candidates
+        return np.stack([answer.events(), answer.conjunctions], axis=1), answer.candidates
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The conjunctions as named arrays, from which the indexes are built again."""

@@ -1,4 +1,4 @@
-"""PHASE 2: which conjunctions hold, given the predicates that hold. The protocol of its four matchers.
+"""The protocol of the four matchers: which conjunctions hold, given the predicates that hold.
 
 A conjunction is a slice of *terms*: a predicate id p that must hold, or ~p (a negative number) for a predicate that
 must not. An empty conjunction always holds. Conjunctions are named by dense numbers: the row of the CSR they were built
@@ -17,12 +17,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.key.blocks import match_brute_force, order_terms
+from tocsin.conjunctions.key.index import ZeroArrays, check_slices, to_fail_first
+from tocsin.conjunctions.key.kernels import Floats, Int32s, Int64s
 from tocsin.errors import OptionError
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tocsin.papers.sift.kernels import match_brute_force
 
 _SMALLEST_TAIL = 256
 
@@ -43,11 +41,7 @@ class Found(NamedTuple):
         return self.conjunctions[self.offsets[event] : self.offsets[event + 1]]
 
     def events(self) -> Int32s:
-        """Return the event of each conjunction found, for what goes on to verify pairs (event, conjunction).
-
-        A conjunction that also has conditions of another kind, ranges for example, is built here from its predicates
-        alone; what is found are then its candidates.
-        """
+        """Return the event of each conjunction found."""
         return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
 
     def with_more(self, other: "Found") -> "Found":
@@ -81,8 +75,7 @@ class ConjunctionMatcher(ABC):
         self._next_id = int(ids[-1]) + 1 if len(ids) else 0
         self._gone = np.zeros(self._next_id, np.bool_)
         self._gone_count = 0
-        # Work arrays of zeros that a probe takes, or makes, and gives back as they were.
-        self._scratch: dict[type[np.generic], list[npt.NDArray[Any]]] = {}
+        self._zeros = ZeroArrays()
 
     @classmethod
     def build(
@@ -91,13 +84,10 @@ class ConjunctionMatcher(ABC):
         terms: npt.ArrayLike,
         predicate_count: int,
         frequency: npt.ArrayLike | None = None,
-        *,
-        ids: Int32s | None = None,
     ) -> Self:
         """Build from a CSR of terms; about linear in the number of terms.
 
-        `frequency` says how often each predicate holds, on any scale; unknown, it is how many terms name it. `ids` are
-        the numbers of the conjunctions, ascending; from 0 on, unless they are given.
+        `frequency` says how often each predicate holds, on any scale; unknown, it is how many terms name it.
         """
         terms = np.ascontiguousarray(terms, np.int32)
         offsets = np.ascontiguousarray(offsets, np.int64)
@@ -108,8 +98,7 @@ class ConjunctionMatcher(ABC):
             )
         if frequency is None:
             frequency = np.bincount(named, minlength=predicate_count)
-        if ids is None:
-            ids = np.arange(len(offsets) - 1, dtype=np.int32)
+        ids = np.arange(len(offsets) - 1, dtype=np.int32)
         matcher = cls(ids, offsets, terms, np.asarray(frequency, np.float64))
         matcher._rebuild()
         return matcher
@@ -203,18 +192,12 @@ class ConjunctionMatcher(ABC):
 
     def check(self) -> None:
         """Assert what must be true of the arrays, whatever was inserted and deleted."""
-        assert len(self.offsets) == len(self.ids) + 1, "every conjunction has a slice"
-        assert self.offsets[0] == 0, "the first slice starts at the first term"
-        assert self.offsets[-1] == len(self.terms), "the last slice ends at the last term"
-        assert np.all(np.diff(self.offsets) >= 0), "slices do not run backwards"
-        assert np.all(np.diff(self.ids) > 0), "numbers ascend, so that one can be found by bisection"
+        check_slices(self.ids, self.offsets, self.terms, self.predicate_count)
         assert set(self._index) == set(self.derived), "the derived arrays are those that are written to disk"
         assert self._gone_count == np.count_nonzero(self._gone), "deletions are counted, so that few are carried along"
         assert not self._gone_count or self._gone[self.ids].any(), "only what is in the arrays is filtered"
         assert min(self._waiting, default=self._next_id) > self.ids.max(initial=-1), "a number is given once"
         assert len(self._waiting) <= self._longest_tail, "the list that is scanned stays short"
-        named = np.where(self.terms < 0, ~self.terms, self.terms)
-        assert named.max(initial=-1) < self.predicate_count, "every term names a known predicate"
         self._check()
 
     @property
@@ -232,20 +215,8 @@ class ConjunctionMatcher(ABC):
             self.ids = np.concatenate([self.ids[stay], np.fromiter(self._waiting, np.int32)])
             self._waiting, self._tail = {}, None
             self._gone, self._gone_count = np.zeros(self._next_id, np.bool_), 0
-        self._scratch = {}
-        by_rank = np.argsort(self.frequency, kind="stable").astype(np.int32)
-        rank = np.empty_like(by_rank)
-        rank[by_rank] = np.arange(len(by_rank), dtype=np.int32)
-        self._index = self._derive(*order_terms(self.offsets, self.terms, by_rank, rank))
-
-    def _take_scratch(self, length: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
-        try:
-            return self._scratch[dtype].pop()
-        except (KeyError, IndexError):
-            return np.zeros(length, dtype)
-
-    def _give_scratch(self, array: npt.NDArray[Any]) -> None:
-        self._scratch.setdefault(array.dtype.type, []).append(array)
+        self._zeros = ZeroArrays()
+        self._index = self._derive(*to_fail_first(self.offsets, self.terms, self.frequency))
 
     @abstractmethod
     def _derive(self, offsets: Int64s, terms: Int32s) -> dict[str, npt.NDArray[Any]]:
@@ -265,12 +236,3 @@ def csr(slices: Sequence[Int32s]) -> tuple[Int64s, Int32s]:
     offsets = np.zeros(len(slices) + 1, np.int64)
     np.cumsum([len(s) for s in slices], out=offsets[1:])
     return offsets, np.concatenate([*slices, np.empty(0, np.int32)]).astype(np.int32)
-
-
-def forbid(
-    required_offsets: Int64s, required: Int32s, forbidden_offsets: Int64s, forbidden: Int32s
-) -> tuple[Int64s, Int32s]:
-    """Return the CSR of terms of conjunctions given as two CSRs: what must hold, and what must not."""
-    rows = np.concatenate([np.repeat(np.arange(len(o) - 1), np.diff(o)) for o in (required_offsets, forbidden_offsets)])
-    terms = np.concatenate([required, ~forbidden]).astype(np.int32)
-    return required_offsets + forbidden_offsets, terms[np.argsort(rows, kind="stable")]
