@@ -48,7 +48,7 @@ def test_all_that_matches_is_what_the_reference_says(texts: list[str], batch: li
     reference.unsubscribe("1")
     expected = [sorted(reference.publish(event)) for event in batch]
     if at_once:
-        table = matcher.match_batch(batch, remember=True).to_pylist()
+        table = matcher.publish_batch(batch).to_pylist()
         rows = sorted((row["event"], row["subscription"], row["score"]) for row in table)
         assert rows == [(row, *found) for row, matches in enumerate(expected) for found in matches]
     else:
