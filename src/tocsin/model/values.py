@@ -60,7 +60,7 @@ class Number:
     __slots__ = ("exact", "nearest")
 
     def __init__(self, literal: int | float | Decimal) -> None:
-        self.nearest = _to_float(literal)
+        self.nearest = nearest_float(literal)
         if isinstance(literal, float):
             self.exact: int | Decimal = int(literal) if literal.is_integer() else Decimal(repr(literal))
         elif isinstance(literal, Decimal) and literal == literal.to_integral_value():
@@ -86,11 +86,12 @@ class Number:
         return f"Number({self.exact})"
 
 
-def _to_float(literal: int | float | Decimal) -> float:
+def nearest_float(number: int | float | Decimal) -> float:
+    """The float64 nearest to a number; infinity beyond all of them."""
     try:
-        return float(literal)
+        return float(number)
     except OverflowError:
-        return math.inf if literal > 0 else -math.inf
+        return math.inf if number > 0 else -math.inf
 
 
 Scalar = Number | str | bool | int

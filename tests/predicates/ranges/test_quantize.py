@@ -18,7 +18,11 @@ from tocsin.tuning import TUNING
 
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1, 1), st.integers(-50, 50).map(float))
 ODD = st.one_of(NUMBERS, st.none(), st.just(float("nan")), st.just(float("inf")), st.integers(-(10**400), 10**400))
-DECIMALS = st.decimals(-60, 60, allow_nan=False, places=20)
+DECIMALS = st.one_of(
+    st.decimals(-60, 60, allow_nan=False, places=20),
+    # Endless, or too long to be written out as an integer.
+    st.sampled_from([Decimal("Infinity"), Decimal("-Infinity"), Decimal("1E+999999"), Decimal("-1E+999999")]),
+)
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=60), st.lists(st.one_of(ODD, DECIMALS), min_size=1))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tocsin.model.values import Kind, Number, kind_of
+from tocsin.model.values import Kind, kind_of, nearest_float
 from tocsin.predicates.ranges.domain import Domain, floats_of
 from tocsin.predicates.ranges.kernels import quantize_values
 from tocsin.tuning import TUNING
@@ -135,4 +135,4 @@ def _on_line(values: Floats, logarithmic: bool) -> Floats:
 
 
 def _nearest(value: Any) -> float:
-    return Number(value).nearest if kind_of(value) is Kind.NUMBER else math.nan
+    return nearest_float(value) if kind_of(value) is Kind.NUMBER else math.nan
