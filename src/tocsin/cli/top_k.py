@@ -16,6 +16,7 @@ from tocsin.cli.explain import with_times
 from tocsin.cli.index import opened
 from tocsin.cli.match import load
 from tocsin.errors import OptionError
+from tocsin.model.readable import python_rows, read_values
 from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ def rank(matcher: "Matcher", events: list[Event], question: dict[str, Any], id: 
         names = ", ".join(sorted(set().union(*events))) or "none at all"
         raise OptionError(f"the events have no attribute {id!r} to name them by", f"Choose with --id from {names}")
     table = matcher.match_batch(events, **question)
+    named, _ = read_values(event.get(id) for event in events)
     for row in table.to_pylist():
-        row["event"] = events[row["event"]].get(id)
+        row["event"] = named[row["event"]]
         typer.echo(json.dumps(row, ensure_ascii=False, default=str))
     return len(table)
 
@@ -178,4 +180,4 @@ class Source:
         from pyarrow import parquet
 
         for batch in parquet.ParquetFile(self._path).iter_batches(AT_ONCE):
-            yield from batch.to_pylist()
+            yield from python_rows(batch)

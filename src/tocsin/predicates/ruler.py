@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tocsin._kernels.codes import codes_by_ruler
 from tocsin._kernels.pairs_grid import OUTSIDE
-from tocsin.model.values import Kind, Number, kind_of
+from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.domain import Domain, floats_of
 
 Floats = npt.NDArray[np.float64]
@@ -125,4 +125,9 @@ def _on_line(values: Floats, logarithmic: bool) -> Floats:
 
 
 def _nearest(value: Any) -> float:
-    return Number(value).nearest if kind_of(value) is Kind.NUMBER else math.nan
+    if kind_of(value) is not Kind.NUMBER:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
