@@ -79,3 +79,9 @@ def test_other_constants_have_none(constants: np.ndarray) -> None:
 
 def test_a_value_outside_the_ruler_has_an_end_of_it() -> None:
     assert Ruler(0.0, 1.0).codes_of_values(pa.array([-1e300, 1e300, None])).tolist() == [1, LAST, 0]
+
+
+def test_a_decimal_is_never_written_out() -> None:
+    """As an integer this one would need more memory than there is."""
+    values = [Decimal(f"{digits}999999999999999999") for digits in ("-1E+", "1E+", "1E-")]
+    assert Ruler(0.0, 1.0).codes_of_values([*values, 10**400]).tolist() == [1, LAST, 2, LAST]
