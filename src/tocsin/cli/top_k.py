@@ -16,6 +16,7 @@ from tocsin.cli.explain import with_times
 from tocsin.cli.index import opened
 from tocsin.cli.match import load
 from tocsin.errors import OptionError
+from tocsin.model.readable import python_rows, read_values
 from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
@@ -110,8 +111,9 @@ def rank(matcher: "Matcher", events: list[Event], question: dict[str, Any], id: 
         names = ", ".join(sorted(set().union(*events))) or "none at all"
         raise OptionError(f"the events have no attribute {id!r} to name them by", f"Choose with --id from {names}")
     table = matcher.match_batch(events, **question)
+    named, _ = read_values(event.get(id) for event in events)
     for row in table.to_pylist():
-        row["event"] = events[row["event"]].get(id)
+        row["event"] = named[row["event"]]
         typer.echo(json.dumps(row, ensure_ascii=False, default=str))
     return len(table)
 
@@ -197,5 +199,5 @@ class Source:
             for row, reason in bad.items():
                 self._report(first + row, reason)
             good = batch.take([row for row in range(len(batch)) if row not in bad]) if bad else batch
-            yield from good.to_pylist()
+            yield from python_rows(good)
             first += len(batch)

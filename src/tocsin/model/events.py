@@ -1,7 +1,6 @@
 """A batch of events: columns for the indexes, rows for the reference."""
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from tocsin.errors import EventError
 from tocsin.model.lookup import lookup
-from tocsin.model.readable import Values, fields_of, python_values, read_column, read_values
+from tocsin.model.readable import Lost, Values, fields_of, python_values, read_column, read_values
 
 Event = Mapping[str, Any]
 Events: TypeAlias = Any
@@ -53,7 +52,7 @@ class EventBatch:
         self._length = len(events)
         self._columns: dict[str, Values | None] = {}
         self._python: dict[str, list[Any] | None] = {}
-        self.unreadable: Counter[str] = Counter()
+        self.unreadable: dict[str, int] = {}
         """How many values of the columns that were asked for could not be read, by attribute and reason."""
         self.remembered: dict[Hashable, Any] = {}
         """What was made of the events and may be asked for again."""
@@ -68,13 +67,13 @@ class EventBatch:
         return self._columns[attribute]
 
     def _read_column(self, attribute: str) -> Values | None:
-        lost: Counter[str]
         values: Values | None
         if self.table is None:
-            values, lost = read_values(lookup(row, attribute) for row in self._rows)
+            values, lost = read_values([lookup(row, attribute) for row in self._rows])
         else:
             values, lost = read_attribute(self.table, attribute)
-        self.unreadable.update({f"{attribute}: {reason}": count for reason, count in lost.items()})
+        for reason, count in lost.items():
+            self.unreadable[f"{attribute}: {reason}"] = count
         return values
 
     def values(self, attribute: str) -> list[Any] | None:
@@ -165,14 +164,14 @@ class _Row(Mapping[str, Any]):
         return len(self._batch.names_of(self._row))
 
 
-def read_attribute(table: pa.Table, attribute: str) -> tuple[Values | None, Counter[str]]:
+def read_attribute(table: pa.Table, attribute: str) -> tuple[Values | None, Lost]:
     """The values of the column of that name, or of the field that its dots lead to; None if there is none.
 
     With it, by reason, how many of the values could not be read.
     """
     path = _path(table.schema, attribute, attribute)
     if path is None:
-        return None, Counter()
+        return None, {}
     column = table.column(path[0])
     try:
         return read_column(column, path[1:])

@@ -9,7 +9,6 @@ hold its microseconds.
 """
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +19,8 @@ import pyarrow as pa
 from tocsin.model.values import Moment, is_null, microseconds
 
 Values: TypeAlias = pa.Array | list[Any]
+Lost: TypeAlias = dict[str, int]
+"""By reason, how many values could not be read."""
 Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
@@ -29,6 +30,7 @@ UNREADABLE = "a value that Arrow cannot read"
 
 _GREATEST = (1 << 63) - 1
 _DAY = 86_400
+_SAFE = (int, float, bool, type(None), bytes)
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -51,7 +53,7 @@ class Read(NamedTuple):
         return Read(self.values.take(pa.array(rows, mask=gone)), lost)
 
 
-def read_column(column: pa.ChunkedArray, path: Sequence[str] = ()) -> tuple[Values, Counter[str]]:
+def read_column(column: pa.ChunkedArray, path: Sequence[str] = ()) -> tuple[Values, Lost]:
     """The values of a column, or of a field of its structs, and by reason how many could not be read.
 
     >>> import pyarrow.compute as pc
@@ -62,9 +64,11 @@ def read_column(column: pa.ChunkedArray, path: Sequence[str] = ()) -> tuple[Valu
     """
     chunks = column.chunks or [pa.nulls(0, column.type)]
     parts = [_read_field(chunk, path) if path else _read(chunk) for chunk in chunks]
-    lost: Counter[str] = Counter()
+    lost: Lost = {}
     for part in parts:
-        lost.update({reason: int(counts.sum()) for reason, counts in part.lost.items() if counts.any()})
+        for reason, counts in part.lost.items():
+            lost[reason] = lost.get(reason, 0) + int(counts.sum())
+    lost = {reason: count for reason, count in lost.items() if count}
     return _joined([part.values for part in parts]), lost
 
 
@@ -103,32 +107,33 @@ def _read_field(array: pa.Array, path: Sequence[str]) -> Read:
     return _read(array).take(rows, missing) if missing.any() or rows.size != len(array) else _read(array)
 
 
-def read_values(values: Iterable[Any]) -> tuple[list[Any], Counter[str]]:
+def read_values(values: Iterable[Any]) -> tuple[list[Any], Lost]:
     """The same for Python values, and for the items of lists among them.
 
     >>> read_values([1, "half of a pair: \\ud83d", ["a", "\\ud83d"]])
-    ([1, None, ['a', None]], Counter({'a text that is no valid Unicode': 2}))
+    ([1, None, ['a', None]], {'a text that is no valid Unicode': 2})
     """
-    lost: Counter[str] = Counter()
+    lost: Lost = {}
     read = []
     for given in values:
-        value = given if type(given) in _PLAIN else _plain(given)
-        if isinstance(value, list):
-            read.append([_read_value(item if type(item) in _PLAIN else _plain(item), lost) for item in value])
-        else:
-            read.append(_read_value(value, lost))
+        if type(given) in _SAFE:
+            read.append(given)
+            continue
+        value = _plain(given)
+        read.append(
+            [_read_value(_plain(item), lost) for item in value] if isinstance(value, list) else _read_value(value, lost)
+        )
     return read, lost
-
-
-_PLAIN = {type(None), bool, int, float, str, bytes, list, dict, dt.date, dt.datetime}
 
 
 def _plain(value: Any) -> Any:
     """The Python value that a scalar of NumPy, Arrow or pandas stands for; tuples, sets and arrays as lists."""
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist()) if value.ndim == 0 else value.tolist()
-    if isinstance(value, np.generic):
-        return value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value.item()
+    if isinstance(value, (str, list)):
+        return value
+    if isinstance(value, np.datetime64):
+        return value.astype("datetime64[us]").item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
     if isinstance(value, pa.Scalar):
         return value.as_py()
     if isinstance(value, (tuple, set, frozenset)):
@@ -137,18 +142,18 @@ def _plain(value: Any) -> Any:
     return None if type(value).__name__ == "NAType" else value
 
 
-def _read_value(value: Any, lost: Counter[str]) -> Any:
+def _read_value(value: Any, lost: Lost) -> Any:
     if isinstance(value, str):
         if value.isascii() or _is_unicode(value):
             return value
-        lost[NO_UNICODE] += 1
+        lost[NO_UNICODE] = lost.get(NO_UNICODE, 0) + 1
         return None
     if isinstance(value, dt.date):
         # Times of pandas reach further than 64 bits of microseconds, and have a NaT.
         if is_null(value):
             return None
         if not _is_near(value):
-            lost[FAR_OFF] += 1
+            lost[FAR_OFF] = lost.get(FAR_OFF, 0) + 1
             return None
     return value
 
@@ -183,7 +188,23 @@ def python_values(values: Values) -> list[Any]:
     if is_number(kind) or types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
         python: list[Any] = values.to_pylist()
         return python
+    if types.is_large_list(kind):
+        items, ends = python_values(values.flatten()), np.asarray(values.value_lengths().fill_null(0)).cumsum().tolist()
+        known = zip([0, *ends], ends, values.is_valid().to_pylist(), strict=False)
+        return [items[start:end] if valid else None for start, end, valid in known]
     return [... if valid else None for valid in values.is_valid().to_pylist()]
+
+
+def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a batch as mappings; a column that Arrow cannot give to Python is as the indexes read it."""
+    columns = []
+    for column in batch.columns:
+        try:
+            columns.append(column.to_pylist())
+        except (ValueError, OverflowError, KeyError, pa.ArrowException):
+            columns.append(python_values(read_column(pa.chunked_array([column]))[0]))
+    names = batch.schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def present(values: Values) -> Bools:

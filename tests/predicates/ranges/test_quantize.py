@@ -81,3 +81,9 @@ def test_other_constants_have_none(constants: np.ndarray) -> None:
 
 def test_a_value_outside_the_quantizer_has_an_end_of_it() -> None:
     assert Quantizer(0.0, 1.0).codes_of_values(pa.array([-1e300, 1e300, None])).tolist() == [1, LAST_SHORT, 0]
+
+
+def test_a_decimal_is_never_written_out() -> None:
+    """As an integer this one would need more memory than there is."""
+    values = [Decimal(f"{digits}999999999999999999") for digits in ("-1E+", "1E+", "1E-")]
+    assert Quantizer(0.0, 1.0).codes_of_values([*values, 10**400]).tolist() == [1, LAST_SHORT, 2, LAST_SHORT]
