@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
     ("errors",),
+    ("files", "forks"),
     ("model",),
     ("_kernels",),
     ("language",),

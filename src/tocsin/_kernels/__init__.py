@@ -10,9 +10,17 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from tocsin.forks import wait_for
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
+
+if COMPILED:
+    from numba.core.compiler_lock import global_compiler_lock
+
+    # Else a child that is forked while another thread compiles could never compile anything.
+    wait_for(global_compiler_lock)
 
 
 def kernel(function: _Function) -> _Function:

@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from tocsin.engine.ranked import BestMatches, Ranked
 from tocsin.engine.segment import NO_BOOLS, Segment
 from tocsin.engine.together import Together
 from tocsin.engine.versions import Versions
+from tocsin.forks import cached
 from tocsin.matching.auto import AutoMatcher
 from tocsin.model.subscription import Subscription
 
@@ -62,7 +63,7 @@ class Snapshot:
         """Whether all segments match by access pairs."""
         return all(isinstance(view.segment.matcher, AutoMatcher) for view in self.views)
 
-    @cached_property
+    @cached
     def together(self) -> Together:
         """What the segments have in common."""
         return Together([view.segment for view in self.views])

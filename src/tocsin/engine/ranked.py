@@ -7,7 +7,7 @@ offer at best follows the scores of now.
 """
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from tocsin.engine.families import Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.segment import Segment
 from tocsin.engine.weights import Weights
+from tocsin.forks import cached
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.ranking import Layer, layer_sizes, top_k_in_layers
@@ -58,7 +59,7 @@ class Ranked:
         self._matches = np.empty(0, np.int64)
         self._weights: list[Weights] | None = None
 
-    @cached_property
+    @cached
     def rank(self) -> Int32:
         """The place of each subscription in the order of ids."""
         rank = np.empty(len(self.segment), np.int32)
@@ -123,7 +124,7 @@ class BestMatches:
         self._segment = ranked.segment
         self._bounds: tuple[tuple[_Layer, ...], list[Bound]] = ((), [])
 
-    @cached_property
+    @cached
     def _by_rank(self) -> Floats:
         """The scores in the order of ids: among the best, subscriptions go by their place there."""
         return self._scores[self._segment.id_order]

@@ -5,7 +5,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from tocsin.engine.families import FAMILIES, Family, Probed, Slices
 from tocsin.engine.options import Options
 from tocsin.engine.tags import TagIndex
 from tocsin.errors import SubscriptionError
+from tocsin.forks import cached
 from tocsin.matching.auto import AutoMatcher, of_tests_alone
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.duplicates import share
@@ -151,12 +151,12 @@ class Segment:
         said = ("ids.", "texts.", "extras.", "tags.", "id_order")
         return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
 
-    @cached_property
+    @cached
     def is_one_to_one(self) -> bool:
         """Whether each conjunction has the number of its only subscription."""
         return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
 
-    @cached_property
+    @cached
     def same_score(self) -> float | None:
         """The score that all subscriptions were given, if they were given the same."""
         scores = self.scores

@@ -1,9 +1,10 @@
 """The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
 
 import datetime as dt
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tocsin.engine.segment import Segment
 from tocsin.engine.statistics import Statistics, statistics
 from tocsin.engine.turns import Turns
 from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
+from tocsin.forks import Guard, Level, tell_children
 from tocsin.language.normalise import DEFAULT_LIMIT
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
@@ -32,7 +34,8 @@ BUFFER = 256
 class SubscriptionSet:
     """Subscriptions in segments, with a buffer of new ones; a folder on disk, if it has one.
 
-    Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change.
+    Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change. A
+    fork waits for changes under way; the child has what stood then, and is a reader of the folder until it may write.
     """
 
     def __init__(
@@ -50,18 +53,25 @@ class SubscriptionSet:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
         self._options = Options(limit, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
-        self._lock = threading.RLock()
+        self._lock = Guard(Level.SUBSCRIPTIONS)
         self._parts: tuple[Part, ...] = ()
         self._buffer = Buffer()
         self._turns = Turns()
         self._snapshot: Snapshot | None = None
         self._folder: Folder | None = None
-        self._stored_history: Path | None = None
-        """Where the folder that these subscriptions were read from keeps its history."""
+        self._source: tuple[Folder, int] | None = None
+        """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
         self._history: History | None = None
+        tell_children(self)
+
+    def become_child(self) -> None:
+        """After a fork: threads and the history on disk are the parent's; what is committed of it can be read."""
+        self._turns, self._merging = Turns(), None
+        if self._history is not None and self._history.store.is_stored:
+            self._history = None
 
     def subscribe(
         self,
@@ -125,28 +135,59 @@ class SubscriptionSet:
             self._seal()
             self._parts = tuple(part for part in self._parts if len(part))
             store.commit(self._folder, self._number + 1, self._parts, self._options)
+            # The snapshot stands, whatever becomes of the history.
+            self._number += 1
             if self._history is not None:
                 self._history.commit()
-            self._number += 1
+            self._folder.clean()
         self._merge_in_background()
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on."""
+        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on.
+
+        If that fails, both the folder and these subscriptions are as before.
+        """
         with self._lock:
             folder = Folder(Path(path))
-            if self._folder is None or self._folder.path != folder.path:
-                folder.lock()
-                if self._folder is not None:
-                    self._folder.unlock()
-                for part in self._parts:
-                    part.file = part.changes_file = None
-                is_stored = self._stored_history is not None and self._stored_history.exists()
-                history = self.history if is_stored else self._history
-                self._folder, self._number = folder, folder.newest() or 0
-                self._stored_history = folder.path / "history"
-                if history is not None:
-                    history.move_to(self._stored_history)
-            self.commit()
+            if self._folder is not None and self._folder.path == folder.path:
+                self.commit()
+                return
+            is_stored = self._source is not None and self._stored_history.exists()
+            history = self.history if is_stored else self._history
+            with nullcontext() if history is None else history.lock:
+                self._move_to(folder, history)
+        self._merge_in_background()
+
+    def _move_to(self, folder: Folder, history: History | None) -> None:
+        folder.lock()
+        number = (folder.newest() or 0) + 1
+        new_history = folder.new_history(number)
+        self._seal()
+        parts = tuple(part for part in self._parts if len(part))
+        names = [(part, part.file, part.changes_file) for part in parts]
+        moved = None
+        try:
+            if history is not None or folder.history(number).exists():
+                shutil.rmtree(new_history, ignore_errors=True)
+                moved = (history or History(self._options)).copy_to(new_history)
+            for part in parts:
+                part.file = part.changes_file = None
+            store.commit(folder, number, parts, self._options)
+        except BaseException:
+            for part, file, changes_file in names:
+                part.file, part.changes_file = file, changes_file
+            shutil.rmtree(new_history, ignore_errors=True)
+            folder.unlock()
+            raise
+        if self._folder is not None:
+            self._folder.unlock()
+        self._folder, self._number, self._parts, self._source = folder, number, parts, (folder, number)
+        if history is not None and moved is not None:
+            history.go_on_from(moved)
+        place = folder.settle_history(number)
+        if moved is not None:
+            moved.moved_to(place)
+        folder.clean()
 
     def refresh(self) -> bool:
         """Follow the commits of another process; return whether there were any. Uncommitted changes are refused."""
@@ -189,14 +230,19 @@ class SubscriptionSet:
         """The events that were published: in the folder of the index for its writer, in memory for all others."""
         with self._lock:
             if self._history is None:
-                stored = self._stored_history
-                if stored is None or (not stored.exists() and not self._is_writer):
-                    self._history = History(self._options)
-                elif self._is_writer:
-                    self._history = History(self._options, stored)
+                if self._is_writer:
+                    self._history = History(self._options, self._stored_history)
+                elif self._source is not None and self._stored_history.exists():
+                    self._history = History.of_reader(lambda: self._stored_history, self._options)
                 else:
-                    self._history = History.copy_of(stored, self._options)
+                    self._history = History(self._options)
             return self._history
+
+    @property
+    def _stored_history(self) -> Path:
+        assert self._source is not None, "subscriptions with a folder have it as their source"
+        folder, number = self._source
+        return folder.history(number)
 
     @property
     def _is_writer(self) -> bool:
@@ -237,8 +283,7 @@ class SubscriptionSet:
 
     def _attach(self, folder: Folder) -> None:
         self._number, self._options, self._parts = store.load(folder, self._parts)
-        self._folder = folder
-        self._stored_history = folder.path / "history"
+        self._folder, self._source = folder, (folder, self._number)
         self._snapshot = None
         if not self._is_writer:
             self._history = None
@@ -247,6 +292,9 @@ class SubscriptionSet:
         """Go on without the folder, with a copy of its history."""
         self._folder = None
         self._number = 0
+        self._forget_files()
+
+    def _forget_files(self) -> None:
         for part in self._parts:
             part.file = part.changes_file = None
 
@@ -264,12 +312,20 @@ class SubscriptionSet:
         """Take the folder's lock, and see that nobody committed since we read."""
         if self._folder is None or not self._folder.lock():
             return
-        # As a reader we had a copy of the history.
+        # As a reader we had what was committed of the history.
         self._history = None
-        if self._folder.newest() not in (None, self._number):
-            if len(self._buffer) or not all(part.is_committed for part in self._parts):
-                raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
-            self._attach(self._folder)
+        try:
+            newest = self._folder.newest()
+            if newest is None:
+                self._forget_files()
+            elif newest != self._number:
+                if len(self._buffer) or not all(part.is_committed for part in self._parts):
+                    raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
+                self._attach(self._folder)
+            self._folder.settle_history(self._number)
+        except StorageError:
+            self._folder.unlock()
+            raise
 
     def _current(self, to_remember: bool = False) -> Snapshot:
         """The snapshot that a match holds on to: later changes do not touch it. Only a writer may remember events."""

@@ -6,13 +6,13 @@ at a time, where a posting of access pairs is made for ranges.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin._kernels.pairs import Events
+from tocsin.forks import cached
 from tocsin.matching.conjunctions import Conjunctions
 from tocsin.matching.frequency import Drift
 from tocsin.matching.key import Key
@@ -34,7 +34,7 @@ class AutoMatcher:
     pairs: PairMatcher
     key: Key
 
-    @cached_property
+    @cached
     def drift(self) -> Drift:
         """What was learned from the events seen; it gives Key new keys when it must."""
         return Drift(self.key)

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.forks import Guard, Level
 from tocsin.matching.key import Key
 from tocsin.matching.protocol import Floats, Int32s, Int64s
 
@@ -79,7 +80,7 @@ class Drift:
         self._key = key
         named = np.bincount(np.where(key.terms < 0, ~key.terms, key.terms), minlength=key.predicate_count)
         self._frequencies = Frequencies(named, MEMORY)
-        self._lock = threading.Lock()
+        self._lock = Guard(Level.INDEX)
         self._passed = EVERY - 1
         self._waiting: list[Int32s] = []
         self._waiting_size = 0

@@ -7,7 +7,6 @@ verified without a look elsewhere. A batch is sorted by cell and each cell's pos
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tocsin._kernels.pairs_bucket import FIELDS
 from tocsin._kernels.pairs_grid import OUTSIDE, match_grids, side_by_side
 from tocsin._kernels.pairs_held import match_held
 from tocsin._kernels.pairs_layout import NO_LAYOUTS, Layouts, short_codes
+from tocsin.forks import cached
 from tocsin.matching.access import Access, Side, choose, shifts
 from tocsin.matching.conjunctions import Conjunctions, Predicates, range_predicates
 from tocsin.matching.short import shorten
@@ -106,7 +106,7 @@ class PairMatcher:
         """Whether some conjunction has a test or more predicates than its postings carry."""
         return self.postings.rest.size > 0 or self.postings.rows.size > 0
 
-    @cached_property
+    @cached
     def fills_vectors(self) -> bool:
         """Whether a bucket of the grids has half of a vector of postings or more, in the mean."""
         buckets = (self.tables.mask[self.tables.column_a != HELD] + 1).sum()

@@ -5,7 +5,6 @@ with filters), from a path its expressions (all that are equal). Expressions tha
 are evaluated one by one; when they grow to a sixteenth of the others, all are built again.
 """
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from tocsin._kernels.xpath_collect import Groups, collect
 from tocsin._kernels.xpath_evaluate import Scratch, Tables
 from tocsin._kernels.xpath_tokens import Documents
 from tocsin.errors import UnknownSubscriptionError
+from tocsin.forks import Guard, Level
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
 from tocsin.predicates.xpath.expression import XPath
@@ -45,7 +45,7 @@ class StructureIndex(ABC):
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         # The work space and the memory of paths are shared: documents are read side by side, matched in turn.
-        self._lock = threading.Lock()
+        self._lock = Guard(Level.INDEX)
         self.build([])
 
     def build(self, expressions: Sequence[XPath]) -> None:
