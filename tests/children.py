@@ -57,6 +57,10 @@ def hold_the_lock(folder: Path, ready: Connection) -> None:
 def write_beyond_the_limit(folder: Path, limit: int, answer: Connection) -> None:
     """Commit more than a file may hold, as on a full disk; tell the error."""
     matcher = Matcher.open(folder, background_merge=False)
+    # Kernels that are compiled now would be larger than the limit.
+    warm = Matcher(background_merge=False)
+    warm.subscribe("warm", "x > 1 AND y LIKE '%abcdefgh%'")
+    warm.match({"x": 2, "y": "abcdefgh"})
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     for number in range(500):
@@ -66,3 +70,13 @@ def write_beyond_the_limit(folder: Path, limit: int, answer: Connection) -> None
         answer.send("committed")
     except Exception as error:
         answer.send(f"{type(error).__name__}: {error}")
+
+
+def look_back(folder: Path, detached: bool, user: int | None = None) -> None:
+    """Ask the history of a folder in which 10 was published, as another user if one is given."""
+    if user is not None:
+        os.setuid(user)
+    reader = Matcher.open(folder, background_merge=False, detached=detached)
+    assert reader.match({"price": 9}).ids == []
+    if detached:
+        assert reader.publish({"price": 11}).ids == ["record"]

@@ -12,8 +12,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors", "arrays", "tuning", "_compile"),
-    ("storage",),
+    ("errors", "arrays", "tuning", "forks"),
+    ("_compile", "storage"),
     ("model",),
     ("registry",),
     ("language",),

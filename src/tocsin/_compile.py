@@ -17,9 +17,17 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.forks import wait_for
+
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
+
+if COMPILED:
+    from numba.core.compiler_lock import global_compiler_lock
+
+    # Else a child that is forked while another thread compiles could never compile anything.
+    wait_for(global_compiler_lock)
 
 KERNELS: list[tuple[str, str]] = []
 """The module and the name of every kernel that was imported: a test asks for a test of each."""

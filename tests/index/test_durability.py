@@ -1,7 +1,9 @@
 """What is committed survives: kills, full disks, damaged files, other versions; one writer, many readers."""
 
 import multiprocessing
+import os
 import random
+import shutil
 import struct
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import children
 from tocsin import Matcher, StorageError
 from tocsin.index.commit import verify
+from tocsin.predicates.history.store import HistoryStore
 from tocsin.storage.container import VERSION
 from tocsin.storage.folder import Folder
 
@@ -180,3 +183,222 @@ def test_a_reader_keeps_what_it_has_mapped_and_the_disk_is_reclaimed(index: Path
     writer.commit()
     assert len(list(index.glob("segment-*.tocsin"))) == 1, "the merged segments are gone from the folder"
     assert reader.match({"x": 2}).ids == ["a", "b"], "and still there for who has them mapped"
+
+
+RECORD = "price > ALL (SELECT price FROM history)"
+
+
+def saved(path: Path, id: str) -> Matcher:
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe(id, "x > 1")
+    matcher.save(path)
+    return matcher
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise StorageError("cannot write it: no space left on device")
+
+
+def test_another_working_directory_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    matcher = saved(Path("idx"), "mine")
+    (tmp_path / "elsewhere").mkdir()
+    saved(tmp_path / "elsewhere" / "idx", "other").close()
+    reader = Matcher.open("idx")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    matcher.subscribe("later", "x > 1")
+    matcher.publish({"x": 1})
+    matcher.commit()
+    assert reader.refresh()
+    assert list(reader) == list(Matcher.open(tmp_path / "idx")) == ["later", "mine"]
+    verify(Folder(tmp_path / "elsewhere" / "idx"))
+    assert list(Matcher.open("idx")) == ["other"]
+
+
+def test_a_second_writer_after_the_lock_was_removed(index: Path) -> None:
+    """Whoever comes second fails, and the index stays whole."""
+    first = Matcher.open(index, background_merge=False)
+    first.subscribe("record", RECORD)
+    first.publish({"price": 10})
+    first.commit()
+    first.subscribe("first", "x > 1")
+    (index / "write.lock").unlink()
+    second = Matcher.open(index, background_merge=False)
+    second.subscribe("second", "x > 1")
+    second.compact()
+    assert second.publish({"price": 20}).ids == ["record"]
+    for change in (
+        lambda: first.publish({"price": 30}),
+        lambda: first.subscribe("more", "x > 1"),
+        first.merge,
+        first.commit,
+    ):
+        with pytest.raises(StorageError, match=r"write\.lock was removed or replaced: another process may be writing"):
+            change()
+        second.commit()
+        verify(Folder(index))
+    assert list(Matcher.open(index)) == ["record", "second"]
+    assert Matcher.open(index).match({"price": 19}).ids == []
+    first.save(index.parent / "other")
+    assert list(Matcher.open(index.parent / "other")) == ["first", "record"], "the way out"
+
+
+def test_an_index_that_was_removed_is_written_anew(index: Path) -> None:
+    matcher = Matcher.open(index, background_merge=False)
+    matcher.subscribe("a", "x > 1")
+    matcher.commit()
+    matcher.close()
+    shutil.rmtree(index)
+    matcher.subscribe("b", "x > 1")
+    matcher.commit()
+    verify(Folder(index))
+    assert list(Matcher.open(index)) == ["a", "b"]
+
+
+def test_no_snapshot_names_a_file_that_is_gone(index: Path) -> None:
+    matcher = Matcher.open(index, background_merge=False)
+    matcher.subscribe("a", "x > 1")
+    matcher.commit()
+    segment = next(index.glob("segment-*.tocsin"))
+    content = segment.read_bytes()
+    segment.unlink()
+    matcher.subscribe("b", "x > 1")
+    with pytest.raises(StorageError, match=f"lacks its file {segment.name}"):
+        matcher.commit()
+    segment.write_bytes(content)
+    assert list(Matcher.open(index)) == ["a"]
+    matcher.commit()
+    assert list(Matcher.open(index)) == ["a", "b"]
+
+
+def test_what_a_dead_writer_left_is_removed_by_the_next(index: Path) -> None:
+    for name in ("segment-0a.tocsin", ".segment-0b.tocsin.4711", "changes-0c.tocsin", ".snapshot-000009.json.4711"):
+        (index / name).write_text("")
+    (index / ".history-000009").mkdir()
+    matcher = Matcher.open(index, background_merge=False)
+    matcher.subscribe("a", "x > 1")
+    matcher.commit()
+    named = {name.split("-")[0] for name in os.listdir(index)}
+    assert named == {"segment", "snapshot", "write.lock"}
+    assert len(os.listdir(index)) == 3
+
+
+def test_a_history_that_cannot_be_committed_leaves_a_snapshot_that_counts(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, reader = Matcher.open(index, background_merge=False), Matcher.open(index)
+    writer.subscribe("record", RECORD)
+    writer.publish({"price": 10})
+    with monkeypatch.context() as full:
+        full.setattr(HistoryStore, "commit", refuse)
+        with pytest.raises(StorageError, match="no space left"):
+            writer.commit()
+    assert reader.refresh()
+    assert list(reader) == ["record"]
+    writer.subscribe("b", "x > 1")
+    writer.commit()
+    assert reader.refresh(), "the next commit has the next number"
+    assert list(reader) == ["b", "record"]
+    assert reader.match({"price": 9}).ids == [], "and the history with it"
+    verify(Folder(index))
+
+
+@pytest.mark.parametrize("failing", ["tocsin.index.commit.container.write", "Folder.commit", "HistoryStore.commit"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_failed_save_changes_neither_folder(
+    tmp_path: Path, failing: str, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = saved(tmp_path / "a", "mine")
+    matcher.subscribe("record", RECORD)
+    matcher.publish({"price": 10})
+    matcher.commit()
+    if there:
+        other = saved(tmp_path / "b", "other")
+        other.subscribe("record", RECORD)
+        other.publish({"price": 5})
+        other.commit()
+        other.close()
+    before = sorted((tmp_path / "b").rglob("*"))
+    with monkeypatch.context() as full:
+        owners = {"Folder.commit": Folder, "HistoryStore.commit": HistoryStore}
+        if failing in owners:
+            full.setattr(owners[failing], "commit", refuse)
+        else:
+            full.setattr(failing, refuse)
+        with pytest.raises(StorageError, match="no space left"):
+            matcher.save(tmp_path / "b")
+    if there:
+        assert sorted((tmp_path / "b").rglob("*")) == before
+        verify(Folder(tmp_path / "b"))
+        assert list(Matcher.open(tmp_path / "b")) == ["other", "record"]
+        assert Matcher.open(tmp_path / "b").match({"price": 9}).ids == ["record"], "its own history"
+    else:
+        assert os.listdir(tmp_path / "b") == ["write.lock"]
+    with pytest.raises(StorageError, match="is being written by process"):
+        Matcher.open(tmp_path / "a").subscribe("foreign", "x > 1")
+    matcher.subscribe("later", "x > 1")
+    assert matcher.publish({"price": 9}).ids == []
+    matcher.commit()
+    verify(Folder(tmp_path / "a"))
+    assert list(Matcher.open(tmp_path / "a")) == ["later", "mine", "record"]
+    assert len(Matcher.open(tmp_path / "a").history) == 2
+    matcher.save(tmp_path / "b")
+    assert list(Matcher.open(tmp_path / "b")) == ["later", "mine", "record"]
+    assert Matcher.open(tmp_path / "b").match({"price": 9}).ids == []
+
+
+def test_a_matcher_that_is_saved_over_another_brings_its_own_history(tmp_path: Path) -> None:
+    for history in (True, False):
+        other = saved(tmp_path / "index", "other")
+        other.publish({"price": 50})
+        other.commit()
+        other.close()
+        matcher = Matcher(background_merge=False)
+        matcher.subscribe("record", RECORD)
+        if history:
+            matcher.publish({"price": 10})
+        matcher.save(tmp_path / "index")
+        assert matcher.publish({"price": 20}).ids == ["record"], "the history of the other is gone"
+        matcher.commit()
+        matcher.close()
+        assert Matcher.open(tmp_path / "index").match({"price": 19}).ids == []
+        assert len(Matcher.open(tmp_path / "index").history) == 1 + history
+
+
+def test_a_writer_that_died_after_its_snapshot_has_put_its_history_in_place(tmp_path: Path) -> None:
+    """The moment between the snapshot and the renaming of the new history."""
+    for path, price in ((tmp_path / "index", 50), (tmp_path / "new", 10)):
+        matcher = Matcher(background_merge=False)
+        matcher.subscribe("record", RECORD)
+        matcher.publish({"price": price})
+        matcher.save(path)
+        matcher.close()
+    (tmp_path / "new" / "history").rename(tmp_path / "index" / ".history-000001")
+    assert Matcher.open(tmp_path / "index").match({"price": 20}).ids == ["record"]
+    again = Matcher.open(tmp_path / "index", background_merge=False)
+    assert [again.publish({"price": price}).ids for price in (20, 15)] == [["record"], []]
+    again.commit()
+    assert not (tmp_path / "index" / ".history-000001").exists()
+    assert Matcher.open(tmp_path / "index").match({"price": 21}).ids == ["record"]
+
+
+def test_a_pipe_in_place_of_any_file_is_refused_at_once(index: Path, tmp_path: Path) -> None:
+    matcher = Matcher.open(index, background_merge=False)
+    matcher.subscribe("record", RECORD)
+    matcher.publish({"price": 10, "author": "Smith"})
+    matcher.commit()
+    matcher.rescore("record", 2.0)
+    matcher.commit()
+    matcher.close()
+    files = [file for file in index.rglob("*") if file.is_file() and file.name != "write.lock"]
+    assert len(files) == 6, "a snapshot, a segment, changes; of the history the record and a column"
+    for file in files:
+        shutil.copytree(index, tmp_path / "bad")
+        bad = tmp_path / "bad" / file.relative_to(index)
+        bad.unlink()
+        os.mkfifo(bad)
+        with pytest.raises(StorageError, match=file.name):
+            Matcher.open(tmp_path / "bad").match({"price": 10})
+        with pytest.raises(StorageError, match=file.name):
+            Matcher.open(tmp_path / "bad").publish({"price": 10})
+        shutil.rmtree(tmp_path / "bad")

@@ -1,9 +1,16 @@
 """The history of a matcher: in memory, in its folder, for readers, with retention."""
 
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
+import children
 from tocsin import Matcher, OptionError, StorageError
 
 RECORD = "price > ALL (SELECT price FROM history)"
@@ -109,3 +116,53 @@ def test_a_detached_matcher_leaves_its_folder_alone(tmp_path: Path) -> None:
     alone.save(tmp_path / "own")
     again = Matcher.open(tmp_path / "own")
     assert (list(again), again.match({"price": 25}).ids) == (["cheap", "record"], [])
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    matcher = Matcher()
+    matcher.subscribe("record", RECORD)
+    matcher.publish({"price": 10})
+    matcher.save(tmp_path / "index")
+    matcher.close()
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize(
+    "process", [multiprocessing.get_context("fork").Process, multiprocessing.get_context("spawn").Process]
+)
+def test_a_reader_makes_no_copies(
+    published: Path, tmp_path: Path, process: Callable[..., BaseProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not in children, which end without cleaning up."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    before = {file: file.stat().st_mtime_ns for file in published.rglob("*")}
+    for detached in (True, False):
+        reader = Matcher.open(published, detached=detached)
+        assert reader.match({"price": 9}).ids == []
+        assert list(scratch.iterdir()) == []
+        child = process(target=children.look_back, args=(published, detached))
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+    assert [file for file in scratch.iterdir() if "history" in file.name] == []
+    assert {file: file.stat().st_mtime_ns for file in published.rglob("*")} == before
+
+
+def test_a_history_that_may_only_be_read_is_read(published: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder) / "index"
+        shutil.copytree(published, index)
+        for file in [*index.rglob("*"), index, index.parent]:
+            file.chmod(0o555 if file.is_dir() else 0o444)
+        # Root may write everything, so be somebody else.
+        user = 65534 if os.getuid() == 0 else None
+        child = multiprocessing.get_context("fork").Process(target=children.look_back, args=(index, True, user))
+        child.start()
+        child.join()
+        for file in [index.parent, index, index / "history"]:
+            file.chmod(0o755)
+    assert child.exitcode == 0

@@ -2,8 +2,10 @@
 
 import logging
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -120,3 +122,51 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
     folder = cache_folder()
     assert folder.is_dir()
     assert not folder.is_relative_to(tmp_path / "file")
+
+
+@pytest.mark.parametrize("who", ["writable", "of another user", "a link"])
+def test_a_shim_that_others_could_have_made_is_not_used(
+    tmp_path: Path, who: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    jdk = fake_jdk(tmp_path / "jdk", "echo real")
+    cache = tmp_path / "shims"
+    planted = shim(jdk, cache)
+    (planted / "bin" / "java").write_text("#!/bin/sh\necho planted\n")
+    if who == "writable":
+        planted.chmod(0o770)
+    elif who == "a link":
+        planted.rename(tmp_path / "elsewhere")
+        planted.symlink_to(tmp_path / "elsewhere")
+    else:
+        user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = shim(jdk, cache)
+    assert subprocess.run([home / "bin" / "java"], capture_output=True, text=True, check=True).stdout == "real\n"
+    assert home.parent == tmp_path
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert f"others may write to {planted}, remove it" in caplog.text
+
+
+def test_a_shim_in_a_folder_that_others_may_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jdk = fake_jdk(tmp_path / "jdk", "true")
+    cache = tmp_path / "shims"
+    shim(jdk, cache)
+    cache.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert shim(jdk, cache).parent == tmp_path
+
+
+def test_the_cache_is_only_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o002)
+    try:
+        assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o700
+        cache_folder().chmod(0o775)
+        assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o755
+        jdk = fake_jdk(tmp_path / "jdk", "true")
+        assert shim(jdk, cache_folder()).parent == cache_folder()
+    finally:
+        os.umask(before)
+    ours, user = cache_folder(), os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert cache_folder() != ours, "that of another user is not taken"

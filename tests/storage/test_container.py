@@ -1,9 +1,11 @@
 """Files of named arrays: they come back as they were, mapped and not copied, and damage is named."""
 
+import errno
 import json
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -143,7 +145,7 @@ def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
     """A reader that finds a file gone looks for a newer snapshot: this is no damage."""
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "gone.tocsin")
-    with pytest.raises(StorageError, match="cannot open"):
+    with pytest.raises(StorageError, match="is no regular file"):
         read(tmp_path)
 
 
@@ -166,3 +168,29 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, folder: str) -
     (tmp_path / "a_file").write_text("")
     with pytest.raises(StorageError, match=f"cannot write .*{folder}/one.tocsin: No"):
         write(tmp_path / folder / "one.tocsin", Container({}, {}))
+
+
+@pytest.mark.parametrize("use", [read, verify])
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path: Path, use: Callable[[Path], object]) -> None:
+    os.mkfifo(tmp_path / "segment-0a.tocsin")
+    with pytest.raises(StorageError, match=r"segment-0a\.tocsin is no regular file"):
+        use(tmp_path / "segment-0a.tocsin")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_is_there_is_not_replaced_unless_it_may_be(
+    tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "no hard links here", str(source), None, str(target))
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    path = tmp_path / "a.json"
+    write_file(path, lambda file: file.write(b"first"), replace=False)
+    with pytest.raises(StorageError, match=r"a\.json exists already"):
+        write_file(path, lambda file: file.write(b"second"), replace=False)
+    assert path.read_bytes() == b"first"
+    write_file(path, lambda file: file.write(b"third"))
+    assert path.read_bytes() == b"third"
+    assert list(tmp_path.iterdir()) == [path]

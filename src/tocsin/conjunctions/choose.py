@@ -6,7 +6,6 @@ at a time, where a posting of access pairs is made for ranges.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from tocsin.conjunctions.key.drift import Drift
 from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.forks import cached
 
 Int32 = npt.NDArray[np.int32]
 
@@ -31,7 +31,7 @@ class CombinedIndex:
     pairs: PairIndex
     key: KeyIndex
 
-    @cached_property
+    @cached
     def drift(self) -> Drift:
         """What was learned from the events seen; it files `key` again when its keys have become expensive."""
         return Drift(self.key)

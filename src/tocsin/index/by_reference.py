@@ -12,7 +12,6 @@ whole history for each condition that looks back.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.forks import cached
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.language.parse import parse
 from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
@@ -75,12 +75,12 @@ class ReferenceFamily:
             "namespaces": np.frombuffer(prefixes, np.uint8),
         }
 
-    @cached_property
+    @cached
     def conditions(self) -> list[Condition]:
         """The conditions as users wrote them."""
         return [parse(self._texts[number]) for number in range(self.count)]
 
-    @cached_property
+    @cached
     def history_tests(self) -> list[HistoryTest]:
         """Every test on the history in some condition."""
         found: list[HistoryTest] = []

@@ -1,6 +1,5 @@
 """Parts to the files of an index folder and back."""
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,19 +17,33 @@ _TRIES = 100
 
 
 def commit(folder: Folder, number: int, parts: Sequence[Part], options: Options) -> None:
-    """Write what is not on disk yet, then the snapshot that names everything."""
-    for part in parts:
-        if part.file is None:
-            name = f"segment-{secrets.token_hex(8)}.tocsin"
-            container.write(folder.path / name, part.segment.container())
-            part.file = name
-        if not part.is_committed:
-            name = f"changes-{secrets.token_hex(8)}.tocsin"
-            container.write(folder.path / name, _changes(part))
-            part.changes_file = name
-    entries = [{"segment": part.file, "changes": part.changes_file, "subscriptions": len(part)} for part in parts]
-    files = [name for part in parts for name in (part.file, part.changes_file) if name is not None]
-    folder.commit(number, {"options": options.document(), "parts": entries}, files)
+    """Write what is not on disk yet, then the snapshot that names everything; if that fails, all is as before.
+
+    What the snapshot does not name stays until `Folder.clean`.
+    """
+    before = [(part, part.file, part.changes_file) for part in parts]
+    written = []
+    try:
+        for part in parts:
+            if part.file is None:
+                written.append(folder.new_name("segment"))
+                container.write(folder.path / written[-1], part.segment.container())
+                part.file = written[-1]
+            if not part.is_committed:
+                written.append(folder.new_name("changes"))
+                container.write(folder.path / written[-1], _changes(part))
+                part.changes_file = written[-1]
+        entries = [{"segment": part.file, "changes": part.changes_file, "subscriptions": len(part)} for part in parts]
+        files = [name for part in parts for name in (part.file, part.changes_file) if name is not None]
+        for name in files:
+            if not (folder.path / name).exists():
+                raise StorageError(f"{folder.path} lacks its file {name}", "Save to another folder")
+        folder.commit(number, {"options": options.document(), "parts": entries}, files)
+    except BaseException:
+        for part, file, changes_file in before:
+            part.file, part.changes_file = file, changes_file
+        folder.remove_new(written)
+        raise
 
 
 def load(folder: Folder, known: Sequence[Part] = ()) -> tuple[int, Options, tuple[Part, ...]]:

@@ -1,13 +1,11 @@
 """The history of a matcher: what it remembers of earlier events, and the truth of tests against it."""
 
-import shutil
-import tempfile
-import threading
-import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from tocsin.errors import StorageError
+from tocsin.forks import Guard, Level
 from tocsin.index.history_planner import LookingBack
 from tocsin.index.options import Options
 from tocsin.index.snapshot import Snapshot, View
@@ -32,9 +30,11 @@ Judged = dict[int, Probed]
 class History:
     """The events that were published, in order; only the attributes that some subscription looks back at are kept."""
 
-    def __init__(self, options: Options, path: Path | None = None) -> None:
-        self.store = HistoryStore(path, (), options.retain_events, options.retain_age, options.age_attribute)
-        self._lock = threading.Lock()
+    def __init__(self, options: Options, path: Path | None = None, is_reader: bool = False) -> None:
+        retention = options.retain_events, options.retain_age, options.age_attribute
+        self.store = HistoryStore(path, (), *retention, is_reader)
+        self.lock = Guard(Level.HISTORY)
+        """Held while somebody reads the history or adds to it."""
         self._snapshot: Snapshot | None = None
         self._options = options
         self._backs: list[LookingBack | None] = []
@@ -42,22 +42,14 @@ class History:
         """By view: who judges whole subscriptions, if the user chose the reference and some text looks back."""
 
     @classmethod
-    def copy_of(cls, path: Path, options: Options) -> "History":
-        """What was committed in a folder, in a copy: only the writer may have the folder itself."""
-        for attempt in range(_TRIES):
-            copy = Path(tempfile.mkdtemp(prefix="tocsin-history-"))
+    def of_reader(cls, find: Callable[[], Path], options: Options) -> "History":
+        """What was committed in the folder that is found, which stays as it is: only the writer may change it."""
+        for _ in range(_TRIES - 1):
             try:
-                shutil.copytree(path, copy, dirs_exist_ok=True)
-                history = cls(options, copy)
-            except (StorageError, OSError):
-                # The writer was committing.
-                shutil.rmtree(copy, ignore_errors=True)
-                if attempt == _TRIES - 1:
-                    raise
-                continue
-            weakref.finalize(history, shutil.rmtree, copy, ignore_errors=True)
-            break
-        return history
+                return cls(options, find(), is_reader=True)
+            except StorageError:
+                continue  # the writer may have been committing
+        return cls(options, find(), is_reader=True)
 
     def __len__(self) -> int:
         return len(self.store)
@@ -67,7 +59,7 @@ class History:
 
         Tests that cannot change which conjunctions hold are left out, unless `every_test` is wanted.
         """
-        with self._lock:
+        with self.lock:
             self._follow(snapshot)
             backs = [back for back in (*self._backs, *self._by_reference) if back is not None]
             if not backs and remember:
@@ -109,43 +101,43 @@ class History:
 
     def plans(self, snapshot: Snapshot) -> list[tuple[Order, Savings] | None]:
         """For each view, the order of constants and history, and what the pre-filter spares now."""
-        with self._lock:
+        with self.lock:
             self._follow(snapshot)
             return [None if back is None else (back.order, back.prefilter.savings()) for back in self._backs]
 
     def keeps(self, test: HistoryTest) -> bool:
         """Whether it remembers what a test looks at: not if an alternative covers each one that has the test."""
-        with self._lock:
+        with self.lock:
             return attributes_of([test]) <= self.store.columns.keys()
 
     def witness(self, test: HistoryTest, event: Event) -> Event | None:
         """An old event that satisfies EXISTS or ANY, or breaks ALL; None if there is none."""
-        with self._lock:
+        with self.lock:
             number = JoinTable([(0, test)], self.store).witness(test, event)
             return None if number is None else self.store.old_event(number)
 
     def holds(self, test: HistoryTest, event: Event) -> bool | None:
         """The truth of one test for an event."""
-        with self._lock:
+        with self.lock:
             truths = JoinTable([(0, test)], self.store).probe(event)
         return True if truths.true.size else None if truths.null.size else False
 
     def commit(self) -> None:
         """Make what was published durable, if the history has a folder."""
-        with self._lock:
+        with self.lock:
             self.store.commit()
 
     def go_on_from(self, store: HistoryStore) -> None:
         """Take another history for this one."""
-        with self._lock:
+        with self.lock:
             self.store, self._snapshot = store, None
 
-    def move_to(self, path: Path) -> None:
-        """Keep the history in a folder from now on; what it holds goes there."""
-        with self._lock:
-            shutil.rmtree(path, ignore_errors=True)
+    def copy_to(self, path: Path) -> HistoryStore:
+        """A history in a new folder, with everything that this one holds, committed."""
+        with self.lock:
             old = self.store
             new = HistoryStore(path, old.columns, old.retain_events, old.retain_age, old.age_attribute)
             for number in range(old.first, old.next):
                 new.append(old.old_event(number))
-            self.store, self._snapshot = new, None
+            new.commit()
+            return new

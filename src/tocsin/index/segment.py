@@ -5,7 +5,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
+from tocsin.forks import cached
 from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.form import FORM_VERSION, StoredForm
@@ -150,12 +150,12 @@ class Segment:
         said = ("ids.", "texts.", "extras.", "tags.", "form.")
         return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
 
-    @cached_property
+    @cached
     def is_one_to_one(self) -> bool:
         """Whether each conjunction has the number of its only subscription."""
         return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
 
-    @cached_property
+    @cached
     def same_score(self) -> float | None:
         """The score that all subscriptions were given, if they were given the same."""
         scores = self.scores

@@ -1,8 +1,9 @@
 """The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
 
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
+from tocsin.forks import Guard, Level, tell_children
 from tocsin.index import commit as store
 from tocsin.index import intake
 from tocsin.index.buffer import Buffer, Fresh
@@ -32,26 +34,34 @@ BUFFER = 256
 class SubscriptionSet:
     """Subscriptions in segments, with a buffer of new ones; a folder on disk, if it has one.
 
-    Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change.
+    Changes are visible to the next match and durable after `commit`. Readers work on snapshots that never change. A
+    fork waits for changes under way; the child has what stood then, and is a reader of the folder until it may write.
     """
 
     def __init__(self, options: Options, *, background_merge: bool = True) -> None:
         self.rejected: list[SubscriptionError] = []
         """The subscriptions that a bulk load left out, and why."""
         self.options = options
-        self._lock = threading.RLock()
+        self._lock = Guard(Level.SUBSCRIPTIONS)
         self._parts: tuple[Part, ...] = ()
         self._buffer = Buffer()
         self._turns = Turns()
         self._snapshot: Snapshot | None = None
         self._folder: Folder | None = None
-        self._stored_history: Path | None = None
-        """Where the folder that these subscriptions were read from keeps its history."""
+        self._source: tuple[Folder, int] | None = None
+        """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
         self._read_only = False
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
         self._history: History | None = None
+        tell_children(self)
+
+    def become_child(self) -> None:
+        """After a fork: threads and the history on disk are the parent's; what is committed of it can be read."""
+        self._turns, self._merging = Turns(), None
+        if self._history is not None and self._history.store.is_stored:
+            self._history = None
 
     def subscribe(
         self, id: str, where: str, score: float, weights: Mapping[str, float] | None, tags: Mapping[str, str] | None
@@ -106,28 +116,59 @@ class SubscriptionSet:
             self._seal()
             self._parts = tuple(part for part in self._parts if len(part))
             store.commit(self._folder, self._number + 1, self._parts, self.options)
+            # The snapshot stands, whatever becomes of the history.
+            self._number += 1
             if self._history is not None:
                 self._history.commit()
-            self._number += 1
+            self._folder.clean()
         self._merge_in_background()
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on."""
+        """Write everything to a folder, from which `open` maps it; `commit` goes there from now on.
+
+        If that fails, both the folder and these subscriptions are as before.
+        """
         with self._lock:
             folder = Folder(Path(path))
-            if self._folder is None or self._folder.path != folder.path:
-                folder.lock()
-                if self._folder is not None:
-                    self._folder.unlock()
-                for part in self._parts:
-                    part.file = part.changes_file = None
-                is_stored = self._stored_history is not None and self._stored_history.exists()
-                history = self.history if is_stored else self._history
-                self._folder, self._number = folder, folder.newest() or 0
-                self._stored_history = folder.path / "history"
-                if history is not None:
-                    history.move_to(self._stored_history)
-            self.commit()
+            if self._folder is not None and self._folder.path == folder.path:
+                self.commit()
+                return
+            is_stored = self._source is not None and self._stored_history.exists()
+            history = self.history if is_stored else self._history
+            with nullcontext() if history is None else history.lock:
+                self._move_to(folder, history)
+        self._merge_in_background()
+
+    def _move_to(self, folder: Folder, history: History | None) -> None:
+        folder.lock()
+        number = (folder.newest() or 0) + 1
+        new_history = folder.new_history(number)
+        self._seal()
+        parts = tuple(part for part in self._parts if len(part))
+        names = [(part, part.file, part.changes_file) for part in parts]
+        moved = None
+        try:
+            if history is not None or folder.history(number).exists():
+                shutil.rmtree(new_history, ignore_errors=True)
+                moved = (history or History(self._options)).copy_to(new_history)
+            for part in parts:
+                part.file = part.changes_file = None
+            store.commit(folder, number, parts, self._options)
+        except BaseException:
+            for part, file, changes_file in names:
+                part.file, part.changes_file = file, changes_file
+            shutil.rmtree(new_history, ignore_errors=True)
+            folder.unlock()
+            raise
+        if self._folder is not None:
+            self._folder.unlock()
+        self._folder, self._number, self._parts, self._source = folder, number, parts, (folder, number)
+        if history is not None and moved is not None:
+            history.go_on_from(moved)
+        place = folder.settle_history(number)
+        if moved is not None:
+            moved.moved_to(place)
+        folder.clean()
 
     def refresh(self) -> bool:
         """Follow the commits of another process; return whether there were any. Uncommitted changes are refused."""
@@ -170,14 +211,19 @@ class SubscriptionSet:
         """The events that were published: in the folder of the index for its writer, in memory for all others."""
         with self._lock:
             if self._history is None:
-                stored = self._stored_history
-                if stored is None or (not stored.exists() and not self._is_writer):
-                    self._history = History(self.options)
-                elif self._is_writer:
-                    self._history = History(self.options, stored)
+                if self._is_writer:
+                    self._history = History(self.options, self._stored_history)
+                elif self._source is not None and self._stored_history.exists():
+                    self._history = History.of_reader(lambda: self._stored_history, self.options)
                 else:
-                    self._history = History.copy_of(stored, self.options)
+                    self._history = History(self.options)
             return self._history
+
+    @property
+    def _stored_history(self) -> Path:
+        assert self._source is not None, "subscriptions with a folder have it as their source"
+        folder, number = self._source
+        return folder.history(number)
 
     @property
     def path(self) -> Path | None:
@@ -221,8 +267,7 @@ class SubscriptionSet:
         """Take the subscriptions of a folder."""
         self._read_only = read_only
         self._number, self.options, self._parts = store.load(folder, self._parts)
-        self._folder = folder
-        self._stored_history = folder.path / "history"
+        self._folder, self._source = folder, (folder, self._number)
         self._snapshot = None
         if not self._is_writer:
             self._history = None
@@ -231,6 +276,9 @@ class SubscriptionSet:
         """Go on without the folder, with a copy of its history."""
         self._folder = None
         self._number = 0
+        self._forget_files()
+
+    def _forget_files(self) -> None:
         for part in self._parts:
             part.file = part.changes_file = None
 
@@ -250,12 +298,20 @@ class SubscriptionSet:
             raise OptionError(f"{self.path} was opened for reading", "Open it with mode='write'")
         if self._folder is None or not self._folder.lock():
             return
-        # As a reader we had a copy of the history.
+        # As a reader we had what was committed of the history.
         self._history = None
-        if self._folder.newest() not in (None, self._number):
-            if len(self._buffer) or not all(part.is_committed for part in self._parts):
-                raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
-            self.attach(self._folder)
+        try:
+            newest = self._folder.newest()
+            if newest is None:
+                self._forget_files()
+            elif newest != self._number:
+                if len(self._buffer) or not all(part.is_committed for part in self._parts):
+                    raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
+                self.attach(self._folder)
+            self._folder.settle_history(self._number)
+        except StorageError:
+            self._folder.unlock()
+            raise
 
     def current(self, to_remember: bool = False) -> Snapshot:
         """The snapshot that a match holds on to: later changes do not touch it. Only a writer may remember events."""

@@ -122,6 +122,7 @@ def _commit(folder: Folder, report: pa.Table, options: Options) -> None:
             (Path(own) / part.file).rename(folder.path / part.file)
             parts.append(part)
     store.commit(folder, (folder.newest() or 0) + 1, parts, options)
+    folder.clean()
     _log.info("built %s: %d subscriptions in %d segments", folder.path, sum(map(len, parts)), len(parts))
 
 

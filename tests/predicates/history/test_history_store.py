@@ -1,12 +1,17 @@
 """The store: in memory and on disk, reopened, cut off, damaged, and killed."""
 
 import datetime as dt
+import errno
+import json
+import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +23,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import OptionError, StorageError
 from tocsin.model.values import compare_values, is_null, kind_of
+from tocsin.predicates.history.column_files import COMMIT
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
@@ -240,3 +246,243 @@ def test_a_killed_writer_loses_nothing_committed(kills: int, tmp_path: Path) -> 
             assert store.old_event(number) == {"v": number, "s": f"text {number % 100}"}
         del store
     assert committed > 0
+
+
+FILL = """
+import sys
+from tocsin.errors import StorageError
+from tocsin.predicates.history.store import HistoryStore
+store = HistoryStore(sys.argv[1], ["v", "s"])
+try:
+    while True:
+        for _ in range(1000):
+            store.append({"v": store.next, "s": f"text {store.next % 7}"})
+        store.commit()
+        print(store.next, flush=True)
+except StorageError as error:
+    print(error, flush=True)
+sys.stdin.readline()
+while store.next % 1000:
+    store.append({"v": store.next, "s": f"text {store.next % 7}"})
+store.commit()
+print(store.next, flush=True)
+"""
+
+
+@pytest.fixture(params=["small disk", "small files"])
+def full(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, dict[str, object]]]:
+    """A folder that is full soon, and how to start a process that finds it so."""
+    if request.param == "small files":
+        yield tmp_path, {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 10_000_000))}
+        return
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", tmp_path], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.decode().strip()}")
+    (tmp_path / "filler").write_bytes(bytes(100_000))
+    yield tmp_path, {}
+    subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+def test_a_full_disk_is_an_error_that_loses_nothing_and_passes(full: tuple[Path, dict[str, object]]) -> None:
+    folder, how = full
+    with subprocess.Popen(
+        [sys.executable, "-c", FILL, str(folder / "history")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **how,  # type: ignore[call-overload]  # what the fixture says
+    ) as writer:
+        committed = 0
+        for line in writer.stdout:
+            if not line.strip().isdigit():
+                break
+            committed = int(line)
+        assert "cannot write" in line, f"the process ended with {writer.wait()}"
+        assert "Free some space on the disk" in line
+        assert committed > 0
+        reader = HistoryStore(folder / "history", is_reader=True)
+        assert reader.next == committed
+        assert reader.old_event(committed - 1) == {"v": committed - 1, "s": f"text {(committed - 1) % 7}"}
+        if "preexec_fn" in how:
+            resource.prlimit(writer.pid, resource.RLIMIT_FSIZE, (10_000_000, 10_000_000))
+        else:
+            (folder / "filler").unlink()
+        print(file=writer.stdin, flush=True)
+        after = int(writer.stdout.readline())
+    assert after >= committed
+    store = HistoryStore(folder / "history")
+    store.check()
+    assert [store.old_event(number) for number in range(after)] == [
+        {"v": number, "s": f"text {number % 7}"} for number in range(after)
+    ]
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_every_byte_of_a_mapped_file_is_on_the_disk(
+    tmp_path: Path, supported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    if not supported:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+    store = HistoryStore(tmp_path, ["v"])
+    store.append_batch(pa.table({"v": range(300_000)}))
+    for file in tmp_path.glob("column-*"):
+        assert file.stat().st_size >= 300_000
+        assert file.stat().st_blocks * 512 >= file.stat().st_size, "no holes"
+    store.commit()
+    assert HistoryStore(tmp_path).old_event(299_999) == {"v": 299_999}
+
+
+class Failing:
+    """A function of the system that finds the disk full when it is called for the n-th time."""
+
+    def __init__(self, sound: Callable[..., object], at: int) -> None:
+        self.sound, self.left = sound, at
+
+    def __call__(self, *arguments: object) -> object:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self.sound(*arguments)
+
+
+def outcome(act: Callable[[], object]) -> str:
+    """What a StorageError says; nothing if there is none."""
+    try:
+        act()
+    except StorageError as error:
+        return error.message
+    return ""
+
+
+def test_an_append_that_finds_the_disk_full_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = HistoryStore(tmp_path, ["v", "w"])
+    store.append({"v": 1, "w": 1})
+    table = pa.table({"v": range(10_000), "w": range(10_000)})
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_fallocate", Failing(os.posix_fallocate, at=3))
+        with pytest.raises(StorageError, match=r"column-2\.payloads: No space left on device"):
+            store.append_batch(table)
+    assert len(store) == 1
+    store.append_batch(table)
+    store.commit()
+    again = HistoryStore(tmp_path)
+    assert (len(again), again.old_event(0), again.old_event(10_000)) == (
+        10_001,
+        {"v": 1, "w": 1},
+        {"v": 9999, "w": 9999},
+    )
+
+
+@pytest.mark.parametrize("name", ["fsync", "posix_fallocate", "replace"])
+def test_a_commit_that_fails_anywhere_is_made_by_the_next(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a history that is rewritten, because most of it has gone."""
+    step = 0
+    while True:
+        folder = tmp_path / str(step)
+        store = HistoryStore(folder, ["v", "s"], retain_events=100)
+        for number in range(3):
+            store.append({"v": number, "s": "old"})
+        store.commit()
+        for number in range(3, 6000):
+            store.append({"v": number, "s": f"text {number}"})
+        with monkeypatch.context() as full:
+            full.setattr(os, name, Failing(getattr(os, name), at=step + 1))
+            said = outcome(store.commit)
+        if not said:
+            break
+        assert "No space left on device" in said
+        before = HistoryStore(folder, is_reader=True)
+        assert before.next in (3, 6000), "the last commit, or this one if only its record was not synced"
+        store.commit()
+        store.check()
+        again = HistoryStore(folder, retain_events=100)
+        assert [again.old_event(number) for number in range(5900, 6000)] == [
+            {"v": number, "s": f"text {number}"} for number in range(5900, 6000)
+        ]
+        step += 1
+    assert step > 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(
+            ("columns", {"price": [stem, 0, 0]})
+            for stem in ("../column-1", "/etc/column-1", "a/column-1", "", "..", "commit.json", 7)
+        ),
+        ("generation", "../1"),
+        ("generation", "/tmp/1"),
+        ("base", 9),
+        ("next", "1"),
+        ("strings", [0]),
+        ("columns", ["price"]),
+        ("surprise", 1),
+    ],
+)
+def test_a_record_leads_nowhere_else(tmp_path: Path, field: str, value: object) -> None:
+    filled(tmp_path / "history")
+    record = json.loads((tmp_path / "history" / COMMIT).read_text())
+    body = json.dumps(json.loads(record["body"]) | {field: value})
+    record |= {"body": body, "checksum": zlib.crc32(body.encode())}
+    (tmp_path / "history" / COMMIT).write_text(json.dumps(record))
+    before = sorted(tmp_path.rglob("*"))
+    for is_reader in (True, False):
+        with pytest.raises(StorageError, match=r"history file .*commit\.json (is damaged|names .* which is no column)"):
+            HistoryStore(tmp_path / "history", is_reader=is_reader)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["commit.json.new", "column-3.payloads", "column-3.lanes", "strings-0.log"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    filled(tmp_path / "history")
+    store = HistoryStore(tmp_path / "history")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "history" / name).unlink(missing_ok=True)
+    (tmp_path / "history" / name).symlink_to(victim)
+
+    def write() -> None:
+        store.keep(["price", "author", "at"])
+        store.append({"author": "Jones"})
+        store.commit()
+
+    assert (name in outcome(write)) == (name != "commit.json.new"), "that one is made anew"
+    assert victim.read_text() == "precious"
+
+
+def test_a_reader_leaves_the_folder_as_it_is_and_appends_in_memory(tmp_path: Path) -> None:
+    filled(tmp_path)
+    before = {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in tmp_path.iterdir()}
+    reader, other = (HistoryStore(tmp_path, ["at"], is_reader=True) for _ in range(2))
+    for _ in range(200):
+        reader.append({"price": 7, "author": "Jones", "at": dt.date(2020, 1, 1)})
+    reader.keep(["price", "author"])
+    reader.commit()
+    reader.check()
+    assert reader.old_event(204) == {"price": 7, "author": "Jones"}
+    assert (len(reader), len(other)) == (205, 5)
+    assert {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in tmp_path.iterdir()} == before
+    assert same(other.old_event(0), {"price": 10, "author": "Smith"})
+
+
+def test_a_folder_that_is_not_there_yet_is_empty_for_a_reader_and_not_made(tmp_path: Path) -> None:
+    assert len(HistoryStore(tmp_path, is_reader=True)) == 0
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StorageError, match=r"cannot open the history in .*nowhere"):
+        HistoryStore(tmp_path / "nowhere", is_reader=True)
+
+
+def test_a_history_stays_where_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = HistoryStore("history", ["v"])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store.append_batch(pa.table({"v": range(1000)}))
+    store.commit()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert len(HistoryStore(tmp_path / "history")) == 1000

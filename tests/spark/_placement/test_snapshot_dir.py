@@ -13,6 +13,7 @@ import pytest
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
 from tocsin.spark._placement.snapshot_dir import drop_older, pin, read, share
+from tocsin.storage.folder import Folder
 
 
 @pytest.fixture
@@ -64,6 +65,10 @@ from tocsin.spark._placement.snapshot_dir import drop_older, pin, read, share
 print(pin(Path(sys.argv[1])).path, flush=True)
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), 9)
+elif sys.argv[2] == "forks and is killed":
+    if os.fork():
+        os.kill(os.getpid(), 9)
+    sys.stdin.read()
 elif sys.argv[2] == "lives":
     sys.stdin.read()
 """
@@ -93,6 +98,32 @@ def test_what_a_killed_process_has_left_goes_and_what_a_living_one_needs_stays(t
         pin(index)
         assert ids(needed) == ["low"]
         assert len(list((index / "views").glob("*.lock"))) == 2
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_child_that_lives_on_keeps_no_views_of_its_parent(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    with other_process(index, "forks and is killed") as killed:
+        pin(index)
+        assert not killed.exists()
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_pipe_among_the_locks_is_passed_over(tmp_path: Path) -> None:
+    views = tmp_path / "index" / "views"
+    views.mkdir()
+    os.mkfifo(views / "0a.lock")
+    assert ids(pin(tmp_path / "index").path) == ["low"]
+    assert (views / "0a.lock").exists()
+
+
+def test_a_view_of_a_snapshot_that_names_files_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    index = Folder(tmp_path / "index")
+    index.path.mkdir()
+    index.write(1, {"parts": [{"segment": "../secret", "changes": None, "subscriptions": 1}], "options": {}})
+    with pytest.raises(StorageError, match=r"names '\.\./secret', which is no file of an index"):
+        pin(index.path)
 
 
 @pytest.mark.usefixtures("writer")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.key.kernels import Floats, Int32s, Int64s
 from tocsin.conjunctions.protocol import Step
+from tocsin.forks import Guard, Level
 
 EVERY = 16
 """One event in so many is looked at, at least; of large batches fewer."""
@@ -81,7 +82,7 @@ class Drift:
         self._key = key
         named = np.bincount(np.where(key.terms < 0, ~key.terms, key.terms), minlength=key.predicate_count)
         self._frequencies = Frequencies(named, MEMORY)
-        self._lock = threading.Lock()
+        self._lock = Guard(Level.INDEX)
         self._passed = EVERY - 1
         self._waiting: list[Int32s] = []
         self._waiting_size = 0

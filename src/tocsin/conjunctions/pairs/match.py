@@ -6,7 +6,6 @@ postings of each cell are compared with its events once.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from tocsin.conjunctions.pairs.kernels import (
 )
 from tocsin.conjunctions.pairs.layout_kernels import NO_LAYOUTS, Layouts
 from tocsin.conjunctions.protocol import CodesOf, Step
+from tocsin.forks import cached
 from tocsin.predicates.ranges.kernels import short_codes_by_rank
 from tocsin.predicates.ranges.quantize import ShortCodes
 from tocsin.tuning import TUNING
@@ -84,7 +84,7 @@ class PairIndex:
         """Whether some conjunction has a test or more predicates than its postings carry."""
         return self.postings.rest.size > 0 or self.postings.rows.size > 0
 
-    @cached_property
+    @cached
     def fills_vectors(self) -> bool:
         """Whether a bucket of the grids has half a vector of postings or more, in the mean."""
         buckets = (self.tables.mask[self.tables.column_a != BY_TEST] + 1).sum()

@@ -1,7 +1,11 @@
 """Arrays that grow at the end, in memory or mapped from a file; a column is two of them."""
 
+import errno
+import mmap
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import StorageError
+from tocsin.storage.regular_files import open_regular
 
 _HEADROOM = 10  # an array that is full grows by a tenth: at most 10% of a column is empty
+_ZEROS = bytes(1 << 20)
 
 
 class GrowingArray:
@@ -21,14 +27,28 @@ class GrowingArray:
         self.dtype = np.dtype(dtype)
         self.checksum = 0
         self._checked = 0
-        self._mapped: np.memmap[Any, np.dtype[Any]] | None = None
-        if path is not None:
-            path.touch()
+        self._mapped: mmap.mmap | None = None
         self.array: npt.NDArray[Any] = np.zeros(0, dtype=self.dtype)
+        if path is not None:
+            with writing(path):
+                open_regular(path, os.O_RDWR | os.O_CREAT).close()
         self.reserve(max(used, 1))
 
+    @classmethod
+    def of_reader(cls, dtype: npt.DTypeLike, path: Path, used: int) -> "GrowingArray":
+        """The first `used` values of a file, which is never written: where it grows or changes, that is in memory."""
+        result = cls(dtype)
+        with open_regular(path) as file:
+            if used:
+                mapped = mmap.mmap(file.fileno(), used * result.dtype.itemsize, access=mmap.ACCESS_COPY)
+                result.array = np.frombuffer(mapped, dtype=result.dtype)
+        return result
+
     def reserve(self, size: int) -> None:
-        """Make room for `size` values; new ones are 0. Views that were taken before keep their old values."""
+        """Make room for `size` values; new ones are 0. Views that were taken before keep their old values.
+
+        Raises StorageError if the disk is full.
+        """
         if size <= self.array.size:
             return
         capacity = size + size // _HEADROOM + 64
@@ -37,10 +57,10 @@ class GrowingArray:
             grown[: self.array.size] = self.array
             self.array = grown
         else:
-            with self.path.open("r+b") as file:
-                file.truncate(max(capacity * self.dtype.itemsize, self.path.stat().st_size))
-            self._mapped = np.memmap(self.path, dtype=self.dtype, mode="r+", shape=(capacity,))
-            self.array = self._mapped.view(np.ndarray)
+            with writing(self.path), open_regular(self.path, os.O_RDWR) as file:
+                _allocate(file.fileno(), capacity * self.dtype.itemsize)
+                self._mapped = mmap.mmap(file.fileno(), capacity * self.dtype.itemsize)
+            self.array = np.frombuffer(self._mapped, dtype=self.dtype)
 
     def sync(self, used: int) -> int:
         """Write the first `used` values through to the disk; return their checksum. Cost: what is new."""
@@ -48,8 +68,8 @@ class GrowingArray:
         self.checksum = zlib.crc32(new.tobytes(), self.checksum)
         self._checked = used
         if self._mapped is not None and self.path is not None:
-            self._mapped.flush()
-            with self.path.open("r+b") as file:
+            with writing(self.path), open_regular(self.path, os.O_RDWR) as file:
+                self._mapped.flush()
                 os.fsync(file.fileno())  # the length of the file, too
         return self.checksum
 
@@ -68,6 +88,19 @@ class Column:
         self.stem = "" if path is None else path.name
         self.payload_file = GrowingArray(np.int64, path and path.with_suffix(".payloads"), used)
         self.lane_file = GrowingArray(np.uint8, path and path.with_suffix(".lanes"), used)
+
+    @classmethod
+    def of_reader(cls, path: Path, used: int) -> "Column":
+        """The committed values of a column, for who may not write them."""
+        result = cls()
+        result.payload_file = GrowingArray.of_reader(np.int64, path.with_suffix(".payloads"), used)
+        result.lane_file = GrowingArray.of_reader(np.uint8, path.with_suffix(".lanes"), used)
+        return result
+
+    def moved_to(self, folder: Path) -> None:
+        """Take note that the folder of its files has another name."""
+        for file in (self.payload_file, self.lane_file):
+            file.path = file.path and folder / file.path.name
 
     @property
     def payloads(self) -> npt.NDArray[np.int64]:
@@ -102,3 +135,33 @@ class Column:
         """Refuse either file if it is damaged."""
         self.payload_file.verify(used, checksums[0])
         self.lane_file.verify(used, checksums[1])
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an error of the operating system into one that says which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}", "Free some space on the disk, then try again"
+        ) from error
+
+
+def _allocate(handle: int, size: int) -> None:
+    """Make a file `size` bytes long, all of them on disk: a mapped file with holes kills who writes on a full disk."""
+    before = os.fstat(handle).st_size
+    try:
+        try:
+            os.posix_fallocate(handle, 0, size)
+        except (AttributeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+            # Neither this system nor this disk can reserve.
+            for start in range(before, size, len(_ZEROS)):
+                piece = _ZEROS[: size - start]
+                if os.pwrite(handle, piece, start) < len(piece):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
+    except OSError:
+        os.ftruncate(handle, before)
+        raise

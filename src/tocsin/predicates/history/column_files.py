@@ -14,11 +14,13 @@ from decimal import Decimal
 from pathlib import Path
 
 from tocsin.errors import StorageError
-from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.column import Column, writing
 from tocsin.predicates.history.encode import Encoder
+from tocsin.storage.regular_files import open_regular, read_regular
 
 VERSION = 1
 COMMIT = "commit.json"
+_COLUMN = re.compile(r"column-\d+")
 _OURS = re.compile(r"commit\.json(\.new)?|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
 _HINT = "Restore it from a copy, or start a new history"
 
@@ -43,12 +45,14 @@ class Commit:
         body = json.dumps(asdict(self), sort_keys=True)
         record = {"version": VERSION, "checksum": zlib.crc32(body.encode()), "body": body}
         temporary = folder / f"{COMMIT}.new"
-        with temporary.open("w") as file:
-            json.dump(record, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(folder / COMMIT)
-        sync_folder(folder)
+        with writing(folder / COMMIT):
+            temporary.unlink(missing_ok=True)
+            with temporary.open("x") as file:
+                json.dump(record, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(folder / COMMIT)
+            sync_folder(folder)
 
     @staticmethod
     def read(folder: Path) -> "Commit":
@@ -56,33 +60,58 @@ class Commit:
         path = folder / COMMIT
         expect_size(path, 0)
         try:
-            record = json.loads(path.read_text())
+            record = json.loads(read_regular(path))
             version, checksum, body = record["version"], record["checksum"], record["body"]
             sound = zlib.crc32(body.encode()) == checksum
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StorageError(f"history file {path} is damaged", _HINT) from None
         if version != VERSION:
             raise StorageError(f"history file {path} has version {version}, not {VERSION}", "Open it by that version")
+        try:
+            state = Commit(**json.loads(body))
+            state.columns = {name: (str(stem), int(p), int(q)) for name, (stem, p, q) in state.columns.items()}
+            state.strings, state.exacts = ((int(size), int(crc)) for size, crc in (state.strings, state.exacts))
+            numbers = (state.generation, state.base, state.first, state.next)
+            sound = sound and all(isinstance(one, int) for one in numbers) and state.base <= state.first <= state.next
+        except (ValueError, TypeError, AttributeError):
+            sound = False
         if not sound:
             raise StorageError(f"history file {path} is damaged", _HINT)
-        fields = json.loads(body)
-        fields["columns"] = {name: tuple(column) for name, column in fields["columns"].items()}
-        return Commit(**{**fields, "strings": tuple(fields["strings"]), "exacts": tuple(fields["exacts"])})
+        for name, (stem, _, _) in state.columns.items():
+            # A name with a folder in it would lead out of the history.
+            if not _COLUMN.fullmatch(stem):
+                raise StorageError(f"history file {path} names {stem!r} for {name!r}, which is no column", _HINT)
+        return state
 
 
 class Folder:
     """The folder of one history."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, is_reader: bool = False) -> None:
+        self.path = path.absolute()
+        self._is_reader = is_reader
         self._generation = 0
         self._last_file = 0
         self._logs: tuple[DictionaryLog, DictionaryLog]
 
     def open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
-        """Read what is committed: dictionaries into `encoder`, and columns; nothing if the folder is new."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Read what is committed: dictionaries into `encoder`, and columns; nothing if the folder is new.
+
+        A reader leaves the folder as it is, which may change meanwhile: then a file is missing, or seems damaged.
+        """
+        try:
+            if not self._is_reader:
+                self.path.mkdir(parents=True, exist_ok=True)
+            return self._open(encoder)
+        except OSError as error:
+            raise StorageError(
+                f"cannot open the history in {self.path}: {error.strerror}", "See whether it is there and may be read"
+            ) from error
+
+    def _open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
         if not self._files() - {f"{COMMIT}.new"}:
+            if self._is_reader:
+                return Commit(), {}
             Commit().write(self.path)
         state = Commit.read(self.path)
         self._generation = state.generation
@@ -97,11 +126,19 @@ class Folder:
         for name, (stem, *checksums) in state.columns.items():
             for file, width in ((f"{stem}.payloads", 8), (f"{stem}.lanes", 1)):
                 expect_size(self.path / file, used * width)
-            columns[name] = Column(self.path / stem, used)
+            column = Column.of_reader if self._is_reader else Column
+            columns[name] = column(self.path / stem, used)
             columns[name].verify(used, (checksums[0], checksums[1]))
             self._last_file = max(self._last_file, int(stem.rsplit("-")[-1]))
-        self._delete_strays(state)
+        if not self._is_reader:
+            self._delete_strays(state)
         return state, columns
+
+    def moved_to(self, path: Path) -> None:
+        """Take note that the folder has another name."""
+        self.path = path
+        for log in self._logs:
+            log.path = path / log.path.name
 
     def new_column(self, used: int) -> Column:
         """A column of NULLs in files of its own."""
@@ -136,7 +173,7 @@ class Folder:
         for stem, _, _ in state.columns.values():
             named |= {f"{stem}.payloads", f"{stem}.lanes"}
         for stray in self._files() - named:
-            (self.path / stray).unlink()
+            (self.path / stray).unlink(missing_ok=True)
 
     def _files(self) -> set[str]:
         return {file.name for file in self.path.iterdir() if _OURS.fullmatch(file.name)}
@@ -153,21 +190,21 @@ class DictionaryLog:
         self._checksum = 0
         self.count = 0
         """Values written."""
-        path.touch()
 
     def append(self, values: Sequence[object]) -> None:
         """Write more values at the end, and through to the disk."""
         if not values:
             return
-        self.count += len(values)
         texts = (self._to_text(value).encode("utf-8", "surrogatepass") for value in values)
         data = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
-        with self.path.open("r+b") as file:
+        with writing(self.path), open_regular(self.path, os.O_RDWR | os.O_CREAT) as file:
             file.truncate(self._size)
             file.seek(self._size)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        # Only now: values whose writing failed are written by the next commit.
+        self.count += len(values)
         self._size += len(data)
         self._checksum = zlib.crc32(data, self._checksum)
 
@@ -178,7 +215,7 @@ class DictionaryLog:
 
     def read(self, size: int, checksum: int) -> list[object]:
         """The values in the first `size` bytes."""
-        data = self.path.read_bytes()[:size]
+        data = read_regular(self.path)[:size] if size else b""
         if zlib.crc32(data) != checksum:
             raise StorageError(f"history file {self.path} is damaged", _HINT)
         self._size, self._checksum = size, checksum

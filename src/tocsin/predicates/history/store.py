@@ -28,7 +28,8 @@ class HistoryStore:
     `age_attribute` up to it: a timestamp if the age is a timedelta, an integer if it is one.
 
     In memory, or in the folder `path`, where `commit` makes what was appended durable; a process that dies loses what
-    was not committed, nothing else. 9 bytes an event and attribute, and each distinct string once.
+    was not committed, nothing else. 9 bytes an event and attribute, and each distinct string once. A reader maps what
+    is committed in the folder, leaves it as it is, and keeps what it appends in memory.
 
     >>> history = HistoryStore(attributes=["price"])
     >>> history.append({"price": 10, "author": "Smith"})
@@ -44,6 +45,7 @@ class HistoryStore:
         retain_events: int | None = None,
         retain_age: dt.timedelta | int | None = None,
         age_attribute: str | None = None,
+        is_reader: bool = False,
     ) -> None:
         if retain_events is not None and retain_events < 1:
             raise OptionError(f"retain_events is {retain_events}", "Keep at least one event, or pass None to keep all")
@@ -58,10 +60,16 @@ class HistoryStore:
         self._state = Commit()
         self._aggregates: dict[str, Aggregates] = {}
         self._trees: dict[str, Tree] = {}
-        self._folder = None if path is None else Folder(Path(path))
-        if self._folder is not None:
-            self._state, self.columns = self._folder.open(self.encoder)
+        folder = None if path is None else Folder(Path(path), is_reader)
+        if folder is not None:
+            self._state, self.columns = folder.open(self.encoder)
+        self._folder = None if is_reader else folder
         self.keep([*self.columns, *attributes])
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is the history of a folder, not one in memory."""
+        return self._folder is not None
 
     @property
     def base(self) -> int:
@@ -188,6 +196,13 @@ class HistoryStore:
             self._compact()
         self._folder.commit(self._state, self.columns, self.encoder)
 
+    def moved_to(self, path: Path) -> None:
+        """Take note that its folder has another name."""
+        if self._folder is not None:
+            self._folder.moved_to(path)
+        for column in self.columns.values():
+            column.moved_to(path)
+
     def check(self) -> None:
         """Assert the invariants."""
         state = self._state
@@ -229,18 +244,19 @@ class HistoryStore:
         """Rewrite columns and dictionaries without the events that are gone."""
         state = self._state
         start, stop = state.first - state.base, state.next - state.base
-        columns, encoder = self.columns, self.encoder
-        self.columns, self.encoder = {}, Encoder()
-        state.base = state.first
-        self.compactions += 1
         if self._folder is not None:
             self._folder.begin_generation()
-        for name, column in columns.items():
+        # Nothing is replaced until everything is there: the disk may be full.
+        columns, encoder = {}, Encoder()
+        for name, column in self.columns.items():
             lanes = column.lanes[start:stop]
-            payloads = self.encoder.recode(lanes, column.payloads[start:stop], encoder)
-            fresh = self.columns[name] = self._new_column(stop - start)
+            payloads = encoder.recode(lanes, column.payloads[start:stop], self.encoder)
+            fresh = columns[name] = self._new_column(stop - start)
             fresh.lanes[: stop - start] = lanes
             fresh.payloads[: stop - start] = payloads
+        self.columns, self.encoder = columns, encoder
+        state.base = state.first
+        self.compactions += 1
 
     def _new_column(self, used: int) -> Column:
         return Column(None, used) if self._folder is None else self._folder.new_column(used)

@@ -19,7 +19,6 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -27,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.forks import cached
 from tocsin.model.predicate import Range
 from tocsin.model.readable import moments, present
 from tocsin.model.values import Kind, Moment, Number, Scalar, compare_to_constant, kind_of, moment
@@ -237,7 +237,7 @@ class Domain:
             exact = {int(place): _exact_number(text) for place, text in texts.items()}
         return cls(kind, arrays[f"{prefix}.constants"], exact, arrays.get(f"{prefix}.guide"))
 
-    @cached_property
+    @cached
     def digest(self) -> bytes:
         """Equal for domains of equal constants only."""
         digest = blake2b(self.kind.value.encode(), digest_size=16)

@@ -4,7 +4,6 @@ An algorithm knows only structures: paths without filters, each once. A structur
 with filters), a path to its expressions (all that are equal).
 """
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import EventError
+from tocsin.forks import Guard, Level
 from tocsin.predicates.protocol import Slices
 from tocsin.predicates.xpath.catalog import Catalog, frozen
 from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
@@ -89,7 +89,7 @@ class StructureIndex(ABC):
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         # The work space and the memo of paths are shared: documents are read side by side, but matched in turn.
-        self._lock = threading.Lock()
+        self._lock = Guard(Level.INDEX)
         self.build([])
 
     def build(self, expressions: Sequence[XPath]) -> None:

@@ -20,7 +20,12 @@ import shutil
 import socket
 from pathlib import Path
 
+from tocsin.errors import StorageError
+from tocsin.storage.regular_files import open_regular
+
 _log = logging.getLogger(__name__)
+_locks: list[int] = []
+"""The files that this process has locked."""
 
 
 def owner_in(views: Path) -> str:
@@ -38,7 +43,8 @@ def _owner(views: Path, process: int) -> str:
     owner = secrets.token_hex(8)
     building = views / f".{owner}"
     # Never closed by hand: closing is what unlocks it. It has its name only when it is locked, or it might be swept.
-    handle = os.open(building, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    handle = os.open(building, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    _locks.append(handle)
     fcntl.flock(handle, fcntl.LOCK_EX)
     os.write(handle, f"{socket.gethostname()} {process}\n".encode())
     building.rename(_lock_file(views, owner))
@@ -49,8 +55,8 @@ def _owner(views: Path, process: int) -> str:
 def _sweep(views: Path) -> None:
     """Remove what processes of this host that have ended own."""
     for lock in views.glob("*.lock"):
-        with contextlib.suppress(FileNotFoundError), lock.open() as file:
-            if file.read().split()[:1] != [socket.gethostname()]:
+        with contextlib.suppress(FileNotFoundError, StorageError), open_regular(lock) as file:
+            if file.read().split()[:1] != [socket.gethostname().encode()]:
                 continue
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,3 +77,12 @@ def _remove(views: Path, owner: str, process: int) -> None:
 
 def _lock_file(views: Path, owner: str) -> Path:
     return views / f"{owner}.lock"
+
+
+def _leave_to_the_parent() -> None:
+    """In a child after a fork: close what the parent has locked, or it would stay locked when the parent has ended."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)

@@ -40,6 +40,7 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
     If the folder of the index cannot be written, that is an error; unless it is not `required`, then what comes is the
     index itself, which may change.
     """
+    index = index.absolute()
     if scratch() in index.parents:  # made by this process for itself: nobody commits to it
         return View(index, newest(index))
     views = index / "views"
@@ -119,7 +120,7 @@ def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict
         files = [name for part in parts for name in (part["segment"], part["changes"]) if name is not None]
         for name in files:
             _link_file(index / name, building / name)
-        Folder(building).commit(view.snapshot, {**content, "parts": list(parts)}, files)
+        Folder(building).write(view.snapshot, {**content, "parts": list(parts)})
         building.rename(view.path)
     except OSError as error:
         # Another thread may have made the same view meanwhile.
