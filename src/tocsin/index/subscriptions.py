@@ -150,10 +150,10 @@ class SubscriptionSet:
         try:
             if history is not None or folder.history(number).exists():
                 shutil.rmtree(new_history, ignore_errors=True)
-                moved = (history or History(self._options)).copy_to(new_history)
+                moved = (history or History(self.options)).copy_to(new_history)
             for part in parts:
                 part.file = part.changes_file = None
-            store.commit(folder, number, parts, self._options)
+            store.commit(folder, number, parts, self.options)
         except BaseException:
             for part, file, changes_file in names:
                 part.file, part.changes_file = file, changes_file
