@@ -76,7 +76,7 @@ def look_back(folder: Path, detached: bool, user: int | None = None) -> None:
     """Ask the history of a folder in which 10 was published, as another user if one is given."""
     if user is not None:
         os.setuid(user)
-    reader = Matcher.open(folder, background_merge=False, detached=detached)
+    reader = Matcher.open(folder, background_merge=False, mode="copy" if detached else "write")
     assert reader.match({"price": 9}).ids == []
     if detached:
         assert reader.publish({"price": 11}).ids == ["record"]

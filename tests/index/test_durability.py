@@ -156,7 +156,7 @@ def test_a_damaged_file_is_named(index: Path, place: float) -> None:
 
 def test_a_damaged_or_missing_snapshot_is_named(index: Path, tmp_path: Path) -> None:
     snapshot = next(index.glob("snapshot-*.json"))
-    snapshot.write_text(snapshot.read_text().replace('"limit": 4096', '"limit": 4097'))
+    snapshot.write_text(snapshot.read_text().replace('"max_conjunctions": 4096', '"max_conjunctions": 4097'))
     with pytest.raises(StorageError, match=f"{snapshot.name} is damaged"):
         Matcher.open(index)
     with pytest.raises(StorageError, match="there is no index in"):
@@ -230,7 +230,7 @@ def test_a_second_writer_after_the_lock_was_removed(index: Path) -> None:
     for change in (
         lambda: first.publish({"price": 30}),
         lambda: first.subscribe("more", "x > 1"),
-        first.merge,
+        first.compact,
         first.commit,
     ):
         with pytest.raises(StorageError, match=r"write\.lock was removed or replaced: another process may be writing"):

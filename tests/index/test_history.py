@@ -141,7 +141,7 @@ def test_a_reader_makes_no_copies(
     monkeypatch.setenv("TMPDIR", str(scratch))
     before = {file: file.stat().st_mtime_ns for file in published.rglob("*")}
     for detached in (True, False):
-        reader = Matcher.open(published, detached=detached)
+        reader = Matcher.open(published, mode="copy" if detached else "write")
         assert reader.match({"price": 9}).ids == []
         assert list(scratch.iterdir()) == []
         child = process(target=children.look_back, args=(published, detached))
