@@ -113,13 +113,13 @@ def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch
     monkeypatch.setattr(subscriptions, "BUFFER", size)
     matcher = Matcher(background_merge=False)
     built = []
-    build = matcher._build
+    build = matcher._subscriptions._build
 
     def counted(taken: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
         built.append(len(taken))
         return build(taken, forms)
 
-    monkeypatch.setattr(matcher, "_build", counted)
+    monkeypatch.setattr(matcher._subscriptions, "_build", counted)
     for number in range(size - 1):
         matcher.subscribe(f"s{number}", f"x >= {number}")
         assert len(matcher.match({"x": number})) == number + 1

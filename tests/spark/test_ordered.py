@@ -49,9 +49,7 @@ def in_process(wheres: dict[str, str], **options: Any) -> set[tuple[int, str]]:
     matcher = Matcher.from_table(pa.table({"id": list(wheres), "where": list(wheres.values())}), **options)
     ordered = sorted(rows(), key=lambda row: (row[1] is not None, row[1] or START, row[0]))
     events = [{"key": key, "at": at, "author": author, "price": price} for key, at, author, price in ordered]
-    return {
-        (row["event"], row["subscription"]) for row in matcher.publish_batch(events, id="key").to_pylist()
-    }
+    return {(row["event"], row["subscription"]) for row in matcher.publish_batch(events, id="key").to_pylist()}
 
 
 @pytest.mark.parametrize(

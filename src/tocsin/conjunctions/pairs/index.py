@@ -1,8 +1,9 @@
 """Key by access pairs: the batch matcher over code ranges and tests.
 
 Each conjunction is filed under its two most selective predicates, in the cells of grids over two columns
-(`conjunctions/pairs/access.py` chooses them). A posting carries three ranges of its conjunction, so that most conjunctions are
-verified without a look elsewhere. A batch is sorted by cell and each cell's postings stream once past its events.
+(`conjunctions/pairs/access.py` chooses them). A posting carries three ranges of its conjunction, so that most
+conjunctions are verified without a look elsewhere. A batch is sorted by cell and each cell's postings stream once past
+its events.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -159,7 +160,8 @@ class PairIndex:
         tables, postings = self.tables, self.postings
         yield Step(
             f", {count:,} conjunctions",
-            f"by access pairs: {tables.mask.size} tables, {int(postings.starts[-1]) / count:.1f} postings a conjunction",
+            f"by access pairs: {tables.mask.size} tables, "
+            f"{int(postings.starts[-1]) / count:.1f} postings a conjunction",
             "each conjunction is filed under its two most selective predicates",
         )
         filed = np.diff(postings.starts[np.append(tables.first_bucket, postings.starts.size - 1)])

@@ -1,7 +1,8 @@
 """The papers' way: an index for each attribute says which predicates hold, a matcher says which conjunctions do.
 
-Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs/index.py`) is faster in
-memory; this one is for comparison, for predicates on disk (`pbtree`), and for whoever wants a certain algorithm.
+Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pairs (`conjunctions/pairs/index.py`) is
+faster in memory; this one is for comparison, for predicates on disk (`pbtree`), and for whoever wants a certain
+algorithm.
 """
 
 from collections.abc import Callable, Iterator, Mapping
