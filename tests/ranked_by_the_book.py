@@ -11,11 +11,11 @@ from tocsin.language.parse import parse
 from tocsin.model.condition import AttributeComparison, Exists
 from tocsin.model.predicate import Predicate, Ranges
 from tocsin.predicates.evaluate import holds
+from tocsin.ranking.request import ScoreBy
 from tocsin.reference import evaluate
 
 Event = dict[str, Any]
 Ranked = list[tuple[str, float]]
-Combine = str | Mapping[str, float]
 
 ATTRIBUTES = ("i", "j", "d", "s", "flag", "day", "body", "tags", "doc", "a", "b", "hours")
 
@@ -36,15 +36,15 @@ def attribute_of(predicate: Predicate) -> str:
     return predicate.test.attribute
 
 
-def combined(held: Sequence[str], weights: Mapping[str, float], combine: Combine) -> float:
+def combined(held: Sequence[str], weights: Mapping[str, float], score_by: ScoreBy) -> float:
     """The score of a conjunction from the attributes of its predicates that hold."""
-    coefficients = {} if isinstance(combine, str) else combine
+    coefficients = {} if isinstance(score_by, str) else score_by
     terms = [coefficients.get(name, 1.0) * weights.get(name, 1.0) for name in sorted(held)]
-    return max(terms) if combine == "max" else sum(terms)
+    return max(terms) if score_by == "max" else sum(terms)
 
 
 def relaxed_scores(
-    subscriptions: Sequence[Subscription], event: Event, combine: Combine = "sum", history: Sequence[Event] = ()
+    subscriptions: Sequence[Subscription], event: Event, score_by: ScoreBy = "sum", history: Sequence[Event] = ()
 ) -> dict[str, float]:
     """The relaxed score of each subscription that has one, by the book."""
     scores: dict[str, float] = {}
@@ -52,7 +52,7 @@ def relaxed_scores(
         for conjunction in normalise(parse(subscription.where)):
             held = [attribute_of(predicate) for predicate in conjunction if holds(predicate, event, history)]
             if held:
-                score = combined(held, subscription.weights, combine)
+                score = combined(held, subscription.weights, score_by)
                 scores[subscription.id] = max(score, scores.get(subscription.id, score))
     return scores
 
@@ -74,18 +74,7 @@ def rows_of(table: pa.Table, count: int) -> list[Ranked]:
     return found
 
 
-def vars_of(subscription: Subscription) -> tuple[Any, ...]:
-    return (
-        subscription.id,
-        subscription.where,
-        subscription.score,
-        subscription.weights,
-        subscription.tags,
-    )
-
-
 def as_row(subscription: Subscription) -> dict[str, Any]:
-    names = ("id", "where", "score")
-    row: dict[str, Any] = dict(zip(names, vars_of(subscription)[:3], strict=True))
+    row = {"id": subscription.id, "where": subscription.where, "score": subscription.score}
     weights = {name: subscription.weights.get(name) for name in ATTRIBUTES}
     return row | {"weights": weights, "tags": {"tenant": subscription.tags.get("tenant")}}

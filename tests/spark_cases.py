@@ -51,7 +51,8 @@ def table(wheres: dict[str, str]) -> pa.Table:
 def in_process(wheres: dict[str, str], remember: bool = False) -> Answer:
     """What the matcher answers, with the events in the order of their keys."""
     events = [dict(zip(("key", "a", "b", "s"), row, strict=True)) for row in rows()]
-    found = Matcher.from_table(table(wheres)).match_batch(events, id="key", remember=remember)
+    matcher = Matcher.from_table(table(wheres))
+    found = matcher.publish_batch(events, id="key") if remember else matcher.match_batch(events, id="key")
     return sorted([row["event"], row["subscription"]] for row in found.to_pylist())
 
 

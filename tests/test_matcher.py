@@ -1,12 +1,11 @@
 """The Matcher: tags, evidence, batches, explanations, statistics."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
-from matchers import found, matcher_of
+from matchers import evidence_of, found, matcher_of
 from tocsin import Matcher, OptionError
 from tocsin.errors import EventError
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("algorithms", [{}, {"index": "interval"}, {"matcher": "count"}])
-def test_nothing_matches_an_empty_matcher(algorithms: dict[str, str]) -> None:
+def test_nothing_matches_an_empty_matcher(algorithms: dict[str, Any]) -> None:
     matcher = Matcher.from_table(pa.table({"id": ["a"], "where": ["x <"]}), **algorithms)
     assert len(matcher) == 0
     answer = matcher.match({"x": 1})
@@ -63,12 +62,12 @@ def test_values_that_no_subscription_compares_with_are_counted() -> None:
     matcher = matcher_of(a="x = 1", b="y = 'z'", c="y > 5")
     events = [{"x": "1", "y": 9}, {"x": "2"}, {"x": 1, "y": True}, {"x": None}, {"x": float("nan")}]
     table = matcher.match_batch(events)
-    evidence = json.loads(table.schema.metadata[b"tocsin"])
+    evidence = evidence_of(table)
     assert evidence["mismatches"] == {"x": 2, "y": 1}
     assert evidence["events"] == 5
     assert evidence["matches"] == len(table) == 2
     columns = matcher.match_batch(pa.table({"x": ["1", "2", None]}))
-    assert json.loads(columns.schema.metadata[b"tocsin"])["mismatches"] == {"x": 2}
+    assert evidence_of(columns)["mismatches"] == {"x": 2}
 
 
 def test_what_cannot_be_read_is_an_error_of_the_event_only() -> None:
@@ -76,7 +75,7 @@ def test_what_cannot_be_read_is_an_error_of_the_event_only() -> None:
     events = [{"doc": "<a><b/></a>", "x": 1}, {"doc": "<a><b>", "x": 1}]
     table = matcher.match_batch(events)
     assert found(matcher, events) == [(0, "a"), (0, "b"), (1, "b")]
-    errors = json.loads(table.schema.metadata[b"tocsin"])["errors"]
+    errors = evidence_of(table)["errors"]
     assert sum(errors.values()) == 1
 
 

@@ -71,7 +71,7 @@ def test_nothing_is_written_while_another_writes(run: "Run", write_lines: "Write
         ["build", file, "--output", index, "--overwrite"],
         ["add", index, file],
         ["remove", index, "smith"],
-        ["merge", index],
+        ["compact", index],
     ):
         answer = run("index", *arguments)
         assert answer.code == 2, arguments
@@ -129,7 +129,7 @@ def test_merge_leaves_one_segment_and_no_dropped(run: "Run", write_lines: "Write
     run("index", "remove", index, "cheap")
     before = Matcher.open(index).stats()
     assert (len(before.segments), before.dropped) == (4, 1)
-    assert run("index", "merge", index).code == 0
+    assert run("index", "compact", index).code == 0
     after = Matcher.open(index).stats()
     assert (after.segments, after.dropped) == ((4,), 0)
     assert len(list(index.glob("segment-*"))) == 1
@@ -205,7 +205,7 @@ def test_export_refuses_what_it_cannot_write(run: "Run", index: Path, tmp_path: 
     assert (tmp_path / "out.jsonl").read_text().startswith('{"id": "cheap"')
 
 
-@pytest.mark.parametrize("command", [["info"], ["verify"], ["merge"], ["remove", "x"], ["export", "y.csv"]])
+@pytest.mark.parametrize("command", [["info"], ["verify"], ["compact"], ["remove", "x"], ["export", "y.csv"]])
 def test_a_folder_without_an_index_is_named(run: "Run", tmp_path: Path, command: list[str]) -> None:
     name, *rest = command
     answer = run("index", name, tmp_path, *rest)

@@ -87,22 +87,22 @@ def test_intervals_overlap_or_are_contained(run: "Run", write_lines: "WriteLines
     events = write_lines("e.jsonl", [{"id": i, "price": price} for i, price in enumerate(([9, 12], [10, 12], [1, 2]))])
     asked = ["top-k", "--subscriptions", subscriptions, "--events", events]
     assert rows(run(*asked)) == [(0, "low", 1.0), (2, "low", 1.0)]
-    assert rows(run(*asked, "--how", "containment")) == [(2, "low", 1.0)]
+    assert rows(run(*asked, "--interval", "within")) == [(2, "low", 1.0)]
 
 
 @pytest.mark.parametrize(
-    ("combine", "expected"),
+    ("score_by", "expected"),
     [
         ("max", [("e1", "low", 1.0), ("e2", "new", 1.0), ("e3", "new", 1.0)]),
         ("price=0.25,author=4", [("e1", "smith", 2.25), ("e2", "new", 0.25), ("e3", "smith", 2.0)]),
     ],
 )
 def test_weights_are_combined_as_asked(
-    run: "Run", write_lines: "WriteLines", combine: str, expected: list[tuple[str, str, float]]
+    run: "Run", write_lines: "WriteLines", score_by: str, expected: list[tuple[str, str, float]]
 ) -> None:
     subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
     asked = ["top-k", "--subscriptions", subscriptions, "--events", events, "-k", 1, "--mode", "relaxed"]
-    assert rows(run(*asked, "--combine", combine)) == expected
+    assert rows(run(*asked, "--score-by", score_by)) == expected
 
 
 def test_what_cannot_be_read_is_reported(run: "Run", write_lines: "WriteLines") -> None:
@@ -155,8 +155,8 @@ def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path
         (["--events", tmp_path / "no.jsonl", "--subscriptions", subscriptions], "there is no file"),
         (["--events", write_lines("e.txt", EVENTS), "--subscriptions", subscriptions], "cannot be told"),
         (["--events", events, "--subscriptions", subscriptions, "--id", "isbn"], "author, day, id, price"),
-        (["--events", events, "--subscriptions", subscriptions, "--combine", "price=dear"], "is no coefficient"),
-        (["--events", events, "--subscriptions", subscriptions, "--combine", "max"], "no meaning for mode 'exact'"),
+        (["--events", events, "--subscriptions", subscriptions, "--score-by", "price=dear"], "is no coefficient"),
+        (["--events", events, "--subscriptions", subscriptions, "--score-by", "max"], "no meaning for mode 'exact'"),
     ]
     for arguments, said in cases:
         answer = run("top-k", *arguments)

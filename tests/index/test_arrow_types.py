@@ -309,8 +309,13 @@ for id, where in {"null": "v IS NULL", "number": "v > 1", "text": "v LIKE 'a%'",
     matcher.subscribe(id, where)
 nulls = pa.nulls(2).dictionary_encode(null_encoding="encode")
 table = pa.table({"v": nulls, "w": nulls, "s": pa.StructArray.from_arrays([nulls], ["v"])})
-for options in ({}, {"remember": True}, {"top_k": 9}, {"top_k": 9, "mode": "relaxed"}):
-    print(sorted(set(matcher.match_batch(table, **options)["subscription"].to_pylist())))
+for ask, options in (
+    (matcher.match_batch, {}),
+    (matcher.publish_batch, {}),
+    (matcher.match_batch, {"top_k": 9}),
+    (matcher.match_batch, {"top_k": 9, "mode": "relaxed"}),
+):
+    print(sorted(set(ask(table, **options)["subscription"].to_pylist())))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "['null', 'old']"), done.stderr

@@ -1,7 +1,6 @@
 """A value that cannot be read is NULL and counted, in every way to ask; all else of its event and batch is matched."""
 
 import datetime as dt
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from matchers import found, matcher_of
+from matchers import answer, evidence_of, found, matcher_of
 from tocsin import EventError, Matcher
 from tocsin.model.readable import FAR_OFF, NO_UNICODE
 
@@ -51,21 +50,17 @@ BAD_TEXTS: dict[str, Callable[[], pa.Array]] = {
 }
 
 
-def evidence_of(table: pa.Table) -> Any:
-    return json.loads(table.schema.metadata[b"tocsin"])
-
-
 @pytest.mark.parametrize("layout", BAD_TEXTS)
 @pytest.mark.parametrize("options", WAYS, ids=str)
 def test_a_text_that_is_no_utf8_is_null_and_counted(layout: str, options: dict[str, Any]) -> None:
     texts = BAD_TEXTS[layout]()
     # The unrelated column is as bad, and is not read.
     table = pa.table({"v": texts, "w": texts, "x": texts, "n": [1, 1, 1, 1]})
-    matches = matcher_of(**WHERES).match_batch(table, **options)
+    matches = answer(matcher_of(**WHERES), table, **options)
     assert evidence_of(matches)["errors"][f"v: {NO_UNICODE}"] == 1
     assert not any(name.startswith("x") for name in evidence_of(matches)["errors"])
-    answer = [{"v": text, "w": text, "n": 1} for text in ("ok", None, None, "ok")]
-    assert found(matcher_of(**WHERES), table, **options) == found(matcher_of(**WHERES), answer, **options)
+    as_read = [{"v": text, "w": text, "n": 1} for text in ("ok", None, None, "ok")]
+    assert found(matcher_of(**WHERES), table, **options) == found(matcher_of(**WHERES), as_read, **options)
 
 
 def test_bad_items_of_lists_and_fields_of_structs_are_null() -> None:
@@ -104,7 +99,7 @@ def test_half_of_a_pair_in_a_batch_concerns_no_other_event() -> None:
     for options in WAYS:
         expected = found(matcher_of(**WHERES, **IN_LISTS), read, **options)
         assert found(matcher_of(**WHERES, **IN_LISTS), events, **options) == expected
-        errors = evidence_of(matcher_of(**WHERES, **IN_LISTS).match_batch(events, **options))["errors"]
+        errors = evidence_of(answer(matcher_of(**WHERES, **IN_LISTS), events, **options))["errors"]
         assert errors[f"v: {NO_UNICODE}"] == 2
         assert errors[f"u.v: {NO_UNICODE}"] == 1
 
@@ -224,7 +219,9 @@ def test_a_worker_goes_on_after_bad_text() -> None:
     from tocsin.spark._worker.batches import match_slices
 
     batch = pa.record_batch({"key": [1, 2, 3, 4], "v": bad_text(pa.string())})
-    rows = [batch.to_pydict()["event"] for batch in match_slices(matcher_of(ok="v = 'ok'"), [batch], keep=2)]
+    rows = [
+        batch.to_pydict()["event"] for batch in match_slices(matcher_of(ok="v = 'ok'").match_batch, [batch], keep=2)
+    ]
     assert rows == [[1, 4]]
 
 

@@ -13,6 +13,7 @@ from strategies import conditions, conditions_on_history, events
 from tocsin import Matcher
 from tocsin.index.by_reference import ReferenceIndex
 from tocsin.reference import ReferenceMatcher
+from tocsin.registry import MatcherName
 
 Event = dict[str, Any]
 P = {"p": "urn:p"}
@@ -85,7 +86,7 @@ def test_it_survives_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("matcher", ["auto", "reference"])
-def test_prefixes_of_xpath_are_known_to_explain(matcher: str) -> None:
+def test_prefixes_of_xpath_are_known_to_explain(matcher: MatcherName) -> None:
     made = Matcher(namespaces=P, matcher=matcher)
     made.subscribe("a", "xpath_exists(d, '//p:a')")
     for document, holds in (("<a xmlns='urn:p'/>", True), ("<a/>", False)):

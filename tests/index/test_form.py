@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import conditions, conditions_on_history, odd_conditions
 from tocsin import Matcher
+from tocsin.index.options import Options
 from tocsin.index.segment import Segment
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.predicate import Predicate
@@ -58,7 +59,7 @@ def test_what_is_stored_is_what_the_texts_say(texts: list[str]) -> None:
 @settings(max_examples=60)
 @given(TEXTS, TEXTS, st.randoms())
 def test_forms_are_selected_and_joined(some: list[str], others: list[str], random: Random) -> None:
-    options = Matcher()._subscriptions.options
+    options = Options()
     forms = [options.normalise(texts, texts) for texts in (some, others)]
     expected = [one for form in forms for one in meaning(form)]
     joined = NormalForm.joined(forms)

@@ -135,11 +135,11 @@ def test_the_worker_of_spark_keeps_no_batch() -> None:
 
     matcher = matcher_of(**{id: where for wheres in FAMILIES.values() for id, where in wheres.items()})
     batch = pa.RecordBatch.from_pylist(rows())
-    list(match_slices(matcher, [batch]))
+    list(match_slices(matcher.match_batch, [batch]))
     cyclic_garbage()
     batch = pa.RecordBatch.from_pylist(rows())
     watched = weakref.ref(batch)
-    list(match_slices(matcher, [batch]))
+    list(match_slices(matcher.match_batch, [batch]))
     del batch
     assert watched() is None
     assert kept(cyclic_garbage()) == []

@@ -107,7 +107,9 @@ def test_matcher_equals_duckdb(
     index=st.sampled_from(get_args(IndexName)),
     matcher=st.sampled_from(get_args(MatcherName)),
 )
-def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index: str, matcher: str) -> None:
+def test_every_choice_of_algorithms(
+    texts: list[str], batch: list[Event], index: IndexName, matcher: MatcherName
+) -> None:
     table = pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)})
     chosen = Matcher.from_table(table, index=index, matcher=matcher)
     assert found_in(chosen.match_batch(batch)) == by_reference(texts, batch)

@@ -69,7 +69,7 @@ def test_layers_give_the_same_answer_with_less_work(as_batch: Callable[[list[Eve
     assert without == within == expected(3)
     assert planned().startswith("exact: in layers of ")
     assert "and 400 subscriptions for k up to 3" in planned()
-    matcher.top_k(rows[0], 1, "relaxed")
+    matcher.top_k(rows[0], 1, mode="relaxed")
     assert planned().endswith("relaxed: every predicate of every event")
     assert candidates(second) < candidates(first)
     assert asked(2)[0] == expected(2)

@@ -1,7 +1,7 @@
 """The best k subscriptions equal their definition: exact and relaxed, for every family and in every state of a set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from ranked_by_the_book import (
     ATTRIBUTES,
-    Combine,
     Event,
     Ranked,
     as_row,
@@ -24,7 +23,6 @@ from ranked_by_the_book import (
     exact_scores,
     relaxed_scores,
     rows_of,
-    vars_of,
 )
 from strategies import conditions, conditions_on_history, events
 from tocsin import Matcher, OptionError, Subscription
@@ -36,6 +34,7 @@ from tocsin.papers.ranked import range_rows
 from tocsin.predicates.evaluate import holds
 from tocsin.ranking import exact as ranked
 from tocsin.ranking import relaxed as weights_module
+from tocsin.ranking.request import Interval, Mode, ScoreBy
 
 WEIGHTS = st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from([0.1, 0.25, 1.0, 2.0, 3.3, -0.5]), max_size=3)
 SCORES = st.sampled_from([0.5, 1.0, 1.0, 2.0, 2.5])
@@ -43,7 +42,7 @@ TAGS = st.sampled_from([{}, {"tenant": "acme"}, {"tenant": "zeta"}])
 PATHS = ["xpath_exists(doc, '//b')", "NOT xpath_exists(doc, '/a/c')", "xpath_exists(doc, '/a[@x=\"1\"]') AND i > 0"]
 WHERE = conditions() | st.sampled_from(PATHS)
 DOCUMENTS = st.sampled_from(["<a><b/></a>", '<a x="1"/>', "<a><c/>", None])
-COMBINE = st.sampled_from(["sum", "max", {"i": 2.0, "s": 0.5, "body": 0.0}])
+SCORE_BY = st.sampled_from(["sum", "max", {"i": 2.0, "s": 0.5, "body": 0.0}])
 
 
 @dataclass
@@ -69,7 +68,7 @@ def changed(draw: st.DrawFn, where: st.SearchStrategy[str] = WHERE) -> Changed:
         standing |= {subscription.id: subscription for subscription in loaded}
     if draw(st.booleans()):
         buffered = Subscription("buffered", draw(where), draw(SCORES), draw(WEIGHTS), draw(TAGS))
-        matcher.subscribe(*vars_of(buffered))
+        matcher.subscribe(**asdict(buffered))
         standing["buffered"] = buffered
     for id_ in draw(st.lists(st.sampled_from(sorted(standing)), max_size=2, unique=True)):
         matcher.unsubscribe(id_)
@@ -95,13 +94,13 @@ def test_exact_equals_the_definition(state: Changed, batch: list[Event], k: int)
 
 
 @settings(max_examples=50, deadline=None)
-@given(changed(), st.lists(full_events(), min_size=1, max_size=4), st.sampled_from([0, 1, 3, 100]), COMBINE)
-def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: int, combine: Combine) -> None:
+@given(changed(), st.lists(full_events(), min_size=1, max_size=4), st.sampled_from([0, 1, 3, 100]), SCORE_BY)
+def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: int, score_by: ScoreBy) -> None:
     for event in batch:
-        expected = best(relaxed_scores(state.subscriptions, event, combine), k)
-        assert list(state.matcher.top_k(event, k, "relaxed", combine)) == expected
-    expected_rows = [best(relaxed_scores(state.subscriptions, event, combine), k) for event in batch]
-    table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", combine=combine)
+        expected = best(relaxed_scores(state.subscriptions, event, score_by), k)
+        assert list(state.matcher.top_k(event, k, mode="relaxed", score_by=score_by)) == expected
+    expected_rows = [best(relaxed_scores(state.subscriptions, event, score_by), k) for event in batch]
+    table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", score_by=score_by)
     assert rows_of(table, len(batch)) == expected_rows
 
 
@@ -111,7 +110,7 @@ def test_only_subscriptions_with_the_tags_are_ranked(state: Changed, event: Even
     acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
     tags = {"tenant": "acme"}
     assert list(state.matcher.top_k(event, 3, tags=tags)) == best(exact_scores(acme, event), 3)
-    relaxed = state.matcher.top_k(event, 3, "relaxed", tags=tags)
+    relaxed = state.matcher.top_k(event, 3, mode="relaxed", tags=tags)
     assert list(relaxed) == best(relaxed_scores(acme, event), 3)
     table = state.matcher.match_batch([event], tags=tags, top_k=3, mode="relaxed")
     assert rows_of(table, 1) == [list(relaxed)]
@@ -121,7 +120,7 @@ def test_only_subscriptions_with_the_tags_are_ranked(state: Changed, event: Even
 @given(
     changed(conditions_on_history()), st.lists(events(), min_size=1, max_size=4), st.sampled_from(["exact", "relaxed"])
 )
-def test_earlier_events_count(state: Changed, batch: list[Event], mode: str) -> None:
+def test_earlier_events_count(state: Changed, batch: list[Event], mode: Mode) -> None:
     def expected(event: Event, history: Sequence[Event]) -> Ranked:
         if mode == "exact":
             return best(exact_scores(state.subscriptions, event, history), 3)
@@ -129,7 +128,7 @@ def test_earlier_events_count(state: Changed, batch: list[Event], mode: str) -> 
 
     table = state.matcher.publish_batch(batch, top_k=3, mode=mode)
     assert rows_of(table, len(batch)) == [expected(event, batch[:row]) for row, event in enumerate(batch)]
-    assert list(state.matcher.top_k(batch[0], 3, mode)) == expected(batch[0], batch)
+    assert list(state.matcher.top_k(batch[0], 3, mode=mode)) == expected(batch[0], batch)
 
 
 RANGES = st.sampled_from(
@@ -143,14 +142,14 @@ VALUES = st.sampled_from([20, 20.5, 25, 30, 31, float("inf")])
 HOURS = st.one_of(VALUES, st.lists(VALUES, min_size=1, max_size=3), st.none(), st.just([20, None]), st.just("x"))
 
 
-def holds_for_interval(predicate: Predicate, event: Event, how: str) -> bool:
+def holds_for_interval(predicate: Predicate, event: Event, interval: Interval) -> bool:
     """What `holds` says, where a list of two numbers in order is an interval of numbers."""
     if not isinstance(predicate, Ranges) or predicate.kind is not Kind.NUMBER:
         return holds(predicate, event)
     value = event.get(predicate.attribute)
     if not isinstance(value, list) or len(value) != 2 or None in value or value[0] > value[1]:
         return holds(predicate, event)
-    first, last = value if how == "containment" else value[::-1]
+    first, last = value if interval == "within" else value[::-1]
 
     def begins(low: Any, closed: bool) -> bool:
         return low is None or low.exact < first or (low.exact == first and closed)
@@ -162,18 +161,18 @@ def holds_for_interval(predicate: Predicate, event: Event, how: str) -> bool:
 
 
 def by_interval(
-    subscriptions: Sequence[Subscription], event: Event, how: str, combine: Combine = "sum"
+    subscriptions: Sequence[Subscription], event: Event, interval: Interval, score_by: ScoreBy = "sum"
 ) -> tuple[dict[str, float], dict[str, float]]:
     """The exact and the relaxed scores, by the book, for an event that may have intervals."""
     scores: dict[str, float] = {}
     weights: dict[str, float] = {}
     for subscription in subscriptions:
         for conjunction in normalise(parse(subscription.where)):
-            held = [attribute_of(p) for p in conjunction if holds_for_interval(p, event, how)]
+            held = [attribute_of(p) for p in conjunction if holds_for_interval(p, event, interval)]
             if len(held) == len(conjunction):
                 scores[subscription.id] = subscription.score
             if held:
-                total = combined(held, subscription.weights, combine)
+                total = combined(held, subscription.weights, score_by)
                 weights[subscription.id] = max(total, weights.get(subscription.id, total))
     return scores, weights
 
@@ -194,27 +193,31 @@ def paid(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @given(
     changed(RANGES),
     st.lists(st.builds(lambda event, hours: event | {"hours": hours}, events(), HOURS), min_size=1, max_size=4),
-    st.sampled_from(["overlap", "containment"]),
-    COMBINE,
+    st.sampled_from(["overlaps", "within"]),
+    SCORE_BY,
 )
-def test_intervals_overlap_or_are_contained(state: Changed, batch: list[Event], how: str, combine: Combine) -> None:
+def test_intervals_overlap_or_are_contained(
+    state: Changed, batch: list[Event], interval: Interval, score_by: ScoreBy
+) -> None:
     matcher = state.matcher
     for event in batch:
         without = event | {"hours": 25}
-        plain = best(by_interval(state.subscriptions, without, how)[0], 3)
+        plain = best(by_interval(state.subscriptions, without, interval)[0], 3)
         assert rows_of(matcher.match_batch([without], top_k=3), 1) == [plain]
         relaxed = matcher.match_batch([without], top_k=3, mode="relaxed")
-        assert rows_of(relaxed, 1) == [best(by_interval(state.subscriptions, without, how)[1], 3)]
-    answers = [by_interval(state.subscriptions, event, how, combine) for event in batch]
+        assert rows_of(relaxed, 1) == [best(by_interval(state.subscriptions, without, interval)[1], 3)]
+    answers = [by_interval(state.subscriptions, event, interval, score_by) for event in batch]
     exact, relaxed_ = [best(scores, 3) for scores, _ in answers], [best(weights, 3) for _, weights in answers]
-    assert [list(matcher.top_k(event, 3, how=how)) for event in batch] == exact
-    assert [list(matcher.top_k(event, 3, "relaxed", combine, how=how)) for event in batch] == relaxed_
-    assert rows_of(matcher.match_batch(batch, top_k=3, how=how), len(batch)) == exact
-    table = matcher.match_batch(batch, top_k=3, mode="relaxed", combine=combine, how=how)
+    assert [list(matcher.top_k(event, 3, interval=interval)) for event in batch] == exact
+    assert [
+        list(matcher.top_k(event, 3, mode="relaxed", score_by=score_by, interval=interval)) for event in batch
+    ] == relaxed_
+    assert rows_of(matcher.match_batch(batch, top_k=3, interval=interval), len(batch)) == exact
+    table = matcher.match_batch(batch, top_k=3, mode="relaxed", score_by=score_by, interval=interval)
     assert rows_of(table, len(batch)) == relaxed_
     acme = [subscription for subscription in state.subscriptions if subscription.tags == {"tenant": "acme"}]
-    scores, _ = by_interval(acme, batch[0], how)
-    assert list(matcher.top_k(batch[0], 3, how=how, tags={"tenant": "acme"})) == best(scores, 3)
+    scores, _ = by_interval(acme, batch[0], interval)
+    assert list(matcher.top_k(batch[0], 3, interval=interval, tags={"tenant": "acme"})) == best(scores, 3)
 
 
 def test_a_column_of_lists_is_read_as_intervals() -> None:
@@ -238,9 +241,9 @@ def test_saved_weights_are_opened(tmp_path: Path) -> None:
     matcher.save(tmp_path / "index")
     event = {"x": 2, "y": "p", "t": "two or one"}
     expected = [("a", 4.0), ("b", 2.5), ("c", 1.5)]
-    assert list(matcher.top_k(event, 5, "relaxed")) == expected
+    assert list(matcher.top_k(event, 5, mode="relaxed")) == expected
     opened = Matcher.open(tmp_path / "index")
-    assert list(opened.top_k(event, 5, "relaxed")) == expected
+    assert list(opened.top_k(event, 5, mode="relaxed")) == expected
     matcher.close()
 
 
@@ -258,14 +261,15 @@ def test_duckdb_orders_the_same_way() -> None:
         weights = {name: float(random.integers(1, 9)) / 4 for name, _ in predicates}
         score = float(random.integers(0, 6))
         where = " AND ".join(text for _, text in predicates)
-        matcher.subscribe(f"s{number}", where, score, weights)
+        matcher.subscribe(f"s{number}", where, score, weights=weights)
         exact.append(f"SELECT event, 's{number}' AS id, {score} AS score FROM events WHERE {where}")
         total = " + ".join(f"CASE WHEN {text} THEN {weights[name]} ELSE 0 END" for name, text in predicates)
         some = " OR ".join(text for _, text in predicates)
         relaxed.append(f"SELECT event, 's{number}' AS id, {total} AS score FROM events WHERE {some}")
     connection = duckdb.connect()
     connection.register("events", table)
-    for mode, parts in (("exact", exact), ("relaxed", relaxed)):
+    asked: list[tuple[Mode, list[str]]] = [("exact", exact), ("relaxed", relaxed)]
+    for mode, parts in asked:
         query = f"""
             SELECT event, id, score FROM ({" UNION ALL ".join(parts)})
             QUALIFY row_number() OVER (PARTITION BY event ORDER BY score DESC, id) <= 7
@@ -289,7 +293,7 @@ def test_always_true_matches_exactly_and_has_nothing_to_weigh() -> None:
     matcher = Matcher()
     matcher.subscribe("all", "TRUE", score=3.0)
     assert list(matcher.top_k({}, 1)) == [("all", 3.0)]
-    assert list(matcher.top_k({}, 1, "relaxed")) == []
+    assert list(matcher.top_k({}, 1, mode="relaxed")) == []
 
 
 @pytest.mark.parametrize(
@@ -297,10 +301,10 @@ def test_always_true_matches_exactly_and_has_nothing_to_weigh() -> None:
     [
         ({"k": -1}, "k is -1"),
         ({"k": 1, "mode": "best"}, "mode is 'best'"),
-        ({"k": 1, "how": "inside"}, "how is 'inside'"),
-        ({"k": 1, "mode": "relaxed", "combine": "mean"}, "combine is 'mean'"),
-        ({"k": 1, "combine": "max"}, "combine has no meaning"),
-        ({"k": 1, "mode": "relaxed", "combine": {"x": -1.0}}, "coefficient of 'x' is -1.0"),
+        ({"k": 1, "interval": "inside"}, "interval is 'inside'"),
+        ({"k": 1, "mode": "relaxed", "score_by": "mean"}, "score_by is 'mean'"),
+        ({"k": 1, "score_by": "max"}, "score_by has no meaning"),
+        ({"k": 1, "mode": "relaxed", "score_by": {"x": -1.0}}, "coefficient of 'x' is -1.0"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
@@ -308,7 +312,7 @@ def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
         Matcher().top_k({}, **options)
 
 
-@pytest.mark.parametrize("options", [{"mode": "relaxed"}, {"combine": "max"}, {"how": "containment"}])
+@pytest.mark.parametrize("options", [{"mode": "relaxed"}, {"score_by": "max"}, {"interval": "within"}])
 def test_what_asks_for_the_best_is_refused_without_a_k(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="all matches are wanted"):
         Matcher().match_batch([{}], **options)
@@ -320,14 +324,14 @@ def test_the_best_conjunction_counts() -> None:
     matcher.subscribe("last", "z > 1 OR (x > 1 AND y > 1)")
     matcher.subscribe("weighed", "(x > 1 AND y > 1) OR z > 1", weights={"z": 5.0})
     event = {"x": 2, "y": 2, "z": 2}
-    assert list(matcher.top_k(event, 3, "relaxed")) == [("weighed", 5.0), ("first", 2.0), ("last", 2.0)]
-    assert list(matcher.top_k({"x": 2, "z": 0}, 1, "relaxed")) == [("first", 1.0)]
+    assert list(matcher.top_k(event, 3, mode="relaxed")) == [("weighed", 5.0), ("first", 2.0), ("last", 2.0)]
+    assert list(matcher.top_k({"x": 2, "z": 0}, 1, mode="relaxed")) == [("first", 1.0)]
 
 
 @pytest.mark.parametrize("mode", ["exact", "relaxed"])
-def test_equal_scores_go_by_id_over_all_segments(mode: str) -> None:
+def test_equal_scores_go_by_id_over_all_segments(mode: Mode) -> None:
     matcher = Matcher(background_merge=False)
     for ids in (["d", "b"], ["c", "é", "a"]):
         matcher.subscribe_many(pa.table({"id": ids, "where": ["x > 1"] * len(ids)}))
-    assert matcher.top_k({"x": 2}, 4, mode).ids == ["a", "b", "c", "d"]
+    assert matcher.top_k({"x": 2}, 4, mode=mode).ids == ["a", "b", "c", "d"]
     assert matcher.match_batch([{"x": 2}] * 2, top_k=3, mode=mode)["subscription"].to_pylist() == ["a", "b", "c"] * 2

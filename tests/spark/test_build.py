@@ -25,7 +25,7 @@ def test_executors_build_segments_and_the_driver_commits_them(spark: "SparkSessi
     matcher = Matcher.open(index.path)
     assert (len(matcher), len(matcher.stats().segments)) == (50, 3)
     assert matcher.match({"a": 10}).ids == ["s10", "s7", "s8", "s9"]
-    assert matcher.match({"a": 10}, {"parity": "0"}).scores == [10.0, 8.0]
+    assert matcher.match({"a": 10}, tags={"parity": "0"}).scores == [10.0, 8.0]
     names = {path.name.partition("-")[0] for path in index.path.iterdir()}
     assert names == {"segment", "snapshot", "write.lock"}
 

@@ -27,7 +27,7 @@ def index(tmp_path: Path) -> Path:
 
 
 def matches(spark: "SparkSession", index: Path, *events: tuple[int, str | None, float]) -> "DataFrame":
-    return tocsin_spark.match(spark.createDataFrame(events, SCHEMA), index, id="key", keep=["isbn"])
+    return tocsin_spark.match(spark.createDataFrame(events, SCHEMA), index, id="key", keep_columns=["isbn"])
 
 
 @pytest.mark.parametrize("digest", [False, True])
@@ -57,7 +57,7 @@ def test_deliver_numbers_batches_and_names_a_missing_column(spark: "SparkSession
         record = tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user")
         assert record is not None
         assert (record.batch, record.matches) == (number, 2)
-    with pytest.raises(OptionError, match=r"no column 'title' to tell repetitions by.*keep=\['title'\]"):
+    with pytest.raises(OptionError, match=r"no column 'title' to tell repetitions by.*keep_columns=\['title'\]"):
         tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user", dedupe="title")
 
 
@@ -113,7 +113,7 @@ def test_inboxes_are_the_sink_of_a_stream(spark: "SparkSession", index: Path, tm
         spark.readStream.schema(SCHEMA).json(str(tmp_path / "events")),
         index,
         id="key",
-        keep=["isbn"],
+        keep_columns=["isbn"],
         checkpoint=tmp_path / "checkpoint",
         sink=inboxes,
         trigger={"availableNow": True},

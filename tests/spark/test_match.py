@@ -113,7 +113,7 @@ def test_a_shipped_index_gives_the_same_answer(spark: "SparkSession") -> None:
     events = spark.createDataFrame([(1, 2), (2, 3)], "key int, a int")
     index = tocsin_spark.build(subscriptions(spark, {"two": "a = 2"}))
     for _ in range(2):
-        assert pairs(tocsin_spark.match(events, index, id="key", ship=True)) == {(1, "two")}
+        assert pairs(tocsin_spark.match(events, index, id="key", ship_index=True)) == {(1, "two")}
 
 
 def test_the_query_is_lazy_and_narrow_and_reads_only_what_is_named(

@@ -61,7 +61,7 @@ class Place:
 
     def rows(self, format: str = "parquet") -> list[tuple[int, int, str]]:
         reader = self.spark.read.format({"jsonl": "json"}.get(format, format))
-        matches = reader.subscribe_many(str(self.folder / "matches"))
+        matches = reader.load(str(self.folder / "matches"))
         return sorted(tuple(row) for row in matches.select("batch", "event", "subscription").collect())
 
 

@@ -30,7 +30,7 @@ WINDOWS = 5
 _READ = """
 import sys
 from tocsin import Matcher
-matcher = Matcher.open(sys.argv[1])
+matcher = Matcher.open(sys.argv[1], mode="read")
 print("open", flush=True)
 sys.stdin.readline()
 for view in matcher._subscriptions.current().views:
@@ -63,7 +63,7 @@ def run(subscriptions: int = 1_000_000, events: int = 20_000, seed: int = 1, qui
 
 
 def _opening(report: Report, path: Path, build_s: float) -> None:
-    open_s = measure(lambda: Matcher.open(path), repeat=5)
+    open_s = measure(lambda: Matcher.open(path, mode="read"), repeat=5)
     size = sum(file.stat().st_size for file in path.iterdir())
     report.results.append(Result("build", build_s, extra={"seconds": build_s}))
     report.results.append(Result("open", extra={"seconds": open_s, "file_bytes": size}))
@@ -114,7 +114,7 @@ def _ten_segments(report: Report, one: Matcher, table: pa.Table, workload: Workl
     several = Matcher(background_merge=False)
     size = -(-len(table) // SEGMENTS)
     for start in range(0, len(table), size):
-        several.load(table.slice(start, size))
+        several.subscribe_many(table.slice(start, size))
     # In turn: what else the machine does falls on both.
     turns = [
         [measure(partial(matcher.match_batch, workload.events), repeat=1) for matcher in (one, several)]

@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
 from rich.table import Table
@@ -51,7 +51,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
 ) -> None:
     """Show what an index holds: counts, segments, bytes, and the subscriptions that are expensive or useless."""
-    with opened(index) as matcher:
+    with opened(index, "read") as matcher:
         stats = matcher.stats()
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(stats), ensure_ascii=False))
@@ -93,7 +93,7 @@ def remove(
         raise typer.Exit(1)
 
 
-def merge(index: Index) -> None:
+def compact(index: Index) -> None:
     """Merge all segments into one, without the subscriptions that were removed."""
     with opened(index) as matcher:
         before = len(matcher.stats().segments)
@@ -135,23 +135,23 @@ def export(
         raise OptionError(f"{file} exists", "Choose another file, or replace it with --overwrite")
     from tocsin.storage.container import write_file
 
-    with opened(index) as matcher:
+    with opened(index, "read") as matcher:
         subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)
     write_file(file, lambda target: WRITERS[file.suffix](subscriptions, target))
     errors().print(facts(str(file), [("subscriptions", f"{len(subscriptions):,}")]))
 
 
-for _command in (build, info, add, remove, merge, verify, export):
+for _command in (build, info, add, remove, compact, verify, export):
     app.command()(interruptible(_command))
 
 
 @contextlib.contextmanager
-def opened(index: Path) -> Iterator["Matcher"]:
+def opened(index: Path, mode: Literal["read", "write"] = "write") -> Iterator["Matcher"]:
     """The matcher of an index folder."""
     from tocsin.matcher import Matcher
 
     # A merge in the background would be thrown away at the end of the command.
-    matcher = Matcher.open(index, background_merge=False)
+    matcher = Matcher.open(index, mode=mode, background_merge=False)
     try:
         yield matcher
     finally:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -21,6 +21,7 @@ from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
     from tocsin.matcher import Matcher
+    from tocsin.ranking.request import Question, ScoreBy
 
 Event = dict[str, Any]
 Kinds = Mapping[str, Set[Kind]]
@@ -38,11 +39,11 @@ class Mode(Enum):
     RELAXED = "relaxed"
 
 
-class How(Enum):
+class Interval(Enum):
     """When an interval of an event satisfies a range."""
 
-    OVERLAP = "overlap"
-    CONTAINMENT = "containment"
+    OVERLAPS = "overlaps"
+    WITHIN = "within"
 
 
 def top_k(
@@ -53,13 +54,14 @@ def top_k(
     mode: Annotated[
         Mode, typer.Option(help="exact: matches by score; relaxed: by the weights of what holds.")
     ] = Mode.EXACT,
-    combine: Annotated[
+    score_by: Annotated[
         str,
         typer.Option(help="How relaxed weights become a score: sum, max, or coefficients such as price=3,age=0.5."),
     ] = "sum",
-    how: Annotated[
-        How, typer.Option(help="Which ranges an interval of an event satisfies: those it overlaps, or that contain it.")
-    ] = How.OVERLAP,
+    interval: Annotated[
+        Interval,
+        typer.Option(help="Which ranges an interval of an event satisfies: those it overlaps, or lies within."),
+    ] = Interval.OVERLAPS,
     id: Annotated[str, typer.Option(help="The attribute that names an event.")] = "id",
 ) -> None:
     """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score.
@@ -67,14 +69,17 @@ def top_k(
     Subscriptions that look back at earlier events are refused: events are not remembered.
     """
     from tocsin.index.history_planner import refuse
+    from tocsin.ranking.request import Question
 
     with ExitStack() as stack:
         if (subscriptions is None) == (index is None):
             raise OptionError("the subscriptions are given twice or not at all", "Give --subscriptions or --index")
-        matcher = load(subscriptions) if subscriptions is not None else stack.enter_context(opened(index or Path()))
+        matcher = (
+            load(subscriptions) if subscriptions is not None else stack.enter_context(opened(index or Path(), "read"))
+        )
         refuse(matcher.looking_back(), "Leave them out, or call publish and top_k of a Matcher in Python")
         source = Source(events, matcher.kinds)
-        question = {"top_k": k, "mode": mode.value, "combine": combination(combine), "how": how.value}
+        question = Question(k, mode.value, coefficients(score_by), interval.value)
         waiting, count = source.read(), 0
         while some := list(islice(waiting, AT_ONCE)):
             count += rank(matcher, some, question, id)
@@ -87,30 +92,32 @@ def top_k(
         raise typer.Exit(1)
 
 
-def combination(text: str) -> str | dict[str, float]:
-    """What `combine` means: a word, or coefficients by attribute.
+def coefficients(text: str) -> "ScoreBy":
+    """What `--score-by` means: a word, which the question checks, or coefficients by attribute.
 
-    >>> combination("max"), combination("price=3,age=0.5")
+    >>> coefficients("max"), coefficients("price=3,age=0.5")
     ('max', {'price': 3.0, 'age': 0.5})
     """
     if "=" not in text:
-        return text
-    coefficients = {}
+        return cast("ScoreBy", text)
+    numbers = {}
     for part in text.split(","):
         name, _, number = part.rpartition("=")
         try:
-            coefficients[name.strip()] = float(number)
+            numbers[name.strip()] = float(number)
         except ValueError as error:
             raise OptionError(f"{part!r} is no coefficient", "Write attribute=number, as in price=3,age=0.5") from error
-    return coefficients
+    return numbers
 
 
-def rank(matcher: "Matcher", events: list[Event], question: dict[str, Any], id: str) -> int:
+def rank(matcher: "Matcher", events: list[Event], question: "Question", id: str) -> int:
     """Print the best subscriptions of some events; return how many there are."""
     if not any(id in event for event in events):
         names = ", ".join(sorted(set().union(*events))) or "none at all"
         raise OptionError(f"the events have no attribute {id!r} to name them by", f"Choose with --id from {names}")
-    table = matcher.match_batch(events, **question)
+    table = matcher.match_batch(
+        events, top_k=question.k, mode=question.mode, score_by=question.score_by, interval=question.interval
+    )
     named, _ = read_values(event.get(id) for event in events)
     for row in table.to_pylist():
         row["event"] = named[row["event"]]

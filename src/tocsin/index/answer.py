@@ -73,8 +73,9 @@ def answer(
         evidence.rank_s += time.perf_counter() - start - work.encode_s - work.match_s
         rows = [Rows(*best)]
     else:
-        found = [(view, slices) for view, slices in match_views(snapshot, batch, request.tags, judged, evidence)]
-        rows = [_in_order(snapshot, found)] if request.ordered else [_rows(view, slices) for view, slices in found]
+        found = list(match_views(snapshot, batch, request.tags, judged, evidence))
+        in_order = request.ordered and bool(found)
+        rows = [_in_order(snapshot, found)] if in_order else [_rows(view, slices) for view, slices in found]
     evidence.errors |= batch.unreadable
     return Answer(rows, evidence)
 

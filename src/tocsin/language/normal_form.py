@@ -280,7 +280,7 @@ class Builder:
             columns.append(Rows(numbers, *repeated))
 
     def finish(self, texts: int) -> NormalForm:
-        """Return the normal form of so many texts: conjunctions in the order of their texts, rows in the order of conjunctions."""
+        """Return the normal form of so many texts, conjunctions in the order of texts, rows in that of these."""
         owners = np.concatenate([*self._owners, np.array(self._single_owners, np.int32)]).astype(np.int32)
         order = np.argsort(owners, kind="stable")
         # The final number of each conjunction; those with negative numbers follow the batches.

@@ -236,7 +236,7 @@ def _meet(several: list[_Merged]) -> _Merged | None:
 def _too_many(limit: int) -> SubscriptionError:
     return SubscriptionError(
         f"the condition becomes more than {limit} conjunctions",
-        "Write fewer alternatives under AND, split the subscription, or raise the limit: Matcher(limit=...)",
+        "Write fewer alternatives under AND, split the subscription, or raise the limit: Matcher(max_conjunctions=...)",
     )
 
 

@@ -5,13 +5,13 @@ that succeeded into place and commits the snapshot that names them. What a task 
 goes with the folder.
 """
 
+import datetime as dt
 import logging
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,7 +20,9 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
 from tocsin.index.options import Options
-from tocsin.matcher import Matcher
+from tocsin.index.subscriptions import SubscriptionSet
+from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.registry import IndexName, MatcherName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
 
@@ -36,15 +38,28 @@ _log = logging.getLogger(__name__)
 
 
 def build(
-    subscriptions: DataFrame, path: str | Path | None = None, *, segments: int | None = None, **options: Any
+    subscriptions: DataFrame,
+    path: str | Path | None = None,
+    *,
+    segments: int | None = None,
+    max_conjunctions: int = DEFAULT_LIMIT,
+    namespaces: Mapping[str, str] | None = None,
+    index: IndexName = "auto",
+    matcher: MatcherName = "auto",
+    retain_events: int | None = None,
+    retain_age: dt.timedelta | int | None = None,
+    age_attribute: str | None = None,
 ) -> Index:
     """Build the index of the subscriptions `id, where[, score, weights, tags]` in `path`; what stood there is replaced.
 
     The executors parse the subscriptions and write `segments` of them, one for each core if not given, so that all of
     them must see `path`. Without `path` the index is built by the driver, in a folder that goes with this process.
     Subscriptions that cannot be taken are left out and reported in `rejected`. The other options are those of
-    `Matcher`: `limit`, `namespaces`, `index`, `matcher`.
+    `Matcher`, and are kept in the index.
     """
+    options = Options(
+        max_conjunctions, dict(namespaces or {}), index, matcher, retain_events, retain_age, age_attribute
+    )
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(
@@ -76,7 +91,7 @@ def build(
             report = rows.repartition(count, "id").mapInArrow(task, _ddl(REPORT)).toArrow()
         else:
             report = pa.Table.from_batches(task(rows.toArrow().to_batches()), REPORT)
-        _commit(folder, report, Options(**options))
+        _commit(folder, report, options)
     finally:
         shutil.rmtree(building, ignore_errors=True)
         folder.unlock()
@@ -88,9 +103,7 @@ def build(
     return Index(folder.path, session.createDataFrame(rejected, _ddl(rejected.schema)))
 
 
-def build_partition(
-    batches: Iterable[pa.RecordBatch], folder: str, options: Mapping[str, Any]
-) -> Iterator[pa.RecordBatch]:
+def build_partition(batches: Iterable[pa.RecordBatch], folder: str, options: Options) -> Iterator[pa.RecordBatch]:
     """Build the index of the subscriptions in the batches, in a new folder inside `folder`; yield a `REPORT`."""
     parts = list(batches)
     if not parts:
@@ -100,14 +113,14 @@ def build_partition(
             f"there is no folder {folder} on this worker",
             "Build the index on storage that every worker mounts at this path, or without a path in the driver",
         )
-    matcher = Matcher(background_merge=False, **options)
-    matcher.subscribe_many(pa.Table.from_batches(parts))
+    built = SubscriptionSet(options, background_merge=False)
+    rejected = built.subscribe_many(pa.Table.from_batches(parts))
     own = tempfile.mkdtemp(prefix="task-", dir=folder)
-    matcher.save(own)
-    matcher.close()
+    built.save(own)
+    built.close()
     rows = [{"folder": own}] + [
         {"subscription": error.subscription, "position": error.position, "reason": f"{error.message}. {error.hint}"}
-        for error in matcher.rejected
+        for error in rejected
     ]
     yield from pa.Table.from_pylist(rows, REPORT).to_batches()
 

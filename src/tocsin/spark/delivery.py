@@ -32,7 +32,7 @@ class Inboxes:
 
     `tag` is the tag of a subscription that names its inbox; what has no such tag is not delivered. `dedupe` names
     columns of the matches, such as ``"subscription, isbn"``: an inbox gets each combination once, the first time, in
-    whatever batch that was; ask `match` to `keep` the columns that it needs. With `digest`, each batch brings an inbox
+    whatever batch that was; ask `match` for the `keep_columns` that it needs. With `digest`, each batch brings an inbox
     one row with all its `matches`, instead of a row for each.
     """
 
@@ -44,13 +44,13 @@ class Inboxes:
         dedupe: str | Sequence[str] = (),
         digest: bool = False,
         format: str = "parquet",
-        ship: bool | None = None,
+        ship_index: bool | None = None,
     ) -> None:
         self.table = BatchTable(path, format)
         self.tag = tag
         self.dedupe = [name.strip() for name in (dedupe.split(",") if isinstance(dedupe, str) else dedupe)]
         self.digest = digest
-        self._ship = ship
+        self._ship_index = ship_index
 
     def __call__(self, matches: DataFrame, batch: Batch) -> BatchRecord | None:
         """Deliver the matches of a batch, unless it has been."""
@@ -99,7 +99,7 @@ class Inboxes:
         if unknown:
             raise OptionError(
                 f"the matches have no column {unknown[0]!r} to tell repetitions by",
-                f"They have {', '.join(matches.columns)}; ask match to keep=[{unknown[0]!r}]",
+                f"They have {', '.join(matches.columns)}; ask match for keep_columns=[{unknown[0]!r}]",
             )
         rows = self._addressed(matches, index)
         if self.dedupe:
@@ -115,7 +115,7 @@ class Inboxes:
         """The matches with their inbox, which workers look up in the index."""
         fields = [StructField(field.name, field.dataType) for field in matches.schema.fields]
         schema = StructType([*fields, StructField(INBOX, StringType())])
-        task = partial(_address, place=place(index, matches.sparkSession, self._ship), tag=self.tag)
+        task = partial(_address, place=place(index, matches.sparkSession, self._ship_index), tag=self.tag)
         return matches.mapInArrow(task, schema).filter(F.col(INBOX).isNotNull())
 
     def _news(self, rows: DataFrame) -> DataFrame:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -13,11 +12,11 @@ from pyspark.sql.types import DataType, DoubleType, StringType, StructField, Str
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
-from tocsin.ranking.request import Question
+from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
 from tocsin.spark._placement.snapshot_dir import View, pin
-from tocsin.spark._worker.batches import COLUMNS, match_batches
+from tocsin.spark._worker.batches import COLUMNS, MatchOptions, match_batches
 from tocsin.spark._worker.row_groups import read_pieces
 from tocsin.spark.build import build
 from tocsin.spark.parquet import Plan, plan, read_parquet
@@ -28,16 +27,16 @@ def match(
     subscriptions: DataFrame | Index | str | Path,
     *,
     id: str,
-    keep: Sequence[str] = (),
+    keep_columns: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     top_k: int | None = None,
-    mode: str = "exact",
-    combine: str | Mapping[str, float] = "sum",
-    how: str = "overlap",
+    mode: Mode = "exact",
+    score_by: ScoreBy = "sum",
+    interval: Interval = "overlaps",
     shards: int | None = None,
-    ship: bool | None = None,
+    ship_index: bool | None = None,
 ) -> DataFrame:
-    """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the columns in `keep`.
+    """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
 
     `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read them by
     themselves, which costs less than to have Spark read them. So they do if a DataFrame is nothing but such files.
@@ -47,59 +46,42 @@ def match(
     read and moved. Struct fields are dotted names. Also a step of a chain: ``events.transform(match, index, id="id")``.
 
     With `tags`, only subscriptions that have all of them count. With `top_k`, each event has its best matches only, as
-    `Matcher.top_k` has them by this `mode`, `combine` and `how`. With `shards`, the index is divided into so many
-    groups of segments, and each task maps only one: for an index that does not fit a host. The events are then read
-    once for each, and for `top_k` the best of all shards are found by a shuffle on `event`, which must name an event.
+    `Matcher.top_k` has them by this `mode`, `score_by` and `interval`. With `shards`, the index is divided into
+    so many groups of segments, and each task maps only one: for an index that does not fit a host. The events are then
+    read once for each, and for `top_k` the best of all shards are found by a shuffle on `event`, which must name an
+    event.
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
-    ``ship=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of the
-    snapshot that is the newest now, for all tasks and whenever they run. If some of them look back at earlier events,
-    call `match_in_order`: here events have no order.
+    ``ship_index=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of
+    the snapshot that is the newest now, for all tasks and whenever they run. If some of them look back at earlier
+    events, call `match_in_order`: here events have no order.
     """
+    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
-    refuse(Matcher.open(view.path).looking_back(tags), "Leave them out, or call match_in_order")
-    return match_view(
-        events,
-        view,
-        id=id,
-        keep=keep,
-        tags=tags,
-        top_k=top_k,
-        mode=mode,
-        combine=combine,
-        how=how,
-        shards=shards,
-        ship=ship,
-    )
+    refuse(Matcher.open(view.path, mode="read").looking_back(tags), "Leave them out, or call match_in_order")
+    return match_view(events, view, options, id=id, keep_columns=keep_columns, shards=shards, ship_index=ship_index)
 
 
 def match_view(
     events: DataFrame,
     view: View,
+    options: MatchOptions,
     *,
     id: str,
-    keep: Sequence[str] = (),
-    tags: Mapping[str, str] | None = None,
-    top_k: int | None = None,
-    mode: str = "exact",
-    combine: str | Mapping[str, float] = "sum",
-    how: str = "overlap",
-    shards: int | None = None,
-    ship: bool | None = None,
+    keep_columns: Sequence[str],
+    shards: int | None,
+    ship_index: bool | None,
 ) -> DataFrame:
     """Match against a view of an index; see `match`."""
-    leading = leading_columns(events, id, keep)
-    options: dict[str, Any] = {"tags": dict(tags)} if tags else {}
-    if Question.of_batch(top_k, mode, combine, how) is not None:
-        options |= {"top_k": top_k, "mode": mode, "combine": combine, "how": how}
+    leading = leading_columns(events, id, keep_columns)
     parts = [view.path] if shards is None else shard(view, shards)
-    frames = [_match_on(events, leading, part, ship, options) for part in parts]
+    frames = [_match_on(events, leading, part, ship_index, options) for part in parts]
     if shards is None:
         return frames[0]
     united = reduce(DataFrame.unionAll, frames)
-    return united if top_k is None else _best(united, top_k)
+    return united if options.top_k is None else _best(united, options.top_k)
 
 
 def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
@@ -112,17 +94,19 @@ def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
     return path
 
 
-def leading_columns(events: DataFrame, id: str, keep: Sequence[str]) -> dict[str, Column]:
+def leading_columns(events: DataFrame, id: str, keep_columns: Sequence[str]) -> dict[str, Column]:
     """The columns that go with each match: the one that names the event, then those to keep."""
-    for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep)]:
+    for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep_columns)]:
         if name not in events.columns:
             raise OptionError(
                 f"the events have no column {name!r} {purpose}", f"Choose from {', '.join(events.columns)}"
             )
-    taken = [name for name in keep if name in (*COLUMNS, id)]
+    taken = [name for name in keep_columns if name in (*COLUMNS, id)]
     if taken:
-        raise OptionError(f"{taken[0]!r} is a column of the matches already", "Rename it, or leave it out of keep")
-    return {name: column([name]) for name in (id, *keep)}
+        raise OptionError(
+            f"{taken[0]!r} is a column of the matches already", "Rename it, or leave it out of keep_columns"
+        )
+    return {name: column([name]) for name in (id, *keep_columns)}
 
 
 def match_schema(events: DataFrame, leading: Sequence[str], all_named: bool = False) -> StructType:
@@ -148,15 +132,15 @@ def _match_on(
     events: DataFrame,
     leading: dict[str, Column],
     path: Path,
-    ship: bool | None,
-    options: dict[str, Any],
+    ship_index: bool | None,
+    options: MatchOptions,
 ) -> DataFrame:
-    attributes = event_steps(events.schema, Matcher.open(path).attributes - leading.keys())
+    attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
     work = plan(events, {name: [name] for name in leading} | attributes)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
     task = partial(
         _match_partition,
-        place=place(path, events.sparkSession, ship),
+        place=place(path, events.sparkSession, ship_index),
         names=tuple(columns),
         keep=len(leading),
         options=options,
@@ -206,14 +190,14 @@ def _match_partition(
     place: Place,
     names: tuple[str, ...],
     keep: int,
-    options: dict[str, Any],
+    options: MatchOptions,
     work: Plan | None,
 ) -> Iterator[pa.RecordBatch]:
     """Match what comes: events, or the numbers of tasks to read."""
     if work is not None:
         tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
         batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes, work.all_named))
-    matches = match_batches(batches, place.folder(), place.fingerprint, names, keep, **options)
+    matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep)
     return map(_named, matches) if work is not None and work.all_named else matches
 
 

@@ -44,9 +44,9 @@ def match_in_order(
     *,
     id: str,
     order: str,
-    keep: Sequence[str] = (),
+    keep_columns: Sequence[str] = (),
     partitions: int | None = None,
-    ship: bool | None = None,
+    ship_index: bool | None = None,
 ) -> DataFrame:
     """Match events one after the other, each with those before it as its history; as `Matcher.publish` does.
 
@@ -56,8 +56,8 @@ def match_in_order(
     `match`.
     """
     path = pin(index_path(subscriptions), required=False).path
-    scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship=ship)
-    return match_after(events, path, scan, id=id, order=order, keep=keep, ship=ship)
+    scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship_index=ship_index)
+    return match_after(events, path, scan, id=id, order=order, keep_columns=keep_columns, ship_index=ship_index)
 
 
 def scan_history(
@@ -69,7 +69,7 @@ def scan_history(
     partitions: int | None = None,
     start: bytes | None = None,
     whole: bool = False,
-    ship: bool | None = None,
+    ship_index: bool | None = None,
 ) -> Scan:
     """The first pass: summarise every stretch, and merge; `start` is the summary of what came before the events.
 
@@ -87,7 +87,7 @@ def scan_history(
     schema = StructType([StructField("low", rows.schema["0"].dataType), StructField("summary", BinaryType())])
     task = partial(
         _summarise_partition,
-        index=place(path, events.sparkSession, ship),
+        index=place(path, events.sparkSession, ship_index),
         names=tuple(columns),
         whole=whole,
     )
@@ -107,12 +107,12 @@ def match_after(
     *,
     id: str,
     order: str,
-    keep: Sequence[str] = (),
-    ship: bool | None = None,
+    keep_columns: Sequence[str] = (),
+    ship_index: bool | None = None,
 ) -> DataFrame:
     """The second pass: match every stretch from its prefix on."""
-    leading = leading_columns(events, id, keep)
-    attributes = Matcher.open(path).attributes | Tests(path).attributes
+    leading = leading_columns(events, id, keep_columns)
+    attributes = Matcher.open(path, mode="read").attributes | Tests(path).attributes
     columns = leading | event_columns(events.schema, attributes - leading.keys())
     key = order_key(events, order)
     bounds = F.array(*(F.lit(bound) for bound in scan.bounds))
@@ -122,8 +122,8 @@ def match_after(
     stretches = rows.repartition(len(scan.bounds) + 1, "0").sortWithinPartitions("0", "1", "2").drop("1")
     task = partial(
         _match_partition,
-        index=place(path, events.sparkSession, ship),
-        prefixes=place(_write(scan), events.sparkSession, ship),
+        index=place(path, events.sparkSession, ship_index),
+        prefixes=place(_write(scan), events.sparkSession, ship_index),
         names=tuple(columns),
         keep=len(leading),
     )

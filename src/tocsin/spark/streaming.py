@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
+from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.ship import is_connect
 from tocsin.spark._placement.snapshot_dir import View, drop_older, pin
+from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests
 from tocsin.spark.delivery import Inboxes
 from tocsin.spark.match import match_view
@@ -36,7 +38,14 @@ def stream(
     order: str | None = None,
     prepare: Callable[[DataFrame, View], DataFrame] | None = None,
     listener: Listener | None = None,
-    **options: Any,
+    keep_columns: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    top_k: int | None = None,
+    mode: Mode = "exact",
+    score_by: ScoreBy = "sum",
+    interval: Interval = "overlaps",
+    shards: int | None = None,
+    ship_index: bool | None = None,
 ) -> StreamingQuery:
     """Start to match a streaming DataFrame; return its query.
 
@@ -49,9 +58,11 @@ def stream(
     is told of each batch that a table has taken. The other options are those of `match`.
 
     With `order`, every event is history for those behind it: by this column in a batch, as `match_in_order` does, and
-    from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink.
-    Without it, subscriptions that look back are refused.
+    from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink; all
+    matches of all subscriptions are found, as `match_in_order` finds them. Without it, subscriptions that look back are
+    refused.
     """
+    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
     if not events.isStreaming:
         raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
     if is_connect(events.sparkSession):
@@ -71,11 +82,16 @@ def stream(
 
     if order is not None and not isinstance(write, BatchTable):
         raise OptionError("a stream that looks back keeps its history in a table", "Let the sink be a folder")
+    if order is not None and (options != ALL_MATCHES or shards is not None):
+        raise OptionError(
+            "a stream with an order finds all matches of all subscriptions, in an index that is whole",
+            "Leave out tags, top_k and shards, or the order",
+        )
 
     def newest() -> View:
         view = pin(path, purpose)
         if order is None:
-            looking_back = Matcher.open(view.path).looking_back(options.get("tags"))
+            looking_back = Matcher.open(view.path, mode="read").looking_back(tags)
             refuse(looking_back, "Leave them out, or let stream have an order: a column of the events")
         return view
 
@@ -91,9 +107,13 @@ def stream(
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
-            record = _write_in_order(frame, write, batch, id=id, order=order, **options)
+            record = _write_in_order(frame, write, batch, id, order, keep_columns, ship_index)
         else:
-            record = write(match_view(frame.observe(batch.events, count_rows()), view, id=id, **options), batch)
+            counted = frame.observe(batch.events, count_rows())
+            matches = match_view(
+                counted, view, options, id=id, keep_columns=keep_columns, shards=shards, ship_index=ship_index
+            )
+            record = write(matches, batch)
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
@@ -125,7 +145,13 @@ def _demand_replay(table: BatchTable, number: int) -> None:
 
 
 def _write_in_order(
-    frame: DataFrame, table: BatchTable, batch: Batch, *, id: str, order: str, **options: Any
+    frame: DataFrame,
+    table: BatchTable,
+    batch: Batch,
+    id: str,
+    order: str,
+    keep_columns: Sequence[str],
+    ship_index: bool | None,
 ) -> BatchRecord | None:
     """Match a batch after all batches before it, and let the next begin where it ends."""
     path = batch.index.path
@@ -133,8 +159,9 @@ def _write_in_order(
     start = None if before is None else Tests(path).carried(before)
     kept = frame.persist()  # both passes read it
     try:
-        scan = scan_history(kept, path, id=id, order=order, start=start, whole=True)
+        scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
         counted = kept.observe(batch.events, count_rows())
-        return table(match_after(counted, path, scan, id=id, order=order, **options), batch, scan.total or b"")
+        matches = match_after(counted, path, scan, id=id, order=order, keep_columns=keep_columns, ship_index=ship_index)
+        return table(matches, batch, scan.total or b"")
     finally:
         kept.unpersist()

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranked_by_the_book import ATTRIBUTES, Combine, Event, as_row, best, relaxed_scores, rows_of
+from ranked_by_the_book import ATTRIBUTES, Event, as_row, best, relaxed_scores, rows_of
 from tocsin import Matcher, Subscription
 from tocsin.papers.ranked import range_rows
 from tocsin.ranking import relaxed as weighing
+from tocsin.ranking.request import ScoreBy
 
 WHERE = st.sampled_from(
     [
@@ -23,7 +24,7 @@ WEIGHTS = st.dictionaries(st.sampled_from(ATTRIBUTES[:4]), st.sampled_from([0.0,
 TAGS = st.sampled_from([{"tenant": "acme"}, {"tenant": "zeta"}])
 NUMBERS = st.integers(0, 7) | st.none()
 EVENTS = st.fixed_dictionaries({"i": NUMBERS, "j": NUMBERS, "d": NUMBERS, "s": st.sampled_from(["a", "ab", None])})
-COMBINE = st.sampled_from(["sum", "max", {"i": 2.0, "d": 0.3}])
+SCORE_BY = st.sampled_from(["sum", "max", {"i": 2.0, "d": 0.3}])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,19 +52,19 @@ def made_of(rows: list[tuple[str, dict[str, float], dict[str, str]]]) -> tuple[M
     st.lists(st.tuples(WHERE, WEIGHTS, TAGS), min_size=1, max_size=20),
     st.lists(EVENTS, min_size=1, max_size=3),
     st.sampled_from([0, 1, 4, 50]),
-    COMBINE,
+    SCORE_BY,
     st.integers(0, 3),
 )
 def test_indexes_equal_the_definition(
-    rows: list[tuple[str, dict[str, float], dict[str, str]]], batch: list[Event], k: int, combine: Combine, drops: int
+    rows: list[tuple[str, dict[str, float], dict[str, str]]], batch: list[Event], k: int, score_by: ScoreBy, drops: int
 ) -> None:
     matcher, subscriptions = made_of(rows)
     for dropped in subscriptions[:drops]:
         matcher.unsubscribe(dropped.id)
     standing = subscriptions[drops:]
     for event in batch:
-        found = matcher.top_k(event, k, "relaxed", combine)
-        assert list(found) == best(relaxed_scores(standing, event, combine), k)
+        found = matcher.top_k(event, k, mode="relaxed", score_by=score_by)
+        assert list(found) == best(relaxed_scores(standing, event, score_by), k)
     table = matcher.match_batch(batch, tags={"tenant": "acme"}, top_k=k, mode="relaxed")
     acme = [subscription for subscription in standing if subscription.tags == {"tenant": "acme"}]
     assert rows_of(table, len(batch)) == [best(relaxed_scores(acme, event), k) for event in batch]
@@ -80,7 +81,7 @@ def test_indexes_hold_single_ranges_only() -> None:
     ]
     matcher, subscriptions = made_of(given_)
     event: Mapping[str, Any] = {"i": 3, "s": "a"}
-    assert list(matcher.top_k(event, 2, "relaxed")) == best(relaxed_scores(subscriptions, dict(event)), 2)
+    assert list(matcher.top_k(event, 2, mode="relaxed")) == best(relaxed_scores(subscriptions, dict(event)), 2)
     weights = matcher._subscriptions.current().views[0].ranked.weights()
     assert weights._range_rows is not None
     chosen = [id for id, is_chosen in zip(matcher, weights._range_rows.chosen.tolist(), strict=True) if is_chosen]

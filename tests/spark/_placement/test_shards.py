@@ -8,6 +8,7 @@ import pytest
 from tocsin import spark as tocsin_spark
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
+from tocsin.ranking.request import Mode
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.snapshot_dir import pin
 
@@ -43,8 +44,8 @@ def test_shards_divide_the_segments_evenly(index: Path, caplog: pytest.LogCaptur
 
 def test_sharded_matches_are_the_same(spark: "SparkSession", index: Path) -> None:
     events = spark.createDataFrame([(n, n, f"note {n}") for n in range(5)], "key long, a long, note string")
-    whole = {tuple(row) for row in tocsin_spark.match(events, index, id="key", keep=["note"]).collect()}
-    matches = tocsin_spark.match(events, index, id="key", keep=["note"], shards=3)
+    whole = {tuple(row) for row in tocsin_spark.match(events, index, id="key", keep_columns=["note"]).collect()}
+    matches = tocsin_spark.match(events, index, id="key", keep_columns=["note"], shards=3)
     assert matches.columns == ["event", "subscription", "score", "note"]
     rows = [tuple(row) for row in matches.collect()]
     assert set(rows) == whole
@@ -55,7 +56,7 @@ def test_sharded_matches_are_the_same(spark: "SparkSession", index: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["exact", "relaxed"])
-def test_the_best_of_all_shards_are_the_best(spark: "SparkSession", tmp_path: Path, mode: str) -> None:
+def test_the_best_of_all_shards_are_the_best(spark: "SparkSession", tmp_path: Path, mode: Mode) -> None:
     rows = [(f"s{n}", f"a >= {n} AND b > {n % 3}", float(n % 7)) for n in range(40)]
     subscriptions = spark.createDataFrame(rows, "id string, where string, score double")
     index = tocsin_spark.build(subscriptions, tmp_path / "index", segments=3)
@@ -75,6 +76,6 @@ def test_the_best_of_all_shards_are_the_best(spark: "SparkSession", tmp_path: Pa
 def test_a_column_that_cannot_be_kept_is_named(spark: "SparkSession", index: Path) -> None:
     events = spark.createDataFrame([(1, 2, 3.0)], "key long, a long, score double")
     with pytest.raises(OptionError, match=r"no column 'nothing' to keep\. Choose from key, a, score"):
-        tocsin_spark.match(events, index, id="key", keep=["nothing"])
+        tocsin_spark.match(events, index, id="key", keep_columns=["nothing"])
     with pytest.raises(OptionError, match="'score' is a column of the matches already"):
-        tocsin_spark.match(events, index, id="key", keep=["score"])
+        tocsin_spark.match(events, index, id="key", keep_columns=["score"])

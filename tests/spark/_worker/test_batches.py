@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -120,9 +121,10 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     taken: list[int] = []
     whole = Matcher.match_batch
 
-    def spy(self: Matcher, table: pa.RecordBatch) -> pa.Table:
+    def spy(self: Matcher, table: pa.RecordBatch, **options: Any) -> pa.Table:
+        assert not options["ordered"], "Spark has no use for the order"
         taken.append(table.num_rows)
-        return whole(self, table)
+        return whole(self, table, **options)
 
     monkeypatch.setattr(Matcher, "match_batch", spy)
     return taken
@@ -155,7 +157,7 @@ def test_an_index_is_opened_once_for_each_content(index: str) -> None:
 
 
 def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"nowhere on this worker.*ship=True"):
+    with pytest.raises(StorageError, match=r"nowhere on this worker.*ship_index=True"):
         next(match_batches([events([5])], str(tmp_path / "nowhere"), "1", NAMES))
 
 

@@ -5,16 +5,17 @@ slices before it gave, and every slice leaves in batches of at most `ROWS` match
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
+from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
 
 ROWS = 1 << 16
 """The most matches in one record batch of the output."""
@@ -36,25 +37,43 @@ MATCH_FIELDS = (pa.field("subscription", pa.string(), nullable=False), pa.field(
 COLUMNS = ("event", *(field.name for field in MATCH_FIELDS))
 
 
+@dataclass(frozen=True)
+class MatchOptions:
+    """What a job asks of every batch: these are options of `Matcher.match_batch`. Bad ones are refused at once."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    top_k: int | None = None
+    mode: Mode = "exact"
+    score_by: ScoreBy = "sum"
+    interval: Interval = "overlaps"
+
+    def __post_init__(self) -> None:
+        Question.of_batch(self.top_k, self.mode, self.score_by, self.interval)
+
+
+ALL_MATCHES = MatchOptions()
+
+
 def match_batches(
     batches: Iterable[pa.RecordBatch],
     path: str,
     fingerprint: str,
     names: Sequence[str],
+    options: MatchOptions = ALL_MATCHES,
     keep: int = 1,
     rows: int = ROWS,
     pairs: int = PAIRS,
-    **options: Any,
 ) -> Iterator[pa.RecordBatch]:
     """Match every batch against the index in `path`; yield batches of `event, subscription, score` and what is kept.
 
     The columns of the batches are the attributes `names`. The first names the events, and `event` has its values; the
-    first `keep` go with each match. The other options are those of `Matcher.match_batch`. The index is opened once a
-    process for each `fingerprint`.
+    first `keep` go with each match. The index is opened once a process for each `fingerprint`.
     """
     named = (batch.rename_columns(names) for batch in united(batches))
     pace = pace_of(path, fingerprint, repr(options), pairs)
-    return match_slices(open_index(path, fingerprint), named, keep, rows, pace, **options)
+    matcher = open_index(path, fingerprint)
+    # Spark has no use for the order of rows.
+    return match_slices(partial(matcher.match_batch, ordered=False, **vars(options)), named, keep, rows, pace)
 
 
 class Pace:
@@ -108,21 +127,20 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def match_slices(
-    matcher: Matcher,
+    match: Callable[[pa.RecordBatch], pa.Table],
     batches: Iterable[pa.RecordBatch],
     keep: int = 1,
     rows: int = ROWS,
     pace: Pace | None = None,
-    **options: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """Match batches whose columns have their names, slice by slice."""
+    """Match batches whose columns have their names, slice by slice, by a method of a `Matcher`."""
     pace, texts = pace or Pace(), Texts()
     for batch in batches:
         start = 0
         while start < batch.num_rows:
             events = batch.slice(start, pace.next(batch.num_rows - start))
             start += events.num_rows
-            matches = matcher.match_batch(events, **options)
+            matches = match(events)
             for chunk in matches.to_batches(max_chunksize=rows):
                 yield _with_columns(chunk, events, keep, texts)
             pace.saw(events.num_rows, matches.num_rows)
@@ -169,6 +187,6 @@ def open_index(path: str, fingerprint: str) -> Matcher:  # noqa: ARG001 (part of
     if not Path(path).is_dir():
         raise StorageError(
             f"there is no index in {path} on this worker",
-            "Put it on storage that every worker mounts at this path, or let it be shipped: match(…, ship=True)",
+            "Put it on storage that every worker mounts at this path, or let it be shipped: match(…, ship_index=True)",
         )
-    return Matcher.open(path, background_merge=False)
+    return Matcher.open(path, mode="read", background_merge=False)

@@ -17,7 +17,7 @@ def load() -> int:
     matcher = Matcher(background_merge=False)
     matcher.subscribe_many(pa.table({"id": ["x", "y"], "where": ["a > 1 AND b < 2", "s = 'x' OR a > 5"]}))
     events = pa.RecordBatch.from_pydict({"n": [1, 2], "a": [2, 3], "b": [1.0, 3.0], "s": ["x", "z"]})
-    return sum(batch.num_rows for batch in match_slices(matcher, [events]))
+    return sum(batch.num_rows for batch in match_slices(matcher.match_batch, [events]))
 
 
 if __name__ == "__main__":

@@ -109,6 +109,6 @@ def match_stretches(
             if numbers[start] != current:
                 current = int(numbers[start])
                 prefix = Path(prefixes) / str(current)
-                matcher = Matcher.open(index, background_merge=False, mode="copy")
+                matcher = Matcher.open(index, mode="copy", background_merge=False)
                 matcher.history.go_on_from(tests.history(prefix.read_bytes() if prefix.exists() else None))
-            yield from match_slices(matcher, [rest.slice(start, stop - start)], keep, remember=True)
+            yield from match_slices(matcher.publish_batch, [rest.slice(start, stop - start)], keep)
