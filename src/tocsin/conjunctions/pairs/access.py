@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.coded import Conjunctions, Predicates
+from tocsin.conjunctions.coded import Conjunctions, RangePredicates
 from tocsin.conjunctions.pairs.kernels import BY_TEST
 from tocsin.tuning import TUNING
 
@@ -34,7 +34,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessPairs:
     """Where each conjunction is filed. `test` is the test of those that are filed under one, else -1."""
 
     a: Side
@@ -55,7 +55,7 @@ def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
     return np.vstack([table, np.zeros_like(levels)])
 
 
-def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> Access:
+def choose(conjunctions: Conjunctions, predicates: RangePredicates, test: Int32) -> AccessPairs:
     """File every conjunction. `test[i]` is the test that conjunction i is filed under, or -1."""
     anything = conjunctions.last_code.size
     shift = shifts(conjunctions.last_code)
@@ -79,7 +79,7 @@ def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> A
     swap = a.column > b.column
     a, b = _fold(_mix(swap, b, a), _mix(swap, a, b), cell, anything)
     swap = a.column > b.column
-    return Access(_mix(swap, b, a), _mix(swap, a, b), test)
+    return AccessPairs(_mix(swap, b, a), _mix(swap, a, b), test)
 
 
 def _share_of_tests(test: Int32) -> Floats:
@@ -89,7 +89,9 @@ def _share_of_tests(test: Int32) -> Floats:
     return np.minimum(TUNING.expected_true_tests * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
 
 
-def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]) -> Side:
+def _side(
+    predicates: RangePredicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]
+) -> Side:
     there = chosen >= 0
     safe = np.where(there, chosen, 0)
     if predicates.column.size == 0:
@@ -105,7 +107,7 @@ def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, 
     return _without(Side(chosen.astype(np.int32), column, level, selectivity), level == 0, anything)
 
 
-def _ranges(predicates: Predicates, side: Side) -> npt.NDArray[np.int64]:
+def _ranges(predicates: RangePredicates, side: Side) -> npt.NDArray[np.int64]:
     if predicates.column.size == 0:
         return np.ones(side.predicate.size, np.int64)
     count = (predicates.end - predicates.first)[side.predicate].astype(np.int64)
