@@ -18,6 +18,7 @@ from tocsin.conjunctions.pairs.kernels import BY_TEST
 from tocsin.tuning import TUNING
 
 Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
@@ -42,7 +43,7 @@ class AccessPairs:
     test: Int32
 
 
-def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
+def shifts(last_code: Int32) -> Int64:
     """Return the shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
 
     >>> shifts(np.array([998], np.int32))[:, :6].tolist()
@@ -89,9 +90,7 @@ def _share_of_tests(test: Int32) -> Floats:
     return np.minimum(TUNING.expected_true_tests * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
 
 
-def _side(
-    predicates: RangePredicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]
-) -> Side:
+def _side(predicates: RangePredicates, chosen: Int64, anything: int, shift: Int64) -> Side:
     there = chosen >= 0
     safe = np.where(there, chosen, 0)
     if predicates.column.size == 0:
@@ -107,7 +106,7 @@ def _side(
     return _without(Side(chosen.astype(np.int32), column, level, selectivity), level == 0, anything)
 
 
-def _ranges(predicates: RangePredicates, side: Side) -> npt.NDArray[np.int64]:
+def _ranges(predicates: RangePredicates, side: Side) -> Int64:
     if predicates.column.size == 0:
         return np.ones(side.predicate.size, np.int64)
     count = (predicates.end - predicates.first)[side.predicate].astype(np.int64)
