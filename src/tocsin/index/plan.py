@@ -17,7 +17,7 @@ _FAMILIES = {
     "xpath": "distinct paths of a document are matched once and remembered across documents",
     "arrays": "the elements of a list are looked up among the constants",
     "history": "answered from aggregates of the history, or from bitmaps of old events",
-    "listed": "few enough to be judged one by one, a column at a time",
+    "attributes": "few enough to be judged one by one, a column at a time",
 }
 
 
