@@ -83,7 +83,7 @@ class Weights:
         return cls(segment.columns, segment.families, attributes, weighed)
 
     def offer(
-        self, best: BestHeapsHeaps, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], interval: Interval
+        self, best: BestHeaps, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], interval: Interval
     ) -> Evidence:
         """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))

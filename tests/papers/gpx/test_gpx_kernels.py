@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pytest
 from lxml import etree
+from tocsin.predicates.xpath.encoded_paths import publish_documents
+from tocsin.predicates.xpath.kernels.walk import Nodes
 
 from tocsin.papers.gpx.bpa import BPAIndex
 from tocsin.papers.gpx.bpa_kernels import build_chains, run_chains
@@ -14,10 +16,8 @@ from tocsin.papers.gpx.gpx import Access, ConjunctionMatcher, GPXIndex
 from tocsin.papers.gpx.yfilter import YFilterIndex
 from tocsin.papers.gpx.yfilter_kernels import build_automaton, run_automaton
 from tocsin.predicates.xpath import parse_xpath
-from tocsin.predicates.xpath.encoded_paths import publish_documents
 from tocsin.predicates.xpath.index import StructureIndex
 from tocsin.predicates.xpath.kernels.paths import distinct_nodes, distinct_paths
-from tocsin.predicates.xpath.kernels.walk import Nodes
 
 Steps = list[tuple[int, int]]
 NO_BOOLS = np.empty(0, np.bool_)
