@@ -5,19 +5,20 @@ import itertools
 import numpy as np
 import pytest
 from lxml import etree
-from tocsin.predicates.xpath.encoded_paths import publish_documents
-from tocsin.predicates.xpath.kernels.walk import Nodes
 
 from tocsin.papers.gpx.bpa import BPAIndex
 from tocsin.papers.gpx.bpa_kernels import build_chains, run_chains
 from tocsin.papers.gpx.cluster_kernels import build_clusters, match_clusters
+from tocsin.papers.gpx.conjunctions import Access, ConjunctionMatcher
 from tocsin.papers.gpx.counting_kernels import Conjunctions, Postings, match_counting, write_long
-from tocsin.papers.gpx.gpx import Access, ConjunctionMatcher, GPXIndex
+from tocsin.papers.gpx.gpx import GPXIndex
+from tocsin.papers.gpx.publications import distinct_paths, publish_documents
 from tocsin.papers.gpx.yfilter import YFilterIndex
 from tocsin.papers.gpx.yfilter_kernels import build_automaton, run_automaton
 from tocsin.predicates.xpath import parse_xpath
-from tocsin.predicates.xpath.index import StructureIndex
-from tocsin.predicates.xpath.kernels.paths import distinct_nodes, distinct_paths
+from tocsin.predicates.xpath.kernels.guards import PathTree
+from tocsin.predicates.xpath.kernels.paths import distinct_nodes
+from tocsin.predicates.xpath.structure_index import StructureIndex
 
 Steps = list[tuple[int, int]]
 NO_BOOLS = np.empty(0, np.bool_)
@@ -64,13 +65,12 @@ class Case:
         index.build([parse_xpath(text) for text in expressions()])
         self.arrays = index.encode(documents()).arrays
         catalog = index.catalog
-        bounds = catalog.structures.offsets[: len(catalog.structures) + 1].tolist()
-        flat = catalog.structures.data.tolist()
+        bounds, flat = catalog.tables.structure_offsets.tolist(), catalog.tables.structures.tolist()
         self.chosen = np.arange(len(bounds) - 1, dtype=np.int32)
         self.structures: list[Steps] = [
             list(zip(flat[a:b:2], flat[a + 1 : b : 2], strict=True)) for a, b in itertools.pairwise(bounds)
         ]
-        self.data = catalog.structures.data, catalog.structures.offsets, self.chosen
+        self.data = catalog.tables.structures, catalog.tables.structure_offsets, self.chosen
         self.evidence = np.zeros(6, np.int64)
         self.tags = index._tag_count
 
@@ -136,7 +136,7 @@ def part_of(index: GPXIndex) -> ConjunctionMatcher:
 
 def test_counting() -> None:
     case = Case(index := GPXIndex("all"))
-    part, tables = part_of(index), index._tables()
+    part, tables = part_of(index), index.catalog.tables
     assert isinstance(part.filed, Postings)
     published = publish_documents(case.arrays, part.predicates, case.tags)
     found = match_counting(
@@ -156,9 +156,9 @@ def test_counting() -> None:
 @pytest.mark.parametrize("access", ["first", "last"])
 def test_access_predicates(access: Access) -> None:
     case = Case(index := GPXIndex(access))
-    part, tables = part_of(index), index._tables()
+    part, tables = part_of(index), index.catalog.tables
     assert not isinstance(part.filed, Postings)
-    nodes = Nodes(*distinct_nodes(case.arrays, NO_BOOLS), np.zeros(1, np.int64), np.empty(0, np.int32))
+    nodes = PathTree(*distinct_nodes(case.arrays, NO_BOOLS), np.zeros(1, np.int64), np.empty(0, np.int32))
     found = match_clusters(
         case.arrays,
         nodes,
