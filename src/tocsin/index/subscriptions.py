@@ -47,7 +47,8 @@ class SubscriptionSet:
         self._folder: Folder | None = None
         self._stored_history: Path | None = None
         """Where the folder that these subscriptions were read from keeps its history."""
-        self._read_only = False
+        self.read_only = False
+        """Whether changes are refused."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
@@ -114,6 +115,7 @@ class SubscriptionSet:
     def save(self, path: str | Path) -> None:
         """Write everything to a folder, from which `open` maps it; `commit` goes there from now on."""
         with self._lock:
+            self._demand_writable()
             folder = Folder(Path(path))
             if self._folder is None or self._folder.path != folder.path:
                 folder.lock()
@@ -217,9 +219,8 @@ class SubscriptionSet:
     def _all_parts(self) -> tuple[Part, ...]:
         return self._parts + self._buffer.parts
 
-    def attach(self, folder: Folder, *, read_only: bool = False) -> None:
+    def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._read_only = read_only
         self._number, self.options, self._parts = store.load(folder, self._parts)
         self._folder = folder
         self._stored_history = folder.path / "history"
@@ -244,10 +245,16 @@ class SubscriptionSet:
             finally:
                 self._snapshot = None
 
+    def _demand_writable(self) -> None:
+        if self.read_only:
+            raise OptionError(
+                f"{self.path} was opened for reading",
+                "Open it with mode='write', or mode='copy' to change a copy of it",
+            )
+
     def _begin_write(self) -> None:
         """Take the folder's lock, and see that nobody committed since we read."""
-        if self._read_only:
-            raise OptionError(f"{self.path} was opened for reading", "Open it with mode='write'")
+        self._demand_writable()
         if self._folder is None or not self._folder.lock():
             return
         # As a reader we had a copy of the history.

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from tocsin.model.predicate import Range
 from tocsin.model.readable import moments, present
-from tocsin.model.values import Kind, Number, Scalar, compare_to_constant, kind_of, moment
+from tocsin.model.values import Kind, Moment, Number, Scalar, compare_to_constant, kind_of, moment
 from tocsin.predicates.ranges.kernels import NULL, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 
 Codes = npt.NDArray[np.int32]
@@ -128,7 +128,7 @@ class Domain:
             return 2 * place + (place < len(strings) and strings[place] == value)
         if kind is Kind.NUMBER:
             return self._code_of_number(value)
-        number, beyond = moment(value) if isinstance(value, dt.date) else (int(value), 0)  # type: ignore[call-overload]
+        number, beyond = moment(value) if isinstance(value, (dt.date, Moment)) else (int(value), 0)  # type: ignore[call-overload]
         place = int(np.searchsorted(self.constants, number))
         is_constant = place < len(self.constants) and self.constants[place] == number
         return 2 * place + (2 if is_constant and beyond else bool(is_constant))
