@@ -50,7 +50,8 @@ class SubscriptionSet:
         self._folder: Folder | None = None
         self._source: tuple[Folder, int] | None = None
         """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
-        self._read_only = False
+        self.read_only = False
+        """Whether changes are refused."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
@@ -129,6 +130,7 @@ class SubscriptionSet:
         If that fails, both the folder and these subscriptions are as before.
         """
         with self._lock:
+            self._demand_writable()
             folder = Folder(Path(path))
             if self._folder is not None and self._folder.path == folder.path:
                 self.commit()
@@ -263,9 +265,8 @@ class SubscriptionSet:
     def _all_parts(self) -> tuple[Part, ...]:
         return self._parts + self._buffer.parts
 
-    def attach(self, folder: Folder, *, read_only: bool = False) -> None:
+    def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._read_only = read_only
         self._number, self.options, self._parts = store.load(folder, self._parts)
         self._folder, self._source = folder, (folder, self._number)
         self._snapshot = None
@@ -292,10 +293,16 @@ class SubscriptionSet:
             finally:
                 self._snapshot = None
 
+    def _demand_writable(self) -> None:
+        if self.read_only:
+            raise OptionError(
+                f"{self.path} was opened for reading",
+                "Open it with mode='write', or mode='copy' to change a copy of it",
+            )
+
     def _begin_write(self) -> None:
         """Take the folder's lock, and see that nobody committed since we read."""
-        if self._read_only:
-            raise OptionError(f"{self.path} was opened for reading", "Open it with mode='write'")
+        self._demand_writable()
         if self._folder is None or not self._folder.lock():
             return
         # As a reader we had what was committed of the history.

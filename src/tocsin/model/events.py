@@ -20,15 +20,23 @@ Events: TypeAlias = Any
 def event_batches(events: Events) -> "Iterator[EventBatch]":
     """Read events as one batch, or a reader batch by batch, so that its events need not be in memory at once."""
     if isinstance(events, pa.RecordBatchReader):
+        # Without a batch there is still a schema, which has the column that names events or not.
+        yield EventBatch(events.schema.empty_table())
         yield from (EventBatch(batch) for batch in events)
     elif isinstance(events, (pa.Table, pa.RecordBatch)):
         yield EventBatch(events)
     elif hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
-        yield EventBatch(pa.table(events))
+        try:
+            table = pa.table(events)
+        except (pa.ArrowException, OverflowError) as error:
+            raise EventError(f"the events cannot be read: {error}", "Let each column be of one type") from error
+        yield EventBatch(table)
     elif isinstance(events, (Mapping, str)):
         raise EventError(f"events are several mappings, not one {type(events).__name__}", "Pass a list, or call match")
-    else:
+    elif isinstance(events, Iterable):
         yield EventBatch(list(events))
+    else:
+        raise EventError(f"a {type(events).__name__} is not a batch of events", "Pass dicts, or what Arrow reads")
 
 
 class EventBatch:

@@ -119,27 +119,58 @@ def read_values(values: Iterable[Any]) -> tuple[list[Any], Lost]:
         if type(given) in _SAFE:
             read.append(given)
             continue
-        value = _plain(given)
-        read.append(
-            [_read_value(_plain(item), lost) for item in value] if isinstance(value, list) else _read_value(value, lost)
-        )
+        value = given if type(given) in _PLAIN else _plain(given, lost)
+        if isinstance(value, list):
+            read.append([_read_value(item if type(item) in _PLAIN else _plain(item, lost), lost) for item in value])
+        else:
+            read.append(_read_value(value, lost))
     return read, lost
 
 
-def _plain(value: Any) -> Any:
+_PLAIN = {type(None), bool, int, float, str, bytes, list, dict, dt.date, dt.datetime}
+
+
+_ARROW_UNITS = {"ms": "ms", "us": "us", "ns": "ns", "ps": "ns", "fs": "ns", "as": "ns"}
+"""The unit in which Arrow reads a time of NumPy; seconds for all that are coarser."""
+
+
+def _plain(value: Any, lost: Lost) -> Any:
     """The Python value that a scalar of NumPy, Arrow or pandas stands for; tuples, sets and arrays as lists."""
-    if isinstance(value, (str, list)):
-        return value
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            # Not `tolist`, which makes numbers of times that are finer than microseconds.
+            return list(value)
+        return None if value is np.ma.masked else _plain(value[()], lost)
     if isinstance(value, np.datetime64):
-        return value.astype("datetime64[us]").item()
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
+        exact = value.astype("datetime64[us]")
+        if exact.astype(value.dtype) == value and isinstance(exact.item(), dt.datetime):
+            return exact.item()
+        unit = _ARROW_UNITS.get(np.datetime_data(value.dtype)[0], "s")
+        return _from_arrow(pa.array(np.array([value], f"datetime64[{unit}]")), lost)[0]
+    if isinstance(value, np.timedelta64):
+        # It compares with nothing, and its `item` may be an integer.
+        return None if np.isnat(value) else ...
+    if isinstance(value, np.generic):
+        return float(value) if isinstance(value, np.floating) else value.item()
     if isinstance(value, pa.Scalar):
-        return value.as_py()
+        try:
+            return value.as_py()
+        except (ValueError, OverflowError):
+            # Text that is not UTF-8, or a time that no datetime is.
+            is_list = isinstance(value, pa.ListScalar)
+            read = _from_arrow(value.values if is_list else pa.array([value], value.type), lost)
+            return read if is_list else read[0]
     if isinstance(value, (tuple, set, frozenset)):
         return list(value)
     # pandas is not imported for its sake: its NA has no other mark.
     return None if type(value).__name__ == "NAType" else value
+
+
+def _from_arrow(array: pa.Array, lost: Lost) -> list[Any]:
+    values, unread = read_column(pa.chunked_array([array]))
+    for reason, count in unread.items():
+        lost[reason] = lost.get(reason, 0) + count
+    return python_values(values)
 
 
 def _read_value(value: Any, lost: Lost) -> Any:
