@@ -15,11 +15,11 @@ from tocsin.matcher import Matcher
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
-from tocsin.spark._placement.snapshot_dir import View, pin
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
 from tocsin.spark._worker.batches import COLUMNS, MatchOptions, match_batches
-from tocsin.spark._worker.row_groups import read_pieces
+from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.build import build
-from tocsin.spark.parquet import Plan, plan, read_parquet
+from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
 
 
 def match(
@@ -66,7 +66,7 @@ def match(
 
 def match_view(
     events: DataFrame,
-    view: View,
+    view: PinnedSnapshot,
     options: MatchOptions,
     *,
     id: str,
@@ -191,12 +191,12 @@ def _match_partition(
     names: tuple[str, ...],
     keep: int,
     options: MatchOptions,
-    work: Plan | None,
+    work: RowGroupPlan | None,
 ) -> Iterator[pa.RecordBatch]:
     """Match what comes: events, or the numbers of tasks to read."""
     if work is not None:
         tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
-        batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes, work.all_named))
+        batches = (events for pieces in tasks for events in read_row_groups(pieces, work.attributes, work.all_named))
     matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep)
     return map(_named, matches) if work is not None and work.all_named else matches
 

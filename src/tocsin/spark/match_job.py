@@ -22,7 +22,7 @@ POLL_SECONDS = 0.2
 
 
 @dataclass
-class Outcome:
+class MatchJobResult:
     """What a job did."""
 
     events: int
@@ -42,7 +42,7 @@ def match_files(
     id: str = "id",
     format: str = "parquet",
     progress: Progress | None = None,
-) -> Outcome:
+) -> MatchJobResult:
     """Match the events of a file, or a folder of files, and write the matches to the new folder `output`."""
     start = time.perf_counter()
     kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
@@ -62,7 +62,7 @@ def match_files(
         matches.write.format("json" if format == "jsonl" else format).save(str(output))
         # What workers read themselves, Spark has not seen; it counts by the ends of the files.
         read, bad = (source.events.count(), 0) if in_files else (seen.get["lines"], seen.get["bad"])
-    outcome = Outcome(read - bad, written.get["matches"], time.perf_counter() - start, bad)
+    outcome = MatchJobResult(read - bad, written.get["matches"], time.perf_counter() - start, bad)
     if outcome.bad_events:
         outcome.bad_lines = source.bad_lines()
     return outcome

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, StructType
 
 from tocsin.errors import OptionError
 from tocsin.spark._placement.ship import is_connect
-from tocsin.spark._worker.row_groups import Attribute, Piece, arrange, open_file
+from tocsin.spark._worker.row_groups import ParquetColumn, RowGroups, arrange, open_file
 
 TASKS_A_CORE = 2
 """Enough for an even end; each costs the JVM 15 ms of processor time, and more of them the matcher nothing less."""
@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowGroupPlan:
     """The pieces of each task, and the columns to read of them."""
 
-    tasks: tuple[tuple[Piece, ...], ...]
-    attributes: tuple[Attribute, ...]
+    tasks: tuple[tuple[RowGroups, ...], ...]
+    attributes: tuple[ParquetColumn, ...]
     all_named: bool
     """Whether the first column, which names the events, is never NULL."""
 
@@ -67,7 +67,7 @@ def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
     return session.read.parquet(str(path) if "://" in str(path) else str(Path(path).absolute()))
 
 
-def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
+def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> RowGroupPlan | None:
     """Divide the files that a DataFrame is made of; None if Spark must read the events, and the log says why."""
     reason, found = _plan(events, steps)
     if found is None:
@@ -77,7 +77,7 @@ def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
     return found
 
 
-def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, Plan | None]:
+def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, RowGroupPlan | None]:
     session = events.sparkSession
     name = next(iter(steps))
     if is_connect(session):
@@ -88,7 +88,7 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, P
     if len(files) > MOST_FILES:
         return f"they are in more than {MOST_FILES:,} files", None
     try:
-        attributes = tuple(Attribute(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
+        attributes = tuple(ParquetColumn(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
         with ThreadPoolExecutor(READERS) as pool:
             footers = list(pool.map(partial(_footer, name=name), files))
         for schema in _distinct(footer.schema for footer in footers):
@@ -104,7 +104,7 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, P
         if footers and not any(column in footer.schema.names for footer in footers):
             return f"no file has a column {column!r}", None
     tasks = divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE)
-    return "", Plan(tasks, attributes, all(footer.all_named for footer in footers))
+    return "", RowGroupPlan(tasks, attributes, all(footer.all_named for footer in footers))
 
 
 def is_plain(events: DataFrame) -> bool:
@@ -159,7 +159,7 @@ def _distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
     return found
 
 
-def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[Piece, ...], ...]:
+def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[RowGroups, ...], ...]:
     """Lay all row groups end to end and cut them into stretches of as many events; a group goes where its middle is."""
     total = sum(sum(footer.rows) for footer in footers)
     count = max(least, math.ceil(sum(footer.nbytes for footer in footers) / BYTES_A_TASK))
@@ -171,4 +171,4 @@ def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[Piece, ...], ..
                 middle = before + rows / 2
                 tasks[int(middle * count / total)].setdefault(footer.uri, []).append(group)
                 before += rows
-    return tuple(tuple(Piece(uri, tuple(groups)) for uri, groups in task.items()) for task in tasks if task)
+    return tuple(tuple(RowGroups(uri, tuple(groups)) for uri, groups in task.items()) for task in tasks if task)

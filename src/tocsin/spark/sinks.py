@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.errors import OptionError, StorageError
 from tocsin.spark._placement.ship import is_connect
-from tocsin.spark._placement.snapshot_dir import View
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
 EVENTS, MATCHES = "tocsin.events", "tocsin.matches"
@@ -44,7 +44,7 @@ class Batch:
 
     number: int
     """The same when the batch is replayed: write by stream and number, with overwrite, and nothing is doubled."""
-    index: View
+    index: PinnedSnapshot
     """The subscriptions that the batch is matched against, with the number of their snapshot."""
     events: Observation
     """Counts the events: ``events.get["rows"]``, once the matches have been written."""

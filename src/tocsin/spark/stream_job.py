@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
-from tocsin.spark._placement.snapshot_dir import View
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark.read_files import MALFORMED, casts, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
@@ -61,7 +61,7 @@ def stream_files(
     done = Progress()
     arrived = Observation()
 
-    def prepare(frame: DataFrame, view: View) -> DataFrame:
+    def prepare(frame: DataFrame, view: PinnedSnapshot) -> DataFrame:
         nonlocal arrived
         arrived = Observation()
         facts = F.max(ARRIVED).alias("newest"), F.count(MALFORMED).alias("malformed")

@@ -15,7 +15,7 @@ from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.ship import is_connect
-from tocsin.spark._placement.snapshot_dir import View, drop_older, pin
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests
 from tocsin.spark.delivery import Inboxes
@@ -36,7 +36,7 @@ def stream(
     sink: str | Path | Sink,
     trigger: Mapping[str, Any] | None = None,
     order: str | None = None,
-    prepare: Callable[[DataFrame, View], DataFrame] | None = None,
+    prepare: Callable[[DataFrame, PinnedSnapshot], DataFrame] | None = None,
     listener: Listener | None = None,
     keep_columns: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -88,7 +88,7 @@ def stream(
             "Leave out tags, top_k and shards, or the order",
         )
 
-    def newest() -> View:
+    def newest() -> PinnedSnapshot:
         view = pin(path, purpose)
         if order is None:
             looking_back = Matcher.open(view.path, mode="read").looking_back(tags)

@@ -4,12 +4,12 @@ import logging
 from pathlib import Path
 
 from tocsin.errors import OptionError
-from tocsin.spark._placement.snapshot_dir import View, read, share
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, read, share
 
 _log = logging.getLogger(__name__)
 
 
-def shard(view: View, count: int) -> list[Path]:
+def shard(view: PinnedSnapshot, count: int) -> list[Path]:
     """Divide a view into at most `count` folders of about as many subscriptions each.
 
     A segment is not divided, so that there are no more shards than segments. The folders go with the view.

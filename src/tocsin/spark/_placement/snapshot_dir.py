@@ -27,14 +27,14 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class View:
+class PinnedSnapshot:
     """A folder that can be opened as an index and never changes."""
 
     path: Path
     snapshot: int
 
 
-def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
+def pin(index: Path, purpose: str = "match", required: bool = True) -> PinnedSnapshot:
     """View the newest snapshot until this process ends. Costs nothing if it is viewed already for this purpose.
 
     If the folder of the index cannot be written, that is an error; unless it is not `required`, then what comes is the
@@ -42,13 +42,13 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
     """
     index = index.absolute()
     if scratch() in index.parents:  # made by this process for itself: nobody commits to it
-        return View(index, newest(index))
+        return PinnedSnapshot(index, newest(index))
     views = index / "views"
     for _ in range(_TRIES):
         number = newest(index)
         try:
             views.mkdir(exist_ok=True)
-            view = View(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
+            view = PinnedSnapshot(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
             if not view.path.exists():
                 content = read(index, number)
                 _link(index, view, content, content["parts"])
@@ -64,11 +64,11 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
                     f"cannot write to {views}: {error.strerror}", "A view of the index is made there"
                 ) from error
             _log.warning("cannot write to %s: a commit during the job would be seen by some tasks only", views)
-            return View(index, number)
+            return PinnedSnapshot(index, number)
     raise StorageError(f"{index} changes faster than it can be read", "Commit less often")
 
 
-def drop_older(view: View) -> None:
+def drop_older(view: PinnedSnapshot) -> None:
     """Remove the views of older snapshots that this process made for the same purpose, with their shares."""
     owner_and_purpose = view.path.name.rpartition("-")[0]
     for other in view.path.parent.glob(f"{owner_and_purpose}-*"):
@@ -76,13 +76,13 @@ def drop_older(view: View) -> None:
             shutil.rmtree(other, ignore_errors=True)
 
 
-def share(view: View, shares: Sequence[Sequence[dict[str, Any]]]) -> list[View]:
+def share(view: PinnedSnapshot, shares: Sequence[Sequence[dict[str, Any]]]) -> list[PinnedSnapshot]:
     """View the snapshot as several: each with its share of the parts."""
     content = read(view.path, view.snapshot)
     views = []
     for place, parts in enumerate(shares):
         name = f"{view.path.name}-{place}of{len(shares)}"
-        shared = View(view.path.parent / name, view.snapshot)
+        shared = PinnedSnapshot(view.path.parent / name, view.snapshot)
         if not shared.path.exists():
             _link(view.path, shared, content, parts)
         views.append(shared)
@@ -112,7 +112,7 @@ def _link_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
+def _link(index: Path, view: PinnedSnapshot, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
     """Make a view under a temporary name; it is there whole or not at all."""
     building = Path(tempfile.mkdtemp(prefix=f".{view.path.name}-", dir=view.path.parent))
     building.chmod(0o755)

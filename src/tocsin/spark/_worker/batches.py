@@ -134,7 +134,7 @@ def match_slices(
     pace: Pace | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Match batches whose columns have their names, slice by slice, by a method of a `Matcher`."""
-    pace, texts = pace or Pace(), Texts()
+    pace, decoder = pace or Pace(), IdDecoder()
     for batch in batches:
         start = 0
         while start < batch.num_rows:
@@ -142,11 +142,11 @@ def match_slices(
             start += events.num_rows
             matches = match(events)
             for chunk in matches.to_batches(max_chunksize=rows):
-                yield _with_columns(chunk, events, keep, texts)
+                yield _with_columns(chunk, events, keep, decoder)
             pace.saw(events.num_rows, matches.num_rows)
 
 
-class Texts:
+class IdDecoder:
     """Decodes ids. Those of a dictionary are made strings with short offsets once, which fit the caches better."""
 
     WORTH = 16
@@ -168,11 +168,11 @@ class Texts:
         return pc.take(self._short[key][1], column.indices, boundscheck=False)
 
 
-def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, texts: Texts) -> pa.RecordBatch:
+def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, decoder: IdDecoder) -> pa.RecordBatch:
     """Matches by row numbers as matches with the columns of their events."""
     rows = chunk.column("event")
     columns = [pc.take(column, rows, boundscheck=False) for column in events.columns[:keep]]
-    subscription = texts.decode(chunk.column("subscription"))
+    subscription = decoder.decode(chunk.column("subscription"))
     score = chunk.column("score").cast(pa.float64())
     names = ["event", *events.schema.names[1:keep]]
     event, *kept = (pa.field(name, column.type) for name, column in zip(names, columns, strict=True))

@@ -14,7 +14,7 @@ from tocsin.spark._worker.batches import BYTES, EVENTS
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowGroups:
     """Some row groups of a file."""
 
     uri: str
@@ -22,7 +22,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class ParquetColumn:
     """A column to read: the names that lead to it through structs, and the type that Spark would send."""
 
     steps: tuple[str, ...]
@@ -37,9 +37,9 @@ def open_file(uri: str) -> pq.ParquetFile:
     return pq.ParquetFile(path, filesystem=filesystem, coerce_int96_timestamp_unit="us", pre_buffer=not is_local)
 
 
-def read_pieces(
-    pieces: Iterable[Piece],
-    attributes: Sequence[Attribute],
+def read_row_groups(
+    pieces: Iterable[RowGroups],
+    attributes: Sequence[ParquetColumn],
     all_named: bool = False,
     events: int = EVENTS,
     nbytes: int = BYTES,
@@ -62,13 +62,13 @@ def read_pieces(
                 yield arranged
 
 
-def arrange(batch: pa.RecordBatch, attributes: Sequence[Attribute]) -> pa.RecordBatch:
+def arrange(batch: pa.RecordBatch, attributes: Sequence[ParquetColumn]) -> pa.RecordBatch:
     """A column for each attribute, of its type; NULL where the file does not have it."""
     columns = [_column(batch, attribute) for attribute in attributes]
     return pa.RecordBatch.from_arrays(columns, [str(number) for number in range(len(columns))])
 
 
-def _column(batch: pa.RecordBatch, attribute: Attribute) -> pa.Array:
+def _column(batch: pa.RecordBatch, attribute: ParquetColumn) -> pa.Array:
     first, *rest = attribute.steps
     if first not in batch.schema.names:
         return pa.nulls(batch.num_rows, attribute.type)
