@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Reading, Source, number, read, unquote
+from tocsin.language.constants import LiteralSource, Reading, number, read, unquote
 from tocsin.language.normal_form import EXACT_FLOAT, Values
 from tocsin.model.condition import Slot
 from tocsin.model.values import Number, Scalar, scalar
@@ -29,7 +29,7 @@ class Unreadable(Exception):  # noqa: N818  # a signal to do these rows otherwis
 class Columns:
     """The literals of the texts of one shape, by slot."""
 
-    def __init__(self, sources: Sequence[Source], literals: list[list[str]]) -> None:
+    def __init__(self, sources: Sequence[LiteralSource], literals: list[list[str]]) -> None:
         self.sources = sources
         self._literals = list(zip(*literals, strict=True))
         self._read: dict[int, Values] = {}

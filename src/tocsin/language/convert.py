@@ -4,7 +4,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from tocsin.language.operands import FUNCTIONS, Attribute, Literal, Operand, Reader, strip
+from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, Operand, Reader, strip
 from tocsin.language.subqueries import HistoryReader
 from tocsin.model.condition import (
     And,
@@ -136,13 +136,13 @@ class _Converter:
 
     def _attribute(self, node: exp.Expr, what: str) -> str:
         operand = self._operand(node)
-        if not isinstance(operand, Attribute):
+        if not isinstance(operand, EventAttribute):
             raise self._refuse(node, f"{what} needs an attribute first", f"Available: {', '.join(FUNCTIONS)}, LIKE")
         return operand.name
 
     def _bare(self, node: exp.Expr) -> Condition:
         operand = self._operand(node)
-        if isinstance(operand, Attribute):
+        if isinstance(operand, EventAttribute):
             return Comparison(operand.name, Op.EQ, True)
         if isinstance(operand, Literal):
             return Truth(cast(bool | None, operand.value))
@@ -162,9 +162,9 @@ class _Converter:
             if isinstance(right, Literal):
                 return self._fold(left, op, right)
             left, op, right = right, op.flipped, left
-        if not isinstance(left, Attribute):
+        if not isinstance(left, EventAttribute):
             raise self._reader.unknown(node)
-        if isinstance(right, Attribute):
+        if isinstance(right, EventAttribute):
             return AttributeComparison(left.name, op, right.name)
         if not isinstance(right, Literal):
             raise self._reader.unknown(node)
@@ -181,7 +181,7 @@ class _Converter:
             raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
         value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
         bounds = [bound.value for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
-        if isinstance(value, Attribute) and len(bounds) == 2:
+        if isinstance(value, EventAttribute) and len(bounds) == 2:
             return Between(value.name, bounds[0], bounds[1])
         return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
 
@@ -192,7 +192,7 @@ class _Converter:
             raise self._refuse(node, "IN needs a list of constants", "Write IN (1, 2), or array_contains(list, value)")
         value = self._operand(node.this)
         items = [self._operand(item) for item in node.expressions]
-        if isinstance(value, Attribute) and all(isinstance(item, Literal) for item in items):
+        if isinstance(value, EventAttribute) and all(isinstance(item, Literal) for item in items):
             return InList(value.name, tuple(item.value for item in items if isinstance(item, Literal)))
         return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
 
@@ -207,7 +207,7 @@ class _Converter:
                 "For a condition c write c IS NOT TRUE AND c IS NOT FALSE",
             )
         operand = self._operand(tested)
-        if isinstance(operand, Attribute):
+        if isinstance(operand, EventAttribute):
             return IsNull(operand.name)
         if isinstance(operand, Literal):
             return Truth(operand.value is None)
@@ -217,10 +217,10 @@ class _Converter:
         """`left IS NOT DISTINCT FROM right`."""
         if isinstance(left, Literal):
             left, right = right, left
-        if isinstance(left, Attribute) and isinstance(right, Attribute):
+        if isinstance(left, EventAttribute) and isinstance(right, EventAttribute):
             equal: Condition = AttributeComparison(left.name, Op.EQ, right.name)
             return Or((IsTruth(equal, True, False), And((IsNull(left.name), IsNull(right.name)))))
-        if isinstance(left, Attribute) and isinstance(right, Literal):
+        if isinstance(left, EventAttribute) and isinstance(right, Literal):
             if right.value is None:
                 return IsNull(left.name)
             return IsTruth(Comparison(left.name, Op.EQ, right.value), True, False)
@@ -265,7 +265,7 @@ class _Converter:
 
     def _quantified(self, left: exp.Expr, op: Op, quantifier: Quantifier, query: exp.Expr) -> Condition:
         operand = self._operand(left)
-        if not isinstance(operand, Attribute):
+        if not isinstance(operand, EventAttribute):
             raise self._refuse(
                 left,
                 "ANY, ALL and IN on history compare an attribute",

@@ -182,7 +182,7 @@ def _range(column: RangeColumn, kind: Kind, row: int) -> Range:
 
 
 @dataclass(slots=True)
-class Rows:
+class ColumnRows:
     """Rows of one column for one batch of conjunctions, as arrays of one length."""
 
     conjunction: Int32s
@@ -204,7 +204,7 @@ class Builder:
     _owners: list[Int32s] = field(default_factory=list)
     _size: int = 0
     _single_owners: list[int] = field(default_factory=list)
-    _batches: dict[ColumnKey, list[Rows]] = field(default_factory=dict)
+    _batches: dict[ColumnKey, list[ColumnRows]] = field(default_factory=dict)
     _singles: dict[ColumnKey, list[tuple[int, Range]]] = field(default_factory=dict)
     _null: dict[ColumnKey, list[Int32s]] = field(default_factory=dict)
     _single_null: dict[ColumnKey, list[int]] = field(default_factory=dict)
@@ -261,7 +261,7 @@ class Builder:
         self._size += len(owners)
         return numbers
 
-    def add_rows(self, key: ColumnKey, rows: Rows) -> None:
+    def add_rows(self, key: ColumnKey, rows: ColumnRows) -> None:
         """Add rows whose conjunctions were numbered by `new_conjunctions`."""
         self._batches.setdefault(key, []).append(rows)
 
@@ -277,7 +277,7 @@ class Builder:
         for candidate in predicate.ranges:
             one = rows_of(predicate.kind, [(0, candidate)])
             repeated = [np.repeat(values, len(numbers)) for values in _columns(one)[1:]]
-            columns.append(Rows(numbers, *repeated))
+            columns.append(ColumnRows(numbers, *repeated))
 
     def finish(self, texts: int) -> NormalForm:
         """Return the normal form of so many texts, conjunctions in the order of texts, rows in that of these."""
@@ -312,11 +312,11 @@ class Builder:
         )
 
 
-def _columns(rows: Rows) -> list[Values]:
+def _columns(rows: ColumnRows) -> list[Values]:
     return [rows.conjunction, rows.low, rows.high, rows.has_low, rows.low_closed, rows.has_high, rows.high_closed]
 
 
-def _assemble(batches: list[Rows], null: Int32s, renumber: Callable[[Int32s], Int32s]) -> RangeColumn:
+def _assemble(batches: list[ColumnRows], null: Int32s, renumber: Callable[[Int32s], Int32s]) -> RangeColumn:
     if any(batch.low.dtype == object for batch in batches):
         for batch in batches:
             batch.low, batch.high = _objects(batch.low, batch.has_low), _objects(batch.high, batch.has_high)
@@ -339,11 +339,11 @@ def _objects(values: Values, has: Bools) -> Values:
     return converted
 
 
-def rows_of(kind: Kind, singles: list[tuple[int, Range]]) -> Rows:
+def rows_of(kind: Kind, singles: list[tuple[int, Range]]) -> ColumnRows:
     """The rows of ranges that were added one at a time."""
     ranges = [candidate for _, candidate in singles]
     low, high = [r.low for r in ranges], [r.high for r in ranges]
-    return Rows(
+    return ColumnRows(
         np.array([number for number, _ in singles], np.int32),
         *_values(kind, low, high),
         np.array([value is not None for value in low], np.bool_),

@@ -6,7 +6,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.operands import Attribute, Literal, Old, Operand, Reader, strip
+from tocsin.language.operands import EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
     And,
     Condition,
@@ -93,7 +93,7 @@ class HistoryReader:
         expressions = [e.this if isinstance(e, exp.Alias) else e for e in self._query.expressions]
         if len(expressions) == 1:
             operand = self._operand(expressions[0])
-            if isinstance(operand, Old):
+            if isinstance(operand, OldAttribute):
                 return operand.name
         raise self._refuse(
             self._query, "the subquery must select one attribute of history", "Write SELECT price FROM history"
@@ -133,7 +133,7 @@ class HistoryReader:
             if isinstance(inner, (exp.Subquery, exp.Query)):
                 raise self._refuse(inner, "a subquery on history contains another one", "Write two conditions")
             if isinstance(inner, (exp.Column, exp.Dot)):
-                if isinstance(self._operand(inner), Old):
+                if isinstance(self._operand(inner), OldAttribute):
                     return True
             else:
                 waiting += inner.iter_expressions()
@@ -156,25 +156,25 @@ class HistoryReader:
             return self._bounds(node, value, [(op, self._operand(bound)) for op, bound in bounds])
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             operand = self._operand(node.this)
-            if isinstance(operand, Old):
+            if isinstance(operand, OldAttribute):
                 return [OldIsNull(operand.name, negated)]
         raise self._unsupported(node)
 
     def _bounds(self, node: exp.Expr, value: Operand, bounds: list[tuple[Op, Operand]]) -> list[HistoryTerm]:
         terms = []
         for op, bound in bounds:
-            if isinstance(value, Old) or isinstance(bound, Old):
+            if isinstance(value, OldAttribute) or isinstance(bound, OldAttribute):
                 terms.append(self._compare(node, value, op, bound))
             else:
                 raise self._unsupported(node)
         return terms
 
     def _compare(self, node: exp.Expr, left: Operand, op: Op, right: Operand) -> HistoryTerm:
-        if not isinstance(left, Old):
+        if not isinstance(left, OldAttribute):
             left, op, right = right, op.flipped, left
-        if not isinstance(left, Old) or isinstance(right, Old):
+        if not isinstance(left, OldAttribute) or isinstance(right, OldAttribute):
             raise self._refuse(node, "two attributes of one old event are compared", _HINT)
-        if isinstance(right, Attribute):
+        if isinstance(right, EventAttribute):
             return OldComparedToNew(left.name, op, right.name)
         if right.value is None:
             # A comparison with NULL selects no old event: neither does this one.

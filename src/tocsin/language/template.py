@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Source, read
+from tocsin.language.constants import LiteralSource, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import (
     And,
@@ -39,7 +39,7 @@ class Template:
     """The condition of every text of one shape; `sources` says which literal fills which slot."""
 
     condition: Condition
-    sources: tuple[Source, ...]
+    sources: tuple[LiteralSource, ...]
 
     def constants(self, shape: Shape) -> list[Constant]:
         """The constants of one text of this shape, by slot."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.language.columns import Columns, together
 from tocsin.language.leaves import bind_leaf
-from tocsin.language.normal_form import Bools, Builder, ColumnKey, Int32s, Rows, Values
+from tocsin.language.normal_form import Bools, Builder, ColumnKey, ColumnRows, Int32s, Values
 from tocsin.language.shape_plan import VectorConjunction
 from tocsin.model.condition import Op, Slot
 
@@ -87,7 +87,7 @@ def _inhabited(ends: _Ends, size: int) -> Bools:
     return inhabited | (np.asarray(ends.low == ends.high, np.bool_) & ends.low_closed & ends.high_closed)
 
 
-def _rows(ends: _Ends, numbers: Int32s, alive: Bools) -> Rows:
+def _rows(ends: _Ends, numbers: Int32s, alive: Bools) -> ColumnRows:
     absent = np.zeros(len(numbers), np.bool_)
     present = ends.low if ends.low is not None else ends.high
     assert present is not None, "a column has a comparison"
@@ -100,7 +100,7 @@ def _rows(ends: _Ends, numbers: Int32s, alive: Bools) -> Rows:
         high, high_closed = blank, absent
     else:
         high, high_closed = ends.high[alive], ends.high_closed[alive]
-    return Rows(
+    return ColumnRows(
         numbers,
         low,
         high,
@@ -119,4 +119,4 @@ def _add_points(builder: Builder, key: ColumnKey, numbers: Int32s, values: list[
     points = table[first]
     true = np.ones(len(points), np.bool_)
     conjunction = np.repeat(numbers, first.sum(axis=1)).astype(np.int32)
-    builder.add_rows(key, Rows(conjunction, points, points, true, true, true, true))
+    builder.add_rows(key, ColumnRows(conjunction, points, points, true, true, true, true))

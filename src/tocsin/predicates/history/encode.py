@@ -21,9 +21,9 @@ import numpy.typing as npt
 from tocsin.model.condition import Op
 from tocsin.model.predicate import Range
 from tocsin.model.values import Kind, Moment, Number, is_null, kind_of, microseconds
-from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.dictionary import OrderedDictionary
-from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, Old
+from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, OldValues
 
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
@@ -137,9 +137,9 @@ class Encoder:
         """Grows whenever intervals over dictionary labels that were made before have become wrong."""
         return self.strings.relabellings + self.exacts.relabellings
 
-    def old(self, column: Column) -> Old:
+    def old(self, column: OldColumn) -> OldValues:
         """The values of a column in the form that kernels take."""
-        return Old(column.payloads, column.lanes, self.strings.labels, self.exacts.labels)
+        return OldValues(column.payloads, column.lanes, self.strings.labels, self.exacts.labels)
 
     def encode(self, value: object) -> tuple[Lane, int]:
         """Lane and payload of an event's value.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import kernel
-from tocsin.predicates.history.kernels import LANES, Bounds, Flags, Integers, Lanes, Old, Positions, key_of
+from tocsin.predicates.history.kernels import LANES, Bounds, Flags, Integers, Lanes, OldValues, Positions, key_of
 
 
 class Groups(NamedTuple):
@@ -19,7 +19,7 @@ class Groups(NamedTuple):
 
 
 @kernel
-def _take_in(group: int, lane: int, payload: int, number: int, old: Old, groups: Groups) -> None:
+def _take_in(group: int, lane: int, payload: int, number: int, old: OldValues, groups: Groups) -> None:
     key = key_of(lane, payload, old)
     if groups.latest[group, lane] < 0 or key < key_of(lane, groups.least[group, lane], old):
         groups.least[group, lane] = payload
@@ -35,7 +35,7 @@ def _take_in(group: int, lane: int, payload: int, number: int, old: Old, groups:
 
 
 @kernel
-def fill_group(group: int, positions: Positions, base: int, old: Old, groups: Groups) -> None:
+def fill_group(group: int, positions: Positions, base: int, old: OldValues, groups: Groups) -> None:
     """Compute one group anew from the positions of its events."""
     groups.latest[group, :] = -1
     for i in range(positions.size):
@@ -44,7 +44,9 @@ def fill_group(group: int, positions: Positions, base: int, old: Old, groups: Gr
 
 
 @kernel
-def extend_groups(at: int, base: int, keys: Integers, lanes: Lanes, bounds: Bounds, old: Old, groups: Groups) -> None:
+def extend_groups(
+    at: int, base: int, keys: Integers, lanes: Lanes, bounds: Bounds, old: OldValues, groups: Groups
+) -> None:
     """Add the event at one position to the groups it satisfies; `keys[t]`, `lanes[t]` are its values of each term."""
     terms, count, _ = bounds.low.shape
     for group in range(count):
@@ -60,7 +62,7 @@ def extend_groups(at: int, base: int, keys: Integers, lanes: Lanes, bounds: Boun
 
 
 @kernel
-def groups_reaching(groups: Groups, first: int, old: Old, bounds: Bounds) -> Flags:
+def groups_reaching(groups: Groups, first: int, old: OldValues, bounds: Bounds) -> Flags:
     """For each group whether some event of it, not before `first`, satisfies a condition open to one side or `<>`."""
     holds = np.zeros(groups.latest.shape[0], dtype=np.bool_)
     for lane in range(LANES):

@@ -11,7 +11,7 @@ from pyroaring import BitMap
 
 from tocsin.model.condition import OldComparedToNew, OldIsNull, Op, Quantifier
 from tocsin.model.values import kind_of
-from tocsin.predicates.history.constant_tests import Constants, Row, Shape
+from tocsin.predicates.history.constant_tests import Constants, Row, TermShape
 from tocsin.predicates.history.encode import LANES_OF, Lane
 from tocsin.predicates.history.group_kernels import Groups, extend_groups, fill_group, groups_reaching
 from tocsin.predicates.history.search import Search, every, narrowed
@@ -33,7 +33,7 @@ class GroupedFamily:
         store: HistoryStore,
         quantifier: Quantifier,
         met: OldComparedToNew,
-        shape: Shape,
+        shape: TermShape,
         ids: Ids,
         rows: Sequence[Row],
     ) -> None:

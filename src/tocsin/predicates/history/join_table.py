@@ -18,10 +18,10 @@ from tocsin.model.condition import (
     Quantifier,
 )
 from tocsin.model.events import EventBatch
-from tocsin.predicates.history.constant_tests import Constants, Row, Shape, split
+from tocsin.predicates.history.constant_tests import Constants, Row, TermShape, split
 from tocsin.predicates.history.grouped import GroupedFamily
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
-from tocsin.predicates.history.shaped_tests import Family, StaticFamily
+from tocsin.predicates.history.shaped_tests import JoinFamily, StaticFamily
 from tocsin.predicates.history.simple import EXISTS, Form, SimpleTests
 from tocsin.predicates.history.store import HistoryStore
 
@@ -75,7 +75,7 @@ class JoinTable:
             raise OptionError(f"the history does not keep {', '.join(missing)}", "Call `keep` with them first")
         self._simple: dict[tuple[str, str], SimpleTests] = {}
         self._non_empty = np.array([n for n, test in self.tests.items() if test == Exists(())], dtype=np.int32)
-        self._families: list[Family | StaticFamily | GroupedFamily] = []
+        self._families: list[JoinFamily | StaticFamily | GroupedFamily] = []
         self._group()
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
@@ -118,7 +118,7 @@ class JoinTable:
 
     def _group(self) -> None:
         """Put the tests together by shape."""
-        conjunctions: dict[tuple[Form, Shape, Shape | None], dict[int, Row]] = {}
+        conjunctions: dict[tuple[Form, TermShape, TermShape | None], dict[int, Row]] = {}
         for number, test in self.tests.items():
             pair = _simple_pair(test)
             if pair is not None:
@@ -140,7 +140,7 @@ class JoinTable:
             elif isinstance(form, Quantifier) and is_grouped and joins[0].op is not Op.EQ:
                 self._families.append(GroupedFamily(self.store, form, joins[0], met, ids, rows))
             else:
-                self._families.append(Family(self.store, form, met, null, ids, rows))
+                self._families.append(JoinFamily(self.store, form, met, null, ids, rows))
 
 
 def attributes_of(tests: Iterable[HistoryTest]) -> set[str]:

@@ -22,7 +22,7 @@ Positions = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 
-class Old(NamedTuple):
+class OldValues(NamedTuple):
     """The old values of one attribute by position, and the labels of the codes of both dictionaries."""
 
     payloads: Integers
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 
 @kernel
-def key_of(lane: int, payload: int, old: Old) -> int:
+def key_of(lane: int, payload: int, old: OldValues) -> int:
     """The key of a value in the order of its lane."""
     if lane == STRING:
         return int(old.strings[payload])
@@ -53,7 +53,7 @@ def key_of(lane: int, payload: int, old: Old) -> int:
 
 
 @kernel
-def keys_at(positions: Positions, old: Old) -> Integers:
+def keys_at(positions: Positions, old: OldValues) -> Integers:
     """The keys of the old values at `positions`."""
     keys = np.empty(positions.size, dtype=np.int64)
     for i in range(positions.size):
@@ -63,7 +63,7 @@ def keys_at(positions: Positions, old: Old) -> Integers:
 
 
 @kernel
-def narrow(positions: Positions, old: Old, bounds: Bounds) -> Positions:
+def narrow(positions: Positions, old: OldValues, bounds: Bounds) -> Positions:
     """Those of `positions` whose old value satisfies the condition."""
     kept = np.empty(positions.size, dtype=np.int32)
     count = 0
@@ -78,7 +78,7 @@ def narrow(positions: Positions, old: Old, bounds: Bounds) -> Positions:
 
 
 @kernel
-def tally(start: int, stop: int, old: Old, counts: Integers, least: Integers, greatest: Integers) -> None:
+def tally(start: int, stop: int, old: OldValues, counts: Integers, least: Integers, greatest: Integers) -> None:
     """Add the old values at `start..stop` to the count, least and greatest payload of each lane."""
     for at in range(start, stop):
         lane = old.lanes[at]
@@ -96,7 +96,7 @@ def tally(start: int, stop: int, old: Old, counts: Integers, least: Integers, gr
 
 
 @kernel
-def _first_not_below(order: Positions, start: int, stop: int, key: int, old: Old) -> int:
+def _first_not_below(order: Positions, start: int, stop: int, key: int, old: OldValues) -> int:
     while start < stop:
         middle = (start + stop) >> 1
         at = order[middle]
@@ -108,7 +108,7 @@ def _first_not_below(order: Positions, start: int, stop: int, key: int, old: Old
 
 
 @kernel
-def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) -> Integers:
+def slices(order: Positions, lane_starts: Integers, old: OldValues, bounds: Bounds) -> Integers:
     """The slices of `order` that satisfy the condition; `lane_starts[run]` bounds the lanes of each sorted run."""
     found = np.empty((lane_starts.shape[0] * LANES * 2, 2), dtype=np.int64)
     count = 0
@@ -143,7 +143,7 @@ def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) ->
 
 @kernel
 def contains(
-    order: Positions, lane_starts: Integers, old: Old, equality: Bounds, first: int, sorted_up_to: int, stop: int
+    order: Positions, lane_starts: Integers, old: OldValues, equality: Bounds, first: int, sorted_up_to: int, stop: int
 ) -> bool:
     """Whether an old value at `first..stop` satisfies an equality.
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.model.condition import OldIsNull
-from tocsin.predicates.history.constant_tests import Constants, Row, Shape
+from tocsin.predicates.history.constant_tests import Constants, Row, TermShape
 from tocsin.predicates.history.search import Search, narrowed
 from tocsin.predicates.history.store import HistoryStore
 
@@ -18,7 +18,7 @@ class Latest:
     while the latest that did is still there: nothing is searched again when events expire.
     """
 
-    def __init__(self, store: HistoryStore, shape: Shape, rows: Sequence[Row]) -> None:
+    def __init__(self, store: HistoryStore, shape: TermShape, rows: Sequence[Row]) -> None:
         assert all(isinstance(term, OldIsNull) for term in shape.joins), "conditions on old events alone"
         self._store = store
         self._search = Search(store, {})

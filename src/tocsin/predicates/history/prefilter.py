@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from tocsin.model.predicate import Conjunction, Tested
-from tocsin.predicates.history.constant_tests import Row, Shape, split
+from tocsin.predicates.history.constant_tests import Row, TermShape, split
 from tocsin.predicates.history.implied import Term, forbidden_by, needed_by
 from tocsin.predicates.history.latest import Latest
 from tocsin.predicates.history.store import HistoryStore
@@ -49,7 +49,7 @@ class Prefilter:
     def __init__(self, conjunctions: Iterable[tuple[int, Conjunction]], store: HistoryStore) -> None:
         self._store = store
         self._all = BitMap()
-        groups: dict[tuple[Shape, bool], dict[Row, BitMap]] = {}
+        groups: dict[tuple[TermShape, bool], dict[Row, BitMap]] = {}
         for number, conjunction in conjunctions:
             self._all.add(number)
             if any(isinstance(predicate, Tested) for predicate in conjunction):
@@ -94,7 +94,7 @@ class _Group:
 
 
 def _register(
-    groups: dict[tuple[Shape, bool], dict[Row, BitMap]], terms: tuple[Term, ...], needed: bool, number: int
+    groups: dict[tuple[TermShape, bool], dict[Row, BitMap]], terms: tuple[Term, ...], needed: bool, number: int
 ) -> None:
     shape, row = split(terms)
     groups.setdefault((shape, needed), {}).setdefault(row, BitMap()).add(number)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from tocsin.model.condition import Quantifier
-from tocsin.predicates.history.constant_tests import Constants, Row, Shape
+from tocsin.predicates.history.constant_tests import Constants, Row, TermShape
 from tocsin.predicates.history.latest import Latest
 from tocsin.predicates.history.search import Search, some
 from tocsin.predicates.history.simple import Form
@@ -21,7 +21,7 @@ _SINGLE_COST = 3000
 """What one search for a single test costs, counted in old events that a scan passes over."""
 
 
-class Family:
+class JoinFamily:
     """Tests whose terms compare with the new event.
 
     The old events that satisfy the terms without constants are found once for all tests; or each test is searched by
@@ -29,7 +29,7 @@ class Family:
     """
 
     def __init__(
-        self, store: HistoryStore, form: Form, met: Shape, null: Shape | None, ids: Ids, rows: Sequence[Row]
+        self, store: HistoryStore, form: Form, met: TermShape, null: TermShape | None, ids: Ids, rows: Sequence[Row]
     ) -> None:
         self._form = form
         self._met = met
@@ -50,7 +50,7 @@ class Family:
         rest[met] = rest[null] = False
         return self._ids[rest], self._ids[null]
 
-    def _holding(self, search: Search, shape: Shape) -> Slots:
+    def _holding(self, search: Search, shape: TermShape) -> Slots:
         """The tests for which some old event satisfies all terms of `shape`."""
         store = search.store
         if not shape.constants:
@@ -65,7 +65,7 @@ class Family:
 class StaticFamily:
     """EXISTS tests that say nothing of the new event: TRUE while the latest old event that satisfies them is there."""
 
-    def __init__(self, store: HistoryStore, shape: Shape, ids: Ids, rows: Sequence[Row]) -> None:
+    def __init__(self, store: HistoryStore, shape: TermShape, ids: Ids, rows: Sequence[Row]) -> None:
         self.members = BitMap(ids)
         self._ids = ids
         self._latest = Latest(store, shape, rows)

@@ -21,7 +21,7 @@ Form = Quantifier | str
 Ids = npt.NDArray[np.int32]
 
 
-class Outcome(NamedTuple):
+class AggregateOutcome(NamedTuple):
     """All that the truth of a comparison with the history depends on."""
 
     is_empty: bool
@@ -60,7 +60,7 @@ class SimpleTests:
         self.old = old
         self.members = BitMap()
         self._ids: dict[tuple[Op, Form], list[int]] = {}
-        self._answers: dict[Outcome, tuple[Ids, Ids]] = {}
+        self._answers: dict[AggregateOutcome, tuple[Ids, Ids]] = {}
 
     def add(self, op: Op, form: Form, number: int) -> None:
         """Add a test before the first probe."""
@@ -80,20 +80,20 @@ class SimpleTests:
             answer = self._answers[outcome] = true, null
         return answer
 
-    def _outcome(self, search: Search) -> Outcome:
+    def _outcome(self, search: Search) -> AggregateOutcome:
         store = search.store
         size = len(store)
         if size == 0:
-            return Outcome(is_empty=True, unclear=False)
+            return AggregateOutcome(is_empty=True, unclear=False)
         value = lookup(search.event, self.new)
         kind = kind_of(value)
         if kind is None:
-            return Outcome(is_empty=False, unclear=True)
+            return AggregateOutcome(is_empty=False, unclear=True)
         count, least, greatest = store.aggregates(self.old).ends(kind)
         if count == 0:
-            return Outcome(is_empty=False, unclear=True)
+            return AggregateOutcome(is_empty=False, unclear=True)
         to_least, to_greatest = compare_values(value, least), compare_values(value, greatest)
         is_member = 0 in (to_least, to_greatest) or (
             to_least == 1 and to_greatest == -1 and store.tree(self.old).contains(search.equal_to(self.new))
         )
-        return Outcome(False, count < size, to_least, to_greatest, is_member)
+        return AggregateOutcome(False, count < size, to_least, to_greatest, is_member)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.predicates.history.column import Column, GrowingArray
+from tocsin.predicates.history.column import GrowingArray, OldColumn
 from tocsin.predicates.history.encode import Encoder
 from tocsin.predicates.history.fences import WORD, Fences, Words
 from tocsin.predicates.history.kernels import LANES, Bounds, contains, gather, keys_at, narrow, slices
@@ -25,7 +25,7 @@ FENCED = 1 << 15
 class Tree:
     """Finds the old events that satisfy a condition on one attribute, and how many they are, without a scan."""
 
-    def __init__(self, column: Column, encoder: Encoder) -> None:
+    def __init__(self, column: OldColumn, encoder: Encoder) -> None:
         self.column = column
         self._encoder = encoder
         self._order = GrowingArray(np.int32)
@@ -46,12 +46,12 @@ class Tree:
         if stop - self._starts[-1] >= TAIL:
             self._add_run(stop - stop % WORD)
 
-    def find(self, bounds: Bounds) -> "Found":
+    def find(self, bounds: Bounds) -> "FoundEvents":
         """The old events that satisfy a condition, as slices of the order. Cost: O(log n) a run."""
         old = self._encoder.old(self.column)
         found = slices(self._order.array, self._lane_starts, old, bounds)
         tail = np.arange(max(self._starts[-1], self._first), self._next, dtype=np.int32)
-        return Found(self, found, narrow(tail, old, bounds))
+        return FoundEvents(self, found, narrow(tail, old, bounds))
 
     def contains(self, equality: Bounds) -> bool:
         """Whether an old event that has not expired equals a value. Cost: O(log n) a run."""
@@ -114,7 +114,7 @@ class Tree:
                 fences.check(self._order.array[start:stop])
 
 
-class Found:
+class FoundEvents:
     """The old events that satisfy one condition: slices of the tree's order, and some of the newest."""
 
     def __init__(self, tree: Tree, found: npt.NDArray[np.int64], newest: npt.NDArray[np.int32]) -> None:
