@@ -7,14 +7,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.columns import Columns, Unreadable
 from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import DEFAULT_LIMIT, conjunctions
 from tocsin.language.parse import parse_shape
 from tocsin.language.rewrite import VALUES, rewrite
 from tocsin.language.shape import Shape, literal_types, split
 from tocsin.language.shape_plan import ShapePlan, plan
-from tocsin.language.vectors import add_vectors
+from tocsin.language.vectors import Columns, Unreadable, add_vectors
 from tocsin.model.condition import Slot
 
 BATCH = 65_536

@@ -53,21 +53,16 @@ class Template:
         return constants
 
     def bind(self, shape: Shape) -> Condition:
-        """The condition of one text of this shape."""
-        return bind(self.condition, self.constants(shape)) if self.sources else self.condition
+        """Return the condition of one text of this shape."""
+        return _bind(self.condition, self.constants(shape)) if self.sources else self.condition
 
 
-def bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
+def _bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
     """Fill every slot of a condition. Linear in its size; nothing recurses on its depth."""
 
     def fill(value: object) -> object:
         return constants[value.index] if isinstance(value, Slot) else value
 
-    return rebuild(condition, lambda atom: fill_atom(atom, fill))
-
-
-def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
-    """The same logic over changed atoms."""
     waiting: list[tuple[Condition, bool]] = [(condition, False)]
     done: list[Condition] = []
     while waiting:
@@ -85,7 +80,7 @@ def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
             else:
                 waiting += [(node, True), (node.operand, False)]
         else:
-            done.append(change(node))
+            done.append(fill_atom(node, fill))
     return done.pop()
 
 
