@@ -21,10 +21,9 @@ from tocsin.model.condition import (
 from tocsin.model.predicate import EVERYTHING, Accepts, Predicate, Range, Ranges
 from tocsin.model.values import Kind, Number
 from tocsin.predicates.evaluate import holds
-from tocsin.predicates.history.implied import gaps, implied_range, is_point
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.order import OrderStatistics, choose_order
-from tocsin.predicates.history.prefilter import Prefilter
+from tocsin.predicates.history.prefilter import Prefilter, gaps, implied_range, is_point
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]

@@ -10,10 +10,9 @@ from tocsin.errors import OptionError
 from tocsin.model.events import EventBatch
 from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
-from tocsin.predicates.history.arrow import Encoded, encode_column
 from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.column_files import Commit, HistoryFolder
-from tocsin.predicates.history.encode import Encoder, Lane
+from tocsin.predicates.history.encode import Encoded, Encoder, Lane, encode_column
 from tocsin.predicates.history.tree import Tree
 
 _COMPACT_FROM = 4096
