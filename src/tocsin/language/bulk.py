@@ -7,14 +7,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.columns import Columns, Unreadable
 from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import DEFAULT_LIMIT, conjunctions
 from tocsin.language.parse import parse_shape
 from tocsin.language.rewrite import VALUES, rewrite
 from tocsin.language.shape import Shape, literal_types, split
-from tocsin.language.shape_plan import Plan, plan
-from tocsin.language.vectors import add_vectors
+from tocsin.language.shape_plan import ShapePlan, plan
+from tocsin.language.vectors import Columns, Unreadable, add_vectors
 from tocsin.model.condition import Slot
 
 BATCH = 65_536
@@ -67,7 +66,7 @@ class _Work:
         self.builder = builder
         self._ids = ids
         self._limit = limit
-        self._plans: dict[_Key, Plan | None] = {}
+        self._plans: dict[_Key, ShapePlan | None] = {}
 
     def add_batch(self, start: int, texts: Sequence[str]) -> None:
         """Add consecutive texts, of which the first has the number `start`."""
@@ -113,7 +112,7 @@ class _Work:
     def _add_without(
         self,
         bad: set[int],
-        planned: Plan,
+        planned: ShapePlan,
         key: _Key,
         numbers: list[int],
         members: list[list[str]],
@@ -125,7 +124,7 @@ class _Work:
         if good:
             self._add_group(key, [numbers[row] for row in good], [members[row] for row in good])
 
-    def _add_one(self, planned: Plan, number: int, pieces: list[str]) -> None:
+    def _add_one(self, planned: ShapePlan, number: int, pieces: list[str]) -> None:
         try:
             constants = planned.template.constants(Shape(pieces))
             bound = rewrite(planned.tree, VALUES, lambda v: constants[v.index] if isinstance(v, Slot) else v)

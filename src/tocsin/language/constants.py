@@ -41,7 +41,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LiteralSource:
     """Where the value of a slot comes from: a literal of the text, by its number, and how it is read."""
 
     literal: int

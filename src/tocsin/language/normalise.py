@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
@@ -82,7 +84,7 @@ def conjunctions(root: Node, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, .
 def _single(predicate: Predicate) -> list[_Merged]:
     if never(predicate):
         return []
-    return [{}] if always(predicate) else [{_and_key(predicate): predicate}]
+    return [{}] if always(predicate) else [{_key(predicate, All): predicate}]
 
 
 def never(predicate: Predicate) -> bool:
@@ -99,61 +101,40 @@ def always(predicate: Predicate) -> bool:
     return predicate.accepts == _EVERY
 
 
-def _and_key(predicate: Predicate) -> Hashable:
-    """Predicates of one key merge under AND."""
+def _unites(predicate: Tested, join: type[All | Some]) -> bool:
+    """Tell whether tests for words or patterns become one: `x OR y` is, and `NOT x AND NOT y` is `NOT (x OR y)`."""
+    excluded = Accepts.TRUE if join is All else Accepts.FALSE
+    return isinstance(predicate.test, (AnyWord, AnyPattern)) and excluded not in predicate.accepts
+
+
+def _key(predicate: Predicate, join: type[All | Some]) -> Hashable:
+    """Return what predicates that merge under All, or under Some, have in common."""
     if isinstance(predicate, Ranges):
         return predicate.attribute, predicate.kind
-    if isinstance(predicate.test, (AnyWord, AnyPattern)) and Accepts.TRUE not in predicate.accepts:
+    if isinstance(predicate.test, (AnyWord, AnyPattern)) and _unites(predicate, join):
         return type(predicate.test), predicate.test.attribute, predicate.accepts
     return predicate.test
 
 
-def _or_key(predicate: Predicate) -> Hashable:
-    """Predicates of one key merge under OR."""
-    if isinstance(predicate, Ranges):
-        return predicate.attribute, predicate.kind
-    if isinstance(predicate.test, (AnyWord, AnyPattern)) and Accepts.FALSE not in predicate.accepts:
-        return type(predicate.test), predicate.test.attribute, predicate.accepts
-    return predicate.test
-
-
-def _both(predicates: list[Predicate]) -> Predicate:
-    """The AND of predicates of one key, in one pass: thousands of `<>` on one attribute are no rarity."""
+def _merge(predicates: list[Predicate], join: type[All | Some]) -> Predicate:
+    """Merge predicates of one key in one pass: thousands of `<>` on one attribute are not rare."""
     first = predicates[0]
     if len(predicates) == 1:
         return first
     if isinstance(first, Ranges):
         several = [p for p in predicates if isinstance(p, Ranges)]
-        if len(several) == 2:
+        if join is Some:
+            ranges = union(inside for p in several for inside in p.ranges)
+        elif len(several) == 2:
             ranges = intersection(several[0].ranges, several[1].ranges)
         else:
             ranges = complement(union(outside for p in several for outside in complement(p.ranges)))
-        return replace(first, ranges=canonical(first.kind, ranges), or_null=all(p.or_null for p in several))
+        or_null = (any if join is Some else all)(p.or_null for p in several)
+        return replace(first, ranges=canonical(first.kind, ranges), or_null=or_null)
     tested = [p for p in predicates if isinstance(p, Tested)]
-    if isinstance(first.test, (AnyWord, AnyPattern)) and Accepts.TRUE not in first.accepts:
+    if _unites(first, join):
         return _united(tested)
-    accepts = first.accepts
-    for other in tested:
-        accepts &= other.accepts
-    return Tested(first.test, accepts)
-
-
-def _either(predicates: list[Predicate]) -> Predicate:
-    """The OR of predicates of one key."""
-    first = predicates[0]
-    if len(predicates) == 1:
-        return first
-    if isinstance(first, Ranges):
-        several = [p for p in predicates if isinstance(p, Ranges)]
-        merged = canonical(first.kind, union(r for p in several for r in p.ranges))
-        return replace(first, ranges=merged, or_null=any(p.or_null for p in several))
-    tested = [p for p in predicates if isinstance(p, Tested)]
-    if isinstance(first.test, (AnyWord, AnyPattern)) and Accepts.FALSE not in first.accepts:
-        return _united(tested)
-    accepts = first.accepts
-    for other in tested:
-        accepts |= other.accepts
-    return Tested(first.test, accepts)
+    return Tested(first.test, reduce(or_ if join is Some else and_, (p.accepts for p in tested)))
 
 
 def _united(predicates: list[Tested]) -> Tested:
@@ -182,14 +163,14 @@ def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
     for merged in alternatives:
         if len(merged) == 1:
             (predicate,) = merged.values()
-            singles.setdefault(_or_key(predicate), []).append(predicate)
+            singles.setdefault(_key(predicate, Some), []).append(predicate)
         else:
             result.append(merged)
     for predicates in singles.values():
-        united = _either(predicates)
+        united = _merge(predicates, Some)
         if always(united):
             return [{}]
-        result.append({_and_key(united): united})
+        result.append({_key(united, All): united})
     if len(result) > limit:
         raise _too_many(limit)
     return result
@@ -226,7 +207,7 @@ def _meet(several: list[_Merged]) -> _Merged | None:
             by_key.setdefault(key, []).append(predicate)
     result: _Merged = {}
     for key, predicates in by_key.items():
-        both = _both(predicates)
+        both = _merge(predicates, All)
         if never(both):
             return None
         result[key] = both

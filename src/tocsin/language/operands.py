@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Reading, Source, read
+from tocsin.language.constants import LiteralSource, Reading, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
@@ -29,14 +29,14 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class EventAttribute:
     """An attribute of the new event."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class OldAttribute:
     """An attribute of an event of the history."""
 
     name: str
@@ -49,7 +49,7 @@ class Literal:
     value: Value | None
 
 
-Operand = Attribute | Old | Literal
+Operand = EventAttribute | OldAttribute | Literal
 
 
 def strip(node: exp.Expr) -> exp.Expr:
@@ -67,7 +67,7 @@ class Reader:
     """
 
     shape: Shape
-    sources: list[Source] = field(default_factory=list)
+    sources: list[LiteralSource] = field(default_factory=list)
     generic: bool = True
 
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
@@ -99,7 +99,7 @@ class Reader:
         raise self.unknown(node)
 
     def _slot(self, literal: exp.Literal, reading: Reading) -> Slot:
-        self.sources.append(Source(int(literal.this), reading))
+        self.sources.append(LiteralSource(int(literal.this), reading))
         return Slot(len(self.sources) - 1)
 
     def _typed(self, node: exp.Cast) -> Literal:
@@ -112,7 +112,7 @@ class Reader:
             )
         return Literal(self._slot(inner, reading))
 
-    def _name(self, node: exp.Expr, history: str | None) -> Attribute | Old:
+    def _name(self, node: exp.Expr, history: str | None) -> EventAttribute | OldAttribute:
         parts: list[exp.Expr] = []
         while isinstance(node, exp.Dot):
             parts.append(node.expression)
@@ -126,10 +126,10 @@ class Reader:
         names = [part.name for part in parts]
         qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""
         if qualifier == "event":
-            return Attribute(".".join(names[1:]))
+            return EventAttribute(".".join(names[1:]))
         if history is None:
-            return Attribute(".".join(names))
-        return Old(".".join(names[1:] if qualifier == history else names))
+            return EventAttribute(".".join(names))
+        return OldAttribute(".".join(names[1:] if qualifier == history else names))
 
     def unknown(self, node: exp.Expr) -> SubscriptionError:
         """The error for an expression that the language does not have."""

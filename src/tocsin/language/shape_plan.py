@@ -40,7 +40,7 @@ class VectorConjunction:
 
 
 @dataclass(slots=True)
-class Plan:
+class ShapePlan:
     """What to do with the texts of one shape: `vector` conjunctions if it is regular, else bind the `tree`."""
 
     template: Template
@@ -48,14 +48,14 @@ class Plan:
     vector: list[VectorConjunction] | None
 
 
-def plan(template: Template) -> Plan:
+def plan(template: Template) -> ShapePlan:
     """Plan the texts of a shape, once."""
     tree = rewrite(Goal(template.condition), STRUCTURAL)
     alternatives = _alternatives(tree)
     readings = [source.reading for source in template.sources]
     vectors = None if alternatives is None else [_vector(leaves, readings) for leaves in alternatives]
     regular = None if vectors is None or None in vectors else [vector for vector in vectors if vector is not None]
-    return Plan(template, tree, regular)
+    return ShapePlan(template, tree, regular)
 
 
 def slots(goal: Goal) -> list[Slot]:

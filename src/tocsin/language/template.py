@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Source, read
+from tocsin.language.constants import LiteralSource, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import (
     And,
@@ -39,7 +39,7 @@ class Template:
     """The condition of every text of one shape; `sources` says which literal fills which slot."""
 
     condition: Condition
-    sources: tuple[Source, ...]
+    sources: tuple[LiteralSource, ...]
 
     def constants(self, shape: Shape) -> list[Constant]:
         """The constants of one text of this shape, by slot."""
@@ -53,21 +53,16 @@ class Template:
         return constants
 
     def bind(self, shape: Shape) -> Condition:
-        """The condition of one text of this shape."""
-        return bind(self.condition, self.constants(shape)) if self.sources else self.condition
+        """Return the condition of one text of this shape."""
+        return _bind(self.condition, self.constants(shape)) if self.sources else self.condition
 
 
-def bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
+def _bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
     """Fill every slot of a condition. Linear in its size; nothing recurses on its depth."""
 
     def fill(value: object) -> object:
         return constants[value.index] if isinstance(value, Slot) else value
 
-    return rebuild(condition, lambda atom: fill_atom(atom, fill))
-
-
-def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
-    """The same logic over changed atoms."""
     waiting: list[tuple[Condition, bool]] = [(condition, False)]
     done: list[Condition] = []
     while waiting:
@@ -85,7 +80,7 @@ def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
             else:
                 waiting += [(node, True), (node.operand, False)]
         else:
-            done.append(change(node))
+            done.append(fill_atom(node, fill))
     return done.pop()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.model.values import Kind
-from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.encode import LANES_OF, Encoder, comparable
 from tocsin.predicates.history.kernels import LANES, tally
 
@@ -20,7 +20,7 @@ class Aggregates:
     aggregates of each block of 4,096 events, so that a sliding window costs O(n / 4096) at worst, not O(n).
     """
 
-    def __init__(self, column: Column, encoder: Encoder) -> None:
+    def __init__(self, column: OldColumn, encoder: Encoder) -> None:
         self.column = column
         self._encoder = encoder
         self._first = self._next = 0

@@ -81,7 +81,7 @@ class GrowingArray:
         self.checksum, self._checked = checksum, used
 
 
-class Column:
+class OldColumn:
     """The old values of one attribute: 9 bytes each (a lane and a payload)."""
 
     def __init__(self, path: Path | None = None, used: int = 0) -> None:
@@ -90,7 +90,7 @@ class Column:
         self.lane_file = GrowingArray(np.uint8, path and path.with_suffix(".lanes"), used)
 
     @classmethod
-    def of_reader(cls, path: Path, used: int) -> "Column":
+    def of_reader(cls, path: Path, used: int) -> "OldColumn":
         """The committed values of a column, for who may not write them."""
         result = cls()
         result.payload_file = GrowingArray.of_reader(np.int64, path.with_suffix(".payloads"), used)

@@ -14,14 +14,17 @@ from decimal import Decimal
 from pathlib import Path
 
 from tocsin.errors import StorageError
-from tocsin.predicates.history.column import Column, writing
+from tocsin.predicates.history.column import OldColumn, writing
 from tocsin.predicates.history.encode import Encoder
+from tocsin.storage.container import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
 
 VERSION = 1
 COMMIT = "commit.json"
 _COLUMN = re.compile(r"column-\d+")
-_OURS = re.compile(r"commit\.json(\.new)?|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
+_TEMPORARY = re.compile(r"\.commit\.json\.[0-9a-f]+|commit\.json\.new")
+"""A record whose writer died before it was complete."""
+_OURS = re.compile(rf"{_TEMPORARY.pattern}|commit\.json|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
 _HINT = "Restore it from a copy, or start a new history"
 
 
@@ -44,15 +47,7 @@ class Commit:
         """Replace the commit record of `folder`, durably and in one step."""
         body = json.dumps(asdict(self), sort_keys=True)
         record = {"version": VERSION, "checksum": zlib.crc32(body.encode()), "body": body}
-        temporary = folder / f"{COMMIT}.new"
-        with writing(folder / COMMIT):
-            temporary.unlink(missing_ok=True)
-            with temporary.open("x") as file:
-                json.dump(record, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(folder / COMMIT)
-            sync_folder(folder)
+        write_file(folder / COMMIT, lambda file: file.write(json.dumps(record).encode()))
 
     @staticmethod
     def read(folder: Path) -> "Commit":
@@ -84,7 +79,7 @@ class Commit:
         return state
 
 
-class Folder:
+class HistoryFolder:
     """The folder of one history."""
 
     def __init__(self, path: Path, is_reader: bool = False) -> None:
@@ -94,7 +89,7 @@ class Folder:
         self._last_file = 0
         self._logs: tuple[DictionaryLog, DictionaryLog]
 
-    def open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
+    def open(self, encoder: Encoder) -> tuple[Commit, dict[str, OldColumn]]:
         """Read what is committed: dictionaries into `encoder`, and columns; nothing if the folder is new.
 
         A reader leaves the folder as it is, which may change meanwhile: then a file is missing, or seems damaged.
@@ -108,8 +103,8 @@ class Folder:
                 f"cannot open the history in {self.path}: {error.strerror}", "See whether it is there and may be read"
             ) from error
 
-    def _open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
-        if not self._files() - {f"{COMMIT}.new"}:
+    def _open(self, encoder: Encoder) -> tuple[Commit, dict[str, OldColumn]]:
+        if all(_TEMPORARY.fullmatch(name) for name in self._files()):
             if self._is_reader:
                 return Commit(), {}
             Commit().write(self.path)
@@ -126,7 +121,7 @@ class Folder:
         for name, (stem, *checksums) in state.columns.items():
             for file, width in ((f"{stem}.payloads", 8), (f"{stem}.lanes", 1)):
                 expect_size(self.path / file, used * width)
-            column = Column.of_reader if self._is_reader else Column
+            column = OldColumn.of_reader if self._is_reader else OldColumn
             columns[name] = column(self.path / stem, used)
             columns[name].verify(used, (checksums[0], checksums[1]))
             self._last_file = max(self._last_file, int(stem.rsplit("-")[-1]))
@@ -140,17 +135,17 @@ class Folder:
         for log in self._logs:
             log.path = path / log.path.name
 
-    def new_column(self, used: int) -> Column:
+    def new_column(self, used: int) -> OldColumn:
         """A column of NULLs in files of its own."""
         self._last_file += 1
-        return Column(self.path / f"column-{self._last_file}", used)
+        return OldColumn(self.path / f"column-{self._last_file}", used)
 
     def begin_generation(self) -> None:
         """Start new logs, for dictionaries that have been written anew."""
         self._generation += 1
         self._open_logs()
 
-    def commit(self, state: Commit, columns: Mapping[str, Column], encoder: Encoder) -> None:
+    def commit(self, state: Commit, columns: Mapping[str, OldColumn], encoder: Encoder) -> None:
         """Write everything through, then the record that says so; then delete the files it no longer names."""
         for log, dictionary in zip(self._logs, (encoder.strings, encoder.exacts), strict=True):
             log.append(dictionary.values[log.count :])
@@ -243,16 +238,6 @@ _LOGS: tuple[tuple[str, Callable[[object], str], Callable[[str], object]], ...] 
     ("strings", str, str),
     ("exacts", exact_text, exact_value),
 )
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def expect_size(path: Path, size: int) -> None:

@@ -40,14 +40,14 @@ class ConstantTerm(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TermShape:
     """A conjunction of terms without its constants; both parts sorted, so that equal conjunctions have equal shapes."""
 
     joins: tuple[JoinTerm, ...]
     constants: tuple[ConstantTerm, ...]
 
 
-def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple[Shape, Row]:
+def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple[TermShape, Row]:
     """The shape of a conjunction and its terms with constants."""
     joins: list[JoinTerm] = []
     constants: list[tuple[ConstantTerm, OldComparedToConstant | Required]] = []
@@ -59,7 +59,7 @@ def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple
         else:
             joins.append(term)
     constants.sort(key=lambda constant: (constant[0].old, "" if constant[0].op is None else constant[0].op.value))
-    return Shape(tuple(joins), tuple(term for term, _ in constants)), tuple(constant for _, constant in constants)
+    return TermShape(tuple(joins), tuple(term for term, _ in constants)), tuple(constant for _, constant in constants)
 
 
 class Constants:

@@ -10,10 +10,9 @@ from tocsin.errors import OptionError
 from tocsin.model.events import EventBatch
 from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
-from tocsin.predicates.history.arrow import Encoded, encode_column
-from tocsin.predicates.history.column import Column
-from tocsin.predicates.history.column_files import Commit, Folder
-from tocsin.predicates.history.encode import Encoder, Lane
+from tocsin.predicates.history.column import OldColumn
+from tocsin.predicates.history.column_files import Commit, HistoryFolder
+from tocsin.predicates.history.encode import Encoded, Encoder, Lane, encode_column
 from tocsin.predicates.history.tree import Tree
 
 _COMPACT_FROM = 4096
@@ -55,12 +54,12 @@ class HistoryStore:
         self.retain_age = retain_age
         self.age_attribute = age_attribute
         self.encoder = Encoder()
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, OldColumn] = {}
         self.compactions = 0
         self._state = Commit()
         self._aggregates: dict[str, Aggregates] = {}
         self._trees: dict[str, Tree] = {}
-        folder = None if path is None else Folder(Path(path), is_reader)
+        folder = None if path is None else HistoryFolder(Path(path), is_reader)
         if folder is not None:
             self._state, self.columns = folder.open(self.encoder)
         self._folder = None if is_reader else folder
@@ -258,8 +257,8 @@ class HistoryStore:
         state.base = state.first
         self.compactions += 1
 
-    def _new_column(self, used: int) -> Column:
-        return Column(None, used) if self._folder is None else self._folder.new_column(used)
+    def _new_column(self, used: int) -> OldColumn:
+        return OldColumn(None, used) if self._folder is None else self._folder.new_column(used)
 
 
 def _is_before(time: int | None, cutoff: int) -> bool:
