@@ -59,8 +59,8 @@ class RangeColumn:
         conjunction, null = number[self.conjunction], number[self.null]
         rows = np.flatnonzero(conjunction >= 0)
         rows = rows[np.argsort(conjunction[rows], kind="stable")]
-        ends = (getattr(self, name)[rows] for name in _ENDS)
-        return RangeColumn(conjunction[rows], *ends, null=np.sort(null[null >= 0]))
+        ends = {name: getattr(self, name)[rows] for name in _ENDS}
+        return RangeColumn(conjunction=conjunction[rows], null=np.sort(null[null >= 0]), **ends)
 
 
 @dataclass(slots=True)

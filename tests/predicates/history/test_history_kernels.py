@@ -88,7 +88,7 @@ def empty_groups(count: int) -> Groups:
     return Groups(*(np.full((count, LANES), -1, np.int64) for _ in Groups._fields))
 
 
-def aggregate(case: Case, positions: list[int], base: int) -> dict[int, tuple[int, int, int, int, int]]:
+def aggregate(case: Case, positions: list[int], base: int) -> dict[int, tuple[int, ...]]:
     """By lane: least and greatest payload, the latest event with each, the latest event."""
     found = {}
     for lane in {int(case.old.lanes[at]) for at in positions}:
