@@ -59,8 +59,12 @@ class SubscriptionSet:
         tell_children(self)
 
     def become_child(self) -> None:
-        """After a fork: threads and the history on disk are the parent's; what is committed of it can be read."""
+        """After a fork: the threads and the history of the folder are the parent's."""
         self._turns, self._merging = Turns(), None
+        self._leave_history()
+
+    def _leave_history(self) -> None:
+        """Leave the history of the folder to its writer; what is committed of it can be read."""
         if self._history is not None and self._history.store.is_stored:
             self._history = None
 
@@ -192,8 +196,10 @@ class SubscriptionSet:
         """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
         if self._merging is not None:
             self._merging.join()
-        if self._folder is not None:
-            self._folder.unlock()
+        with self._lock:
+            if self._folder is not None:
+                self._folder.unlock()
+                self._leave_history()
 
     def compact(self) -> None:
         """Merge all segments into one; durable with the next commit."""
