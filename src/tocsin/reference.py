@@ -1,10 +1,9 @@
-"""The executable specification: evaluate each condition on each event, by the book, in three-valued logic.
+"""Match by the executable specification: evaluate each condition on each event, in three-valued logic.
 
-It is slow, and every index is tested against it. It works on conditions as users write them, before any rewriting.
+It is slow, and every index is tested against it. It evaluates conditions as users write them, without rewriting.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from tocsin.errors import UnknownSubscriptionError
@@ -98,14 +97,9 @@ def _has_phrase(node: HasPhrase, event: Event, _: History) -> bool | None:
     return judge_text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
 
 
-@lru_cache(maxsize=10_000)
-def _like(pattern: str, escape: str | None, ignore_case: bool) -> Callable[[str], bool]:
-    return like(pattern, escape, ignore_case)
-
-
 def _like_pattern(node: Like, event: Event, _: History) -> bool | None:
     escape = None if node.escape is None else str(node.escape)
-    return judge_text(event, node.attribute, _like(str(node.pattern), escape, node.ignore_case))
+    return judge_text(event, node.attribute, like(str(node.pattern), escape, node.ignore_case))
 
 
 _Evaluator = Callable[[Any, Event, History], bool | None]
