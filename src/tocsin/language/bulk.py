@@ -17,10 +17,10 @@ from tocsin.language.vectors import Columns, Unreadable, add_vectors
 from tocsin.model.condition import Slot
 
 BATCH = 65_536
-"""How many texts are held as pieces at one time."""
+"""How many texts are split into pieces at a time."""
 
 SMALL = 4
-"""Groups of fewer texts are not worth a vector operation."""
+"""Groups of fewer texts than this are bound one by one: a vector operation would cost more."""
 
 _Key = tuple[str, tuple[bool, ...]]
 """The code of a shape, and which of its literals are strings; () if none is."""
@@ -49,7 +49,7 @@ def normalise_texts(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Pause the search for cycles: millions of pieces are allocated here, and none is in a cycle."""
+    """Pause garbage collection: millions of pieces are allocated here, and none is in a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -60,7 +60,7 @@ def _no_collection() -> Iterator[None]:
 
 
 class _Work:
-    """One run over many texts. Plans are kept for its length."""
+    """One run over many texts, with a cache of the plans of their shapes."""
 
     def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: int) -> None:
         self.builder = builder
@@ -77,7 +77,7 @@ class _Work:
             except SubscriptionError as error:
                 self._report(number, error)
                 continue
-            # Most texts without strings are split without a look at the type of each literal.
+            # Texts without a quote have only numbers.
             key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else ()
             group = groups.get(key)
             if group is None:
@@ -93,7 +93,7 @@ class _Work:
                 template, generic = parse_shape(Shape(members[0]))
                 self._plans[key] = plan(template) if generic else None
             except SubscriptionError:
-                # The error names a place, which each text of the shape has elsewhere.
+                # Each text is parsed again, since its error has a position of its own.
                 self._plans[key] = None
         planned = self._plans[key]
         if planned is None:

@@ -1,4 +1,4 @@
-"""The normal form of many subscriptions as columns: what an index is built from.
+"""Hold the normal form of many subscriptions as columns: what an index is built from.
 
 Conjunctions are numbered densely, in the order of their texts. Every range of every conjunction is one row of the
 column of its attribute and kind; several rows of one conjunction in one column are a union.
@@ -23,7 +23,7 @@ Values = npt.NDArray[Any]
 ColumnKey = tuple[str, Kind]
 
 EXACT_FLOAT = 2**53
-"""Up to here every integer is a float64."""
+"""Every integer up to this one is a float64."""
 
 _DTYPES = {
     Kind.TIME: np.int64,
@@ -55,7 +55,7 @@ class RangeColumn:
     """The conjunctions whose predicate on this column holds for NULL as well; some have no row."""
 
     def renumbered(self, number: Int32s) -> "RangeColumn":
-        """The rows of the conjunctions that have a new number, not -1, sorted by it."""
+        """Return the rows of the conjunctions that have a new number, not -1, sorted by it."""
         conjunction, null = number[self.conjunction], number[self.null]
         rows = np.flatnonzero(conjunction >= 0)
         rows = rows[np.argsort(conjunction[rows], kind="stable")]
@@ -73,7 +73,7 @@ class NormalForm:
     """The text of each conjunction: its place among the texts given."""
     columns: dict[ColumnKey, RangeColumn]
     tests: list[Tested]
-    """The distinct predicates that are no ranges."""
+    """The distinct predicates that are not ranges."""
     test_conjunction: Int32s
     test_id: Int32s
     """Conjunction `test_conjunction[i]` demands `tests[test_id[i]]`; sorted by conjunction."""
@@ -82,7 +82,7 @@ class NormalForm:
     """The texts that can never match."""
 
     def select(self, texts: npt.NDArray[np.int64]) -> "NormalForm":
-        """The normal form of some of the texts, each once, in this order; errors are left behind."""
+        """Return the normal form of some of the texts, each once, in this order; errors are left behind."""
         place = np.full(self.texts, -1, np.int32)
         place[texts] = np.arange(len(texts), dtype=np.int32)
         owner = place[self.owner]
@@ -108,7 +108,7 @@ class NormalForm:
 
     @classmethod
     def joined(cls, forms: Sequence["NormalForm"]) -> "NormalForm":
-        """The normal form of the texts of several, one after the other."""
+        """Return the normal form of the texts of several, one after the other."""
         first_text = np.cumsum([0, *(form.texts for form in forms)]).tolist()
         first = np.cumsum([0, *(form.owner.size for form in forms)]).astype(np.int32)
         parts: dict[ColumnKey, list[RangeColumn]] = {}
@@ -151,7 +151,7 @@ def _one(arrays: Sequence[npt.NDArray[Any]]) -> Int32s:
 
 
 def _joined(columns: Sequence[RangeColumn]) -> RangeColumn:
-    """The rows of one column in several forms, one after the other."""
+    """Return the rows of one column in several forms, one after the other."""
     if len(columns) == 1:
         return columns[0]
     if any(column.low.dtype == object for column in columns):
@@ -177,7 +177,7 @@ def _range(column: RangeColumn, kind: Kind, row: int) -> Range:
 
 @dataclass
 class Builder:
-    """Collects conjunctions, by batches of arrays or one at a time, in any order of texts."""
+    """Collect conjunctions, by batches of arrays or one at a time, in any order of texts."""
 
     check_xpath: Callable[[str], None] | None = None
     errors: dict[int, SubscriptionError] = field(default_factory=dict)
@@ -195,7 +195,7 @@ class Builder:
     def add(self, owner: int, conjunctions: Iterable[Conjunction]) -> None:
         """Add all conjunctions of one text."""
         found = list(conjunctions)
-        # Look at every test first, so that nothing of a refused text is added.
+        # Check every test first, so that nothing of a refused text is added.
         for conjunction in found:
             for predicate in conjunction:
                 self.check(predicate)
@@ -226,7 +226,7 @@ class Builder:
             rows.append((number, candidate))
 
     def test_id(self, predicate: Tested) -> int:
-        """The number of a test; a new one with an XPath is checked first."""
+        """Return the number of a test; a new one with an XPath is checked first."""
         number = self._tests.get(predicate)
         if number is None:
             if self.check_xpath is not None and isinstance(predicate.test, XPathExists):
@@ -259,7 +259,7 @@ class Builder:
             batches.append(RangeColumn(numbers, *(np.repeat(getattr(one, name), len(numbers)) for name in _ENDS)))
 
     def finish(self, texts: int) -> NormalForm:
-        """Return the normal form of so many texts, conjunctions in the order of texts, rows in that of these."""
+        """Return the normal form of `texts` texts: conjunctions in the order of the texts, rows in that order."""
         owners = np.concatenate([*self._owners, np.array(self._single_owners, np.int32)]).astype(np.int32)
         order = np.argsort(owners, kind="stable")
         final = np.empty(len(owners), np.int32)
@@ -288,7 +288,7 @@ class Builder:
 
 
 def _objects(values: Values, has: Bools) -> Values:
-    """Floats as Numbers; objects stay as they are."""
+    """Return floats as Numbers; objects stay as they are."""
     if values.dtype == object:
         return values
     converted = np.empty(len(values), object)

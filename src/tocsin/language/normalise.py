@@ -26,7 +26,7 @@ from tocsin.model.values import Kind
 DEFAULT_LIMIT = 4096
 """How many conjunctions one subscription may become."""
 
-# A conjunction under construction: predicates by what makes two of them mergeable.
+# A conjunction under construction: predicates by the key under which they merge.
 _Merged = dict[Hashable, Predicate]
 _EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
 
@@ -51,7 +51,7 @@ def normalise(
 
 
 def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
-    """Check the path of a test; the place that an error names is one in the path, so it becomes part of the message."""
+    """Check the path of a test. The position in an error is one in the path, so it becomes part of the message."""
     try:
         check_xpath(str(test.path))
     except SubscriptionError as error:
@@ -88,14 +88,14 @@ def _single(predicate: Predicate) -> list[_Merged]:
 
 
 def never(predicate: Predicate) -> bool:
-    """Whether no event satisfies the predicate."""
+    """Tell whether no event satisfies the predicate."""
     if isinstance(predicate, Ranges):
         return not predicate.ranges and not predicate.or_null
     return not predicate.accepts
 
 
 def always(predicate: Predicate) -> bool:
-    """Whether every event satisfies the predicate."""
+    """Tell whether every event satisfies the predicate."""
     if isinstance(predicate, Ranges):
         return predicate.or_null and predicate.ranges == (EVERYTHING,)
     return predicate.accepts == _EVERY
@@ -138,7 +138,7 @@ def _merge(predicates: list[Predicate], join: type[All | Some]) -> Predicate:
 
 
 def _united(predicates: list[Tested]) -> Tested:
-    """The test for any of the words, or patterns, of several tests on one attribute."""
+    """Return the test for any of the words, or patterns, of several tests on one attribute."""
     tests, accepts = [p.test for p in predicates], predicates[0].accepts
     words = {word for test in tests if isinstance(test, AnyWord) for word in test.words}
     patterns = {pattern for test in tests if isinstance(test, AnyPattern) for pattern in test.patterns}
@@ -154,7 +154,7 @@ def _pattern_order(pattern: Pattern) -> tuple[object, ...]:
 
 
 def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
-    """Alternatives: single predicates of one key become one predicate, the others stay apart."""
+    """Return the alternatives: single predicates of one key are merged, the others stay apart."""
     alternatives = [merged for part in parts for merged in part]
     if any(not merged for merged in alternatives):
         return [{}]
@@ -177,7 +177,7 @@ def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
 
 
 def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
-    """The product of the parts, without contradictions. Parts of one conjunction are merged first, all at once."""
+    """Return the product of the parts, without contradictions. Parts that are one conjunction are merged first."""
     certain = _meet([part[0] for part in parts if len(part) == 1])
     if certain is None or not all(parts):
         return []
@@ -198,7 +198,7 @@ def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
 
 
 def _meet(several: list[_Merged]) -> _Merged | None:
-    """The AND of conjunctions; None if it is a contradiction."""
+    """Return the AND of conjunctions, None if it is a contradiction."""
     if len(several) == 1:
         return several[0]
     by_key: dict[Hashable, list[Predicate]] = {}
@@ -222,7 +222,7 @@ def _too_many(limit: int) -> SubscriptionError:
 
 
 def _denied(predicates: list[Predicate]) -> bool:
-    """Whether one test demands any of some words or patterns, and another one none of them."""
+    """Tell whether a test requires one of some words or patterns while others exclude all of them."""
     absent: set[tuple[str, object]] = set()
     demanded: list[set[tuple[str, object]]] = []
     for predicate in predicates:
@@ -238,7 +238,7 @@ def _denied(predicates: list[Predicate]) -> bool:
 
 
 def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
-    """Merge what several kinds say of one attribute; None if they contradict each other.
+    """Merge the ranges of several kinds on one attribute; return None if they contradict each other.
 
     A value has one kind. So a range of one kind that does not admit NULL decides: ranges of another kind then hold
     only if they admit NULL, and presence follows.

@@ -53,7 +53,7 @@ Operand = EventAttribute | OldAttribute | Literal
 
 
 def strip(node: exp.Expr) -> exp.Expr:
-    """The expression inside any parentheses."""
+    """Return the expression inside any parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
@@ -61,9 +61,9 @@ def strip(node: exp.Expr) -> exp.Expr:
 
 @dataclass
 class Reader:
-    """Reads operands of one shape and collects the slots it meets.
+    """Read the operands of one shape and collect their slots.
 
-    `generic` tells whether what was read holds for every text of the shape; it does not once a value was looked at.
+    `generic` tells whether the condition is valid for every text of the shape; it is not once a value was used.
     """
 
     shape: Shape
@@ -71,10 +71,10 @@ class Reader:
     generic: bool = True
 
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
-        """The error that names the place of `node` in the user's text."""
+        """Return the error that names the place of `node` in the user's text."""
         starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
         if not starts and node.parent is not None:
-            # The sign itself has no place, but it follows its sibling: the whole is near enough.
+            # The node itself has no position: that of its parent is near enough.
             starts = [n.meta["start"] for n in node.parent.walk() if "start" in n.meta]
         return SubscriptionError(message, hint, position=self.shape.position(min(starts)) if starts else None)
 
@@ -122,7 +122,7 @@ class Reader:
         parts += reversed(node.parts)
         parts.reverse()
         if not all(isinstance(part, exp.Identifier) for part in parts):
-            raise self.refuse(node, "'*' names no attribute", "Name one attribute")
+            raise self.refuse(node, "'*' is not an attribute", "Name one attribute")
         names = [part.name for part in parts]
         qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""
         if qualifier == "event":
@@ -132,7 +132,7 @@ class Reader:
         return OldAttribute(".".join(names[1:] if qualifier == history else names))
 
     def unknown(self, node: exp.Expr) -> SubscriptionError:
-        """The error for an expression that the language does not have."""
+        """Return the error for an expression that the language does not have."""
         if isinstance(node, exp.AggFunc):
             return self.refuse(
                 node,
@@ -165,7 +165,7 @@ class Reader:
         )
 
     def value(self, slot: Value) -> Constant:
-        """The constant of this very text; what is read from now on holds for this text alone."""
+        """Return the constant of this text; the condition is then valid for this text alone."""
         if not isinstance(slot, Slot):
             return slot
         self.generic = False

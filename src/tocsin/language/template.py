@@ -31,7 +31,7 @@ from tocsin.model.condition import (
 from tocsin.model.values import Constant
 
 Fill = Callable[[Any], Any]
-"""Replaces a slot by its constant and leaves everything else as it is."""
+"""Replaces a slot by its constant and returns every other value unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Template:
     sources: tuple[LiteralSource, ...]
 
     def constants(self, shape: Shape) -> list[Constant]:
-        """The constants of one text of this shape, by slot."""
+        """Return the constants of one text of this shape, by slot."""
         literals, constants = shape.literals, []
         for source in self.sources:
             try:
@@ -85,7 +85,7 @@ def _bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
 
 
 def fill_atom(atom: Condition, fill: Fill) -> Any:
-    """The atom with its slots filled; logic has none of its own."""
+    """Return the atom with its slots filled; logic has none of its own."""
     maker = _FILLERS.get(type(atom))
     return atom if maker is None else maker(atom, fill)
 

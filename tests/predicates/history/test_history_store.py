@@ -432,7 +432,7 @@ def test_a_record_leads_nowhere_else(tmp_path: Path, field: str, value: object) 
     (tmp_path / "history" / COMMIT).write_text(json.dumps(record))
     before = sorted(tmp_path.rglob("*"))
     for is_reader in (True, False):
-        with pytest.raises(StorageError, match=r"history file .*commit\.json (is damaged|names .* which is no column)"):
+        with pytest.raises(StorageError, match=r"history file .*commit\.json (is damaged|names .* not a column)"):
             HistoryStore(tmp_path / "history", is_reader=is_reader)
     assert sorted(tmp_path.rglob("*")) == before
 

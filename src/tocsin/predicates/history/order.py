@@ -1,4 +1,4 @@
-"""Which phase comes first: the constant predicates of the new event, or the tests on the history."""
+"""Choose which phase comes first: the constant predicates of the new event, or the tests on the history."""
 
 from dataclasses import dataclass
 from math import log2

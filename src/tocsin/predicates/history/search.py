@@ -65,7 +65,7 @@ class Search:
         return self._bind(OldComparedToNew("", Op.EQ, new))
 
     def all(self, terms: tuple[JoinTerm, ...]) -> Positions:
-        """Return the positions of all old events that satisfy the terms, in no order."""
+        """Return the positions of all old events that satisfy the terms, unsorted."""
         positions = self._positions.get(terms)
         if positions is None:
             positions = self._positions[terms] = every(self.store, self.bind(terms))

@@ -1,4 +1,4 @@
-"""The history: the attributes of earlier events that some subscription compares with."""
+"""Store the history: the attributes of earlier events that some subscription compares with."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ from tocsin.predicates.history.encode import Encoded, Encoder, Lane, encode_colu
 from tocsin.predicates.history.tree import Tree
 
 _COMPACT_FROM = 4096
+"""Expired events are removed from the columns when they are more than this many, and more than are left."""
 
 
 class HistoryStore:
@@ -67,7 +68,7 @@ class HistoryStore:
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is the history of a folder, not one in memory."""
+        """Whether the history is in a folder, not only in memory."""
         return self._folder is not None
 
     @property
@@ -133,7 +134,7 @@ class HistoryStore:
         self._advance(count)
 
     def old_event(self, number: int) -> dict[str, object]:
-        """The attributes kept of an event of the history; those that are NULL are left out."""
+        """Return the attributes kept of an event of the history; those that are NULL are left out."""
         if not self._state.first <= number < self._state.next:
             reach = f"{self._state.first} to {self._state.next - 1}" if len(self) else "no event"
             raise OptionError(f"event {number} is not in the history", f"It holds {reach}")
@@ -155,7 +156,7 @@ class HistoryStore:
             self.columns[name] = self._new_column(used)
 
     def aggregates(self, attribute: str) -> Aggregates:
-        """Counts, least and greatest of an attribute, brought up to date."""
+        """Return the up-to-date counts, least and greatest values of an attribute."""
         found = self._aggregates.get(attribute)
         if found is None or found.column is not self.columns[attribute]:
             found = self._aggregates[attribute] = Aggregates(self.columns[attribute], self.encoder)
@@ -163,7 +164,7 @@ class HistoryStore:
         return found
 
     def tree(self, attribute: str) -> Tree:
-        """The old events in the order of an attribute, brought up to date."""
+        """Return the up-to-date tree of an attribute."""
         found = self._trees.get(attribute)
         if found is None or found.column is not self.columns[attribute]:
             found = self._trees[attribute] = Tree(self.columns[attribute], self.encoder)
@@ -196,7 +197,7 @@ class HistoryStore:
         self._folder.commit(self._state, self.columns, self.encoder)
 
     def moved_to(self, path: Path) -> None:
-        """Take note that its folder has another name."""
+        """Follow the folder to another name."""
         if self._folder is not None:
             self._folder.moved_to(path)
         for column in self.columns.values():
@@ -223,13 +224,13 @@ class HistoryStore:
         return self._state.first - self._state.base > max(_COMPACT_FROM, len(self))
 
     def _pass(self, first: int) -> None:
-        """Move the front of the history to `first`, remembering the latest time that went by."""
+        """Move the front of the history to `first`, and keep the latest time that was passed."""
         state = self._state
         state.passed_time = self._latest(state.passed_time, state.first - state.base, first - state.base)
         state.first = first
 
     def _latest(self, time: int | None, start: int, stop: int) -> int | None:
-        """The latest of `time` and the times at the positions."""
+        """Return the latest of `time` and the times at the positions."""
         if self.age_attribute is None:
             return None
         column = self.columns[self.age_attribute]
@@ -245,7 +246,7 @@ class HistoryStore:
         start, stop = state.first - state.base, state.next - state.base
         if self._folder is not None:
             self._folder.begin_generation()
-        # Nothing is replaced until everything is there: the disk may be full.
+        # The disk may be full: the old columns are replaced only when all new ones are written.
         columns, encoder = {}, Encoder()
         for name, column in self.columns.items():
             lanes = column.lanes[start:stop]
