@@ -10,6 +10,7 @@ except ImportError as error:
 from tocsin.spark._placement.ship import Index
 from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
+from tocsin.spark.evidence import MatchEvidence
 from tocsin.spark.match import match
 from tocsin.spark.ordered import match_in_order
 from tocsin.spark.session import local_session
@@ -22,6 +23,7 @@ __all__ = [
     "BatchTable",
     "Inboxes",
     "Index",
+    "MatchEvidence",
     "build",
     "deliver",
     "local_session",

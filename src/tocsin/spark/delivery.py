@@ -10,7 +10,7 @@ from operator import and_
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -56,7 +56,7 @@ class Inboxes:
         """Deliver the matches of a batch, unless it has been."""
         if not self.table.lacks(batch.number, batch.stream):
             return None
-        return self._deliver(matches, batch.index.path, batch.number, batch.stream, batch.index.snapshot, batch.events)
+        return self._deliver(matches, batch.index.path, batch.number, batch.stream, batch.index.snapshot, batch)
 
     def deliver(
         self,
@@ -93,7 +93,7 @@ class Inboxes:
         return rows.orderBy(INBOX, "batch", *([] if self.digest else ["event", "subscription"]))
 
     def _deliver(
-        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, events: Observation | None
+        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, batch: Batch | None
     ) -> BatchRecord:
         unknown = [name for name in self.dedupe if name not in matches.columns]
         if unknown:
@@ -109,7 +109,7 @@ class Inboxes:
             rows = rows.groupBy(INBOX).agg(F.sort_array(F.collect_list(content)).alias(DIGEST))
         else:
             rows = rows.repartition(INBOX).sortWithinPartitions(INBOX, "event", "subscription")
-        return self.table.write(rows, number, stream, snapshot, events)
+        return self.table.write(rows, number, stream, snapshot, batch)
 
     def _addressed(self, matches: DataFrame, index: Path) -> DataFrame:
         """The matches with their inbox, which workers look up in the index."""

@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType, DoubleType, StringType, StructField, Str
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
@@ -19,6 +20,7 @@ from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
 from tocsin.spark._worker.batches import COLUMNS, MatchOptions, match_batches
 from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.build import build
+from tocsin.spark.evidence import MatchEvidence, Reporter
 from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
 
 
@@ -35,6 +37,7 @@ def match(
     interval: Interval = "overlaps",
     shards: int | None = None,
     ship_index: bool | None = None,
+    evidence: MatchEvidence | None = None,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
 
@@ -55,19 +58,32 @@ def match(
     ``ship_index=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of
     the snapshot that is the newest now, for all tasks and whenever they run. If some of them look back at earlier
     events, call `match_in_order`: here events have no order.
+
+    Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the log says so. With
+    `evidence` they are counted, and the work and time of all tasks.
     """
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
     refuse(Matcher.open(view.path, mode="read").looking_back(tags), "Leave them out, or call match_in_order")
-    return match_view(events, view, options, id=id, keep_columns=keep_columns, shards=shards, ship_index=ship_index)
+    return match_view(
+        events,
+        view,
+        options,
+        evidence or MatchEvidence(),
+        id=id,
+        keep_columns=keep_columns,
+        shards=shards,
+        ship_index=ship_index,
+    )
 
 
 def match_view(
     events: DataFrame,
     view: PinnedSnapshot,
     options: MatchOptions,
+    evidence: MatchEvidence,
     *,
     id: str,
     keep_columns: Sequence[str],
@@ -77,7 +93,9 @@ def match_view(
     """Match against a view of an index; see `match`."""
     leading = leading_columns(events, id, keep_columns)
     parts = [view.path] if shards is None else shard(view, shards)
-    frames = [_match_on(events, leading, part, ship_index, options) for part in parts]
+    frames = [
+        _match_on(events, leading, part, number, ship_index, options, evidence) for number, part in enumerate(parts)
+    ]
     if shards is None:
         return frames[0]
     united = reduce(DataFrame.unionAll, frames)
@@ -132,12 +150,16 @@ def _match_on(
     events: DataFrame,
     leading: dict[str, Column],
     path: Path,
+    number: int,
     ship_index: bool | None,
     options: MatchOptions,
+    evidence: MatchEvidence,
 ) -> DataFrame:
     attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
     work = plan(events, {name: [name] for name in leading} | attributes)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
+    schema = match_schema(events, list(leading), all_named=work is not None and work.all_named)
+    reporter = evidence.reporter(events, schema, number)
     task = partial(
         _match_partition,
         place=place(path, events.sparkSession, ship_index),
@@ -145,11 +167,13 @@ def _match_on(
         keep=len(leading),
         options=options,
         work=work,
+        reporter=reporter,
     )
     if work is None:
-        return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
-    numbers = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
-    return numbers.mapInArrow(task, match_schema(events, list(leading), work.all_named))
+        rows = numbered(events, columns.values())
+    else:
+        rows = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
+    return evidence.observe(rows.mapInArrow(task, schema), reporter)
 
 
 def _best(matches: DataFrame, k: int) -> DataFrame:
@@ -192,13 +216,15 @@ def _match_partition(
     keep: int,
     options: MatchOptions,
     work: RowGroupPlan | None,
+    reporter: Reporter,
 ) -> Iterator[pa.RecordBatch]:
     """Match what comes: events, or the numbers of tasks to read."""
     if work is not None:
         tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
         batches = (events for pieces in tasks for events in read_row_groups(pieces, work.attributes, work.all_named))
-    matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep)
-    return map(_named, matches) if work is not None and work.all_named else matches
+    evidence = Evidence()
+    matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep, evidence=evidence)
+    return reporter.report(map(_named, matches) if work is not None and work.all_named else matches, evidence)
 
 
 def _named(matches: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,10 +19,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType, TimestampNTZT
 
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.predicates.history.summary import merge
 from tocsin.spark._placement.ship import Index, Place, is_connect, place, scratch
 from tocsin.spark._placement.snapshot_dir import pin
 from tocsin.spark._worker.history_scan import Tests, match_stretches, summarise_stretch
+from tocsin.spark.evidence import MatchEvidence, Reporter
 from tocsin.spark.match import column, event_columns, index_path, leading_columns, match_schema, numbered
 
 
@@ -47,6 +49,7 @@ def match_in_order(
     keep_columns: Sequence[str] = (),
     partitions: int | None = None,
     ship_index: bool | None = None,
+    evidence: MatchEvidence | None = None,
 ) -> DataFrame:
     """Match events one after the other, each with those before it as its history; as `Matcher.publish` does.
 
@@ -57,7 +60,16 @@ def match_in_order(
     """
     path = pin(index_path(subscriptions), required=False).path
     scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship_index=ship_index)
-    return match_after(events, path, scan, id=id, order=order, keep_columns=keep_columns, ship_index=ship_index)
+    return match_after(
+        events,
+        path,
+        scan,
+        evidence or MatchEvidence(),
+        id=id,
+        order=order,
+        keep_columns=keep_columns,
+        ship_index=ship_index,
+    )
 
 
 def scan_history(
@@ -104,6 +116,7 @@ def match_after(
     events: DataFrame,
     path: Path,
     scan: Scan,
+    evidence: MatchEvidence,
     *,
     id: str,
     order: str,
@@ -120,14 +133,17 @@ def match_after(
     rows = numbered(events, [stretch.cast("int"), key, *columns.values()])
     # A task may get several stretches, one after the other.
     stretches = rows.repartition(len(scan.bounds) + 1, "0").sortWithinPartitions("0", "1", "2").drop("1")
+    schema = match_schema(events, list(leading))
+    reporter = evidence.reporter(events, schema)
     task = partial(
         _match_partition,
         index=place(path, events.sparkSession, ship_index),
         prefixes=place(_write(scan), events.sparkSession, ship_index),
         names=tuple(columns),
         keep=len(leading),
+        reporter=reporter,
     )
-    return stretches.mapInArrow(task, match_schema(events, list(leading)))
+    return evidence.observe(stretches.mapInArrow(task, schema), reporter)
 
 
 def order_key(events: DataFrame, order: str) -> Column:
@@ -166,5 +182,7 @@ def _match_partition(
     prefixes: Place,
     names: tuple[str, ...],
     keep: int,
+    reporter: Reporter,
 ) -> Iterator[pa.RecordBatch]:
-    return match_stretches(batches, index.folder(), prefixes.folder(), names, keep)
+    evidence = Evidence()
+    return reporter.report(match_stretches(batches, index.folder(), prefixes.folder(), names, keep, evidence), evidence)

@@ -20,15 +20,17 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.errors import OptionError, StorageError
+from tocsin.model.result import Evidence
 from tocsin.spark._placement.ship import is_connect
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
+from tocsin.spark.evidence import MatchEvidence
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
 EVENTS, MATCHES = "tocsin.events", "tocsin.matches"
@@ -50,6 +52,8 @@ class Batch:
     """Counts the events: ``events.get["rows"]``, once the matches have been written."""
     stream: str
     """The identity of the stream, which its checkpoint holds. Another stream has batches of the same numbers."""
+    evidence: MatchEvidence
+    """How the matches were found: ``evidence.get()``, once they have been written."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class BatchRecord:
     matches: int
     stream: str | None = None
     """The identity of its stream; None if it was written before batches had one."""
+    evidence: Evidence | None = field(default=None, compare=False)
+    """How the matches were found, with the values that could not be used; None where that was not seen."""
 
 
 Sink = Callable[[DataFrame, Batch], object]
@@ -90,7 +96,7 @@ class BatchTable:
         """Write a batch, unless it is there already; return its record if it was written."""
         if not self.lacks(batch.number, batch.stream):
             return None
-        return self.write(matches, batch.number, batch.stream, batch.index.snapshot, batch.events, history)
+        return self.write(matches, batch.number, batch.stream, batch.index.snapshot, batch, history)
 
     @property
     def stream(self) -> str | None:
@@ -148,7 +154,7 @@ class BatchTable:
         number: int,
         stream: str,
         snapshot: int,
-        events: Observation | None = None,
+        batch: Batch | None = None,
         history: bytes | None = None,
     ) -> BatchRecord:
         """Write rows as the batch of that number, which the table lacks; a table of no stream becomes one of this."""
@@ -163,7 +169,8 @@ class BatchTable:
         folder = self.path / f"_writing-{number:06}"
         observed = rows.observe(written, count_rows())
         observed.write.format(FORMATS[self.format]).mode("overwrite").save(str(folder))
-        record = BatchRecord(number, snapshot, events.get["rows"] if events else None, written.get["rows"], stream)
+        events, evidence = (batch.events.get["rows"], batch.evidence.get()) if batch else (None, None)
+        record = BatchRecord(number, snapshot, events, written.get["rows"], stream, evidence)
         (folder / RECORD).write_text(json.dumps(asdict(record)) + "\n")
         if history is not None:
             (folder / HISTORY).write_bytes(history)
@@ -185,8 +192,11 @@ class BatchTable:
 
     def records(self) -> list[BatchRecord]:
         """The records of all batches, in order."""
-        texts = [record.read_text() for record in self.path.glob(f"batch=*/{RECORD}")]
-        return sorted((BatchRecord(**json.loads(text)) for text in texts), key=lambda record: record.batch)
+        found = [json.loads(record.read_text()) for record in self.path.glob(f"batch=*/{RECORD}")]
+        for record in found:
+            if record.get("evidence") is not None:
+                record["evidence"] = Evidence(**record["evidence"])
+        return sorted((BatchRecord(**record) for record in found), key=lambda record: record.batch)
 
     def _folder(self, number: int) -> Path:
         return self.path / f"batch={number:06}"

@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark.read_files import MALFORMED, casts, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
@@ -36,6 +37,7 @@ class Progress:
     malformed: int = 0
     seconds: float = 0.0
     """What the batches took."""
+    evidence: Evidence = field(default_factory=Evidence)
     lag: float = 0.0
     """Seconds from the writing of the newest event to its matches, in the last batch."""
 
@@ -74,6 +76,8 @@ def stream_files(
         done.matches += record.matches
         done.malformed += arrived.get["malformed"]
         done.seconds += seconds
+        if record.evidence is not None:
+            done.evidence.add_events(record.evidence)
         newest = arrived.get["newest"]
         done.lag = 0.0 if newest is None else dt.datetime.now().timestamp() - newest.timestamp()
         progress(done)

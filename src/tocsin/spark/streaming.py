@@ -1,6 +1,7 @@
 """Match a stream of events: every micro-batch against the newest snapshot, into tables exactly once."""
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,9 +20,12 @@ from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests
 from tocsin.spark.delivery import Inboxes
+from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match_view
 from tocsin.spark.ordered import match_after, scan_history
 from tocsin.spark.sinks import EVENTS, Batch, BatchRecord, BatchTable, Sink, console, count_rows
+
+_log = logging.getLogger(__name__)
 
 Listener = Callable[[BatchRecord, float], object]
 """Is told what each batch was, and the seconds that it took."""
@@ -103,7 +107,7 @@ def stream(
         start = time.perf_counter()
         view = newest()
         drop_older(view)
-        batch = Batch(number, view, Observation(EVENTS), stream)
+        batch = Batch(number, view, Observation(EVENTS), stream, MatchEvidence())
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
@@ -111,9 +115,17 @@ def stream(
         else:
             counted = frame.observe(batch.events, count_rows())
             matches = match_view(
-                counted, view, options, id=id, keep_columns=keep_columns, shards=shards, ship_index=ship_index
+                counted,
+                view,
+                options,
+                batch.evidence,
+                id=id,
+                keep_columns=keep_columns,
+                shards=shards,
+                ship_index=ship_index,
             )
             record = write(matches, batch)
+        _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
@@ -161,7 +173,16 @@ def _write_in_order(
     try:
         scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
         counted = kept.observe(batch.events, count_rows())
-        matches = match_after(counted, path, scan, id=id, order=order, keep_columns=keep_columns, ship_index=ship_index)
+        matches = match_after(
+            counted,
+            path,
+            scan,
+            batch.evidence,
+            id=id,
+            order=order,
+            keep_columns=keep_columns,
+            ship_index=ship_index,
+        )
         return table(matches, batch, scan.total or b"")
     finally:
         kept.unpersist()

@@ -4,6 +4,7 @@ Memory is bounded however many subscriptions an event matches: a batch is matche
 slices before it gave, and every slice leaves in batches of at most `ROWS` matches.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
 
 ROWS = 1 << 16
@@ -63,17 +65,20 @@ def match_batches(
     keep: int = 1,
     rows: int = ROWS,
     pairs: int = PAIRS,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Match every batch against the index in `path`; yield batches of `event, subscription, score` and what is kept.
 
     The columns of the batches are the attributes `names`. The first names the events, and `event` has its values; the
-    first `keep` go with each match. The index is opened once a process for each `fingerprint`.
+    first `keep` go with each match. The index is opened once a process for each `fingerprint`. The work is added to
+    `evidence`.
     """
     named = (batch.rename_columns(names) for batch in united(batches))
     pace = pace_of(path, fingerprint, repr(options), pairs)
     matcher = open_index(path, fingerprint)
     # Spark has no use for the order of rows.
-    return match_slices(partial(matcher.match_batch, ordered=False, **vars(options)), named, keep, rows, pace)
+    match = partial(matcher.match_batch, ordered=False, **vars(options))
+    return match_slices(match, named, keep, rows, pace, evidence)
 
 
 class Pace:
@@ -132,6 +137,7 @@ def match_slices(
     keep: int = 1,
     rows: int = ROWS,
     pace: Pace | None = None,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Match batches whose columns have their names, slice by slice, by a method of a `Matcher`."""
     pace, decoder = pace or Pace(), IdDecoder()
@@ -141,6 +147,8 @@ def match_slices(
             events = batch.slice(start, pace.next(batch.num_rows - start))
             start += events.num_rows
             matches = match(events)
+            if evidence is not None:
+                evidence.add_events(Evidence(**json.loads(matches.schema.metadata[b"tocsin"])))
             for chunk in matches.to_batches(max_chunksize=rows):
                 yield _with_columns(chunk, events, keep, decoder)
             pace.saw(events.num_rows, matches.num_rows)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tocsin.index import commit as store
 from tocsin.matcher import Matcher
 from tocsin.model.condition import Op, Quantified, Quantifier
+from tocsin.model.result import Evidence
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import attributes_of
 from tocsin.predicates.history.store import HistoryStore
@@ -93,6 +94,7 @@ def match_stretches(
     prefixes: str,
     names: Sequence[str],
     keep: int,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Match stretches in order, each against its prefix and the events of its own that came before.
 
@@ -111,4 +113,5 @@ def match_stretches(
                 prefix = Path(prefixes) / str(current)
                 matcher = Matcher.open(index, mode="copy", background_merge=False)
                 matcher.history.go_on_from(tests.history(prefix.read_bytes() if prefix.exists() else None))
-            yield from match_slices(matcher.publish_batch, [rest.slice(start, stop - start)], keep)
+            stretch = [rest.slice(start, stop - start)]
+            yield from match_slices(matcher.publish_batch, stretch, keep, evidence=evidence)
