@@ -62,9 +62,7 @@ def test_997_of_1000_subscriptions_run_and_both_reports_are_clear(
     assert figures["matches"] == "499"
 
 
-def test_values_that_no_subscription_can_use_are_counted(
-    run: "Run", write_lines: "WriteLines", tmp_path: Path
-) -> None:
+def test_values_that_no_subscription_can_use_are_counted(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
     subscriptions = write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10 OR price = 'free'"}])
     events = write_lines("e.jsonl", [{"id": n, "price": n % 2 == 0} for n in range(5)])
     answer = run(*arguments(subscriptions, events, tmp_path / "out"))
