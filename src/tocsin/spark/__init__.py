@@ -3,7 +3,7 @@
 from tocsin.errors import MissingDependencyError
 
 try:
-    import pyspark  # noqa: F401 (asked for here so that a missing one is named)
+    import pyspark  # noqa: F401 (imported here for the error below)
 except ImportError as error:
     raise MissingDependencyError("tocsin.spark needs PySpark", "Run pip install 'tocsin[spark]'") from error
 

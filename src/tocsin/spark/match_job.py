@@ -1,4 +1,4 @@
-"""The job behind `tocsin match` and `tocsin demo`: files in, a folder of matches out, everything counted on the way."""
+"""The job behind `tocsin match` and `tocsin demo`: match files and write a folder of matches."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ from tocsin.spark.match import match
 from tocsin.spark.read_files import MALFORMED, read_events
 
 Progress = Callable[[int, int], None]
-"""Is told how many tasks are done, and of how many."""
+"""Called with the number of tasks that are done, and of all tasks."""
 
 POLL_SECONDS = 0.2
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class MatchJobResult:
-    """What a job did."""
+    """The counts of a job."""
 
     events: int
     matches: int
@@ -36,7 +36,7 @@ class MatchJobResult:
     evidence: Evidence
     bad_events: int = 0
     bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
-    """Some of the lines that are no events: line number, if known, and text."""
+    """Some of the malformed lines: line number, if known, and text."""
 
 
 def match_files(
@@ -71,7 +71,7 @@ def match_files(
 
 @contextlib.contextmanager
 def _polled(session: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` from a thread how far the running stages are."""
+    """Report the progress of the running stages from a thread."""
     if progress is None:
         yield
         return
