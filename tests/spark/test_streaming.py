@@ -327,7 +327,7 @@ def test_the_console_shows_the_matches(place: Place, capsys: pytest.CaptureFixtu
 
 
 def test_what_cannot_be_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"no stream.*readStream"):
+    with pytest.raises(OptionError, match=r"not a stream.*readStream"):
         stream(spark.range(1), tmp_path, id="id", checkpoint=tmp_path, sink="console")
     rate = spark.readStream.format("rate").load()
     with pytest.raises(OptionError, match="keeps its history in a table"):

@@ -82,11 +82,14 @@ def run(
 
 def summary(matcher: "Matcher", outcome: "MatchJobResult") -> list[tuple[str, str]]:
     """The figures at the end of a job."""
+    from tocsin.spark.evidence import unused_values
+
     return [
         ("events", f"{outcome.events:,}"),
         ("malformed lines", f"{outcome.bad_events:,}"),
         ("subscriptions", f"{len(matcher):,}"),
         ("rejected subscriptions", f"{len(matcher.rejected):,}"),
+        *unused_values(outcome.evidence),
         ("matches", f"{outcome.matches:,}"),
         ("seconds", f"{outcome.seconds:.1f}"),
         ("events/s", f"{outcome.events / outcome.seconds:,.0f}"),

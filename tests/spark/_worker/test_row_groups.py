@@ -76,7 +76,7 @@ def test_columns_have_the_types_that_spark_would_send(tmp_path: Path, values: pa
 def test_a_file_that_has_changed_since_it_was_planned_for_is_named(tmp_path: Path) -> None:
     uri = write(tmp_path / "x.parquet", pa.table({"key": [1, None]}))
     with pytest.raises(EventError, match=r"x\.parquet has changed"):
-        list(read_row_groups([RowGroups(uri, (0,))], [KEY], all_named=True))
+        list(read_row_groups([RowGroups(uri, (0,))], [KEY], id_not_null=True))
     assert [batch.num_rows for batch in read_row_groups([RowGroups(uri, (0,))], [KEY])] == [2]
 
 
