@@ -131,8 +131,13 @@ def test_another_version_is_refused_by_number(path: Path) -> None:
     raw = bytearray(path.read_bytes())
     struct.pack_into("<I", raw, 8, VERSION + 1)
     path.write_bytes(raw)
-    with pytest.raises(StorageError, match=f"has format version {VERSION + 1}, this Tocsin reads version {VERSION}"):
+    with pytest.raises(StorageError, match=rf"has format version {VERSION + 1}, .* version {VERSION}\. Update Tocsin"):
         read(path)
+    struct.pack_into("<I", raw, 8, VERSION - 1)
+    path.write_bytes(raw)
+    with pytest.raises(StorageError, match=rf"version {VERSION - 1}, .*\. Run `tocsin index upgrade {path.parent}`"):
+        read(path)
+    assert read(path, oldest=VERSION - 1).arrays == {}
 
 
 def test_a_file_of_somebody_else_is_refused(path: Path) -> None:

@@ -89,11 +89,13 @@ def test_bytes_that_are_no_text_are_named(folder: Folder) -> None:
 def test_another_version_is_refused_by_number(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
         older.setattr("tocsin.storage.folder.VERSION", 0)
-        commit(folder, 1, {})
+        commit(folder, 1, {"parts": []})
     with pytest.raises(
-        StorageError, match=rf"snapshot-000001\.json has format version 0, this Tocsin reads version {VERSION}"
+        StorageError,
+        match=rf"snapshot-000001\.json has format version 0, .* {VERSION}\. Run `tocsin index upgrade {folder.path}`",
     ):
         folder.read(1)
+    assert folder.read(1, oldest=0)["version"] == 0
 
 
 def test_a_snapshot_that_is_gone_is_told_apart(folder: Folder) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tocsin.errors import StorageError
+from tocsin.index.form import FORM_VERSION
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Part
@@ -51,21 +52,22 @@ def load(folder: Folder, known: Sequence[Part] = ()) -> tuple[int, Options, tupl
 
     The writer may remove files while they are being opened: then there is a newer snapshot, and it is read instead.
     """
-    missing: Exception | None = None
+    missing = FileNotFoundError()
     for _ in range(_TRIES):
-        number = folder.newest()
-        if number is None:
-            raise StorageError(
-                f"there is no index in {folder.path}", "Make one with Matcher.save or `tocsin index build`"
-            )
+        number = folder.committed()
         try:
             return _load(folder, number, known)
         except FileNotFoundError as error:
             missing = error
             if folder.newest() == number:
                 break
-    name = Path(str(getattr(missing, "filename", ""))).name
-    raise StorageError(f"{folder.path} lacks its file {name}", "Restore it from a copy, or build the index again")
+    raise missing_file(folder, missing)
+
+
+def missing_file(folder: Folder, error: FileNotFoundError) -> StorageError:
+    """Return the error for a file that the newest snapshot names and that is not there."""
+    name = Path(str(error.filename)).name
+    return StorageError(f"{folder.path} lacks its file {name}", "Restore it from a copy, or build the index again")
 
 
 def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, Options, tuple[Part, ...]]:
@@ -75,7 +77,7 @@ def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, Opti
     for entry in content["parts"]:
         segment = segments.get(entry["segment"])
         if segment is None:
-            segment = Segment.of(container.read(folder.path / entry["segment"]))
+            segment = _read_segment(folder.path / entry["segment"])
         part = Part(segment)
         if entry["changes"] is not None:
             arrays = container.read(folder.path / entry["changes"]).arrays
@@ -84,6 +86,13 @@ def _load(folder: Folder, number: int, known: Sequence[Part]) -> tuple[int, Opti
         part.file, part.changes_file = entry["segment"], entry["changes"]
         parts.append(part)
     return number, Options.of(content["options"]), tuple(parts)
+
+
+def _read_segment(path: Path) -> Segment:
+    stored = container.read(path)
+    if stored.meta["form_version"] != FORM_VERSION:
+        raise container.other_version(path, "normal form", stored.meta["form_version"], FORM_VERSION)
+    return Segment.of(stored)
 
 
 def verify(folder: Folder) -> list[str]:

@@ -34,6 +34,9 @@ from tocsin.storage.regular_files import open_regular, read_regular
 
 MAGIC = b"TOCSIN\0\0"
 VERSION = 4
+"""The version that is written. Older ones are upgraded, see docs/internals/segments.md."""
+OLDEST = 1
+"""The oldest version that `index/upgrade.py` reads: the layout of a file has never changed, only what it holds."""
 _HEADER = struct.Struct("<8sIIQQ")
 _ALIGNMENT = 64
 
@@ -118,10 +121,10 @@ def _write(file: BinaryIO, container: Container) -> None:
     file.write(_HEADER.pack(MAGIC, VERSION, zlib.crc32(text), position, len(text)))
 
 
-def read(path: Path) -> Container:
+def read(path: Path, oldest: int = VERSION) -> Container:
     """Map a container. Costs the directory only; pages come in when they are touched, one copy for all processes.
 
-    Raises FileNotFoundError if it is gone, StorageError if it is damaged or of another version.
+    Raises FileNotFoundError if it is gone, StorageError if it is damaged, newer than `VERSION` or below `oldest`.
     """
     try:
         with open_regular(path) as file:
@@ -136,11 +139,8 @@ def read(path: Path) -> Container:
     magic, version, crc, position, length = _HEADER.unpack_from(mapped)
     if magic != MAGIC:
         raise StorageError(f"{path} is no Tocsin file", "Check the path of the index")
-    if version != VERSION:
-        raise StorageError(
-            f"{path} has format version {version}, this Tocsin reads version {VERSION}",
-            "Build the index again from its subscriptions, or use the Tocsin that wrote it",
-        )
+    if not oldest <= version <= VERSION:
+        raise other_version(path, "format", version, VERSION)
     text = mapped[position : position + length]
     if len(text) != length or zlib.crc32(text) != crc:
         raise _damaged(path, "its directory does not match its checksum")
@@ -152,9 +152,9 @@ def read(path: Path) -> Container:
     return Container(arrays, directory["meta"])
 
 
-def verify(path: Path) -> None:
+def verify(path: Path, oldest: int = VERSION) -> None:
     """Read every array of a file and compare its checksum; raise StorageError that names what is damaged."""
-    read(path)
+    read(path, oldest)
     raw = read_regular(path)
     _, _, _, position, length = _HEADER.unpack_from(raw)
     for name, (_, _, start, count, crc) in json.loads(raw[position : position + length])["arrays"].items():
@@ -169,6 +169,15 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def other_version(path: Path, what: str, version: int, current: int) -> StorageError:
+    """Return the error for a file of an index that is older or newer than what this Tocsin reads."""
+    if version > current:
+        hint = "Update Tocsin"
+    else:
+        hint = f"Run `tocsin index upgrade {path.parent}`, which keeps the subscriptions and their history"
+    return StorageError(f"{path} has {what} version {version}, this Tocsin reads version {current}", hint)
 
 
 def _damaged(path: Path, why: str) -> StorageError:

@@ -32,7 +32,7 @@ from typing import Any
 
 from tocsin.errors import StorageError
 from tocsin.forks import tell_children
-from tocsin.storage.container import VERSION, write_file
+from tocsin.storage.container import VERSION, other_version, write_file
 from tocsin.storage.regular_files import read_regular
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{6,})\.json")
@@ -69,8 +69,16 @@ class Folder:
         numbers = [int(found[1]) for name in _names(self.path) if (found := _SNAPSHOT.fullmatch(name))]
         return max(numbers, default=None)
 
-    def read(self, number: int) -> dict[str, Any]:
-        """The content of a snapshot."""
+    def committed(self) -> int:
+        """Return the number of the newest snapshot; raise StorageError if there is no index."""
+        if (number := self.newest()) is None:
+            raise StorageError(
+                f"there is no index in {self.path}", "Make one with Matcher.save or `tocsin index build`"
+            )
+        return number
+
+    def read(self, number: int, oldest: int = VERSION) -> dict[str, Any]:
+        """Return the content of a snapshot; raise StorageError if its version is newer than ours or below `oldest`."""
         path = self._snapshot(number)
         try:
             document = json.loads(read_regular(path))
@@ -79,11 +87,8 @@ class Folder:
             raise StorageError(f"{path} is damaged: it is no snapshot", "Restore it from a copy") from error
         if zlib.crc32(_canonical(content)) != crc:
             raise StorageError(f"{path} is damaged: it does not match its checksum", "Restore it from a copy")
-        if content["version"] != VERSION:
-            raise StorageError(
-                f"{path} has format version {content['version']}, this Tocsin reads version {VERSION}",
-                "Build the index again from its subscriptions, or use the Tocsin that wrote it",
-            )
+        if not oldest <= content["version"] <= VERSION:
+            raise other_version(path, "format", content["version"], VERSION)
         for part in content["parts"]:
             for kind, pattern in _NAMED.items():
                 name = part[kind]
