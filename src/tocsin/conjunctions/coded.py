@@ -61,7 +61,7 @@ class Events(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Predicates:
+class RangePredicates:
     """The range predicates of conjunctions, one row each, sorted by conjunction, most selective first."""
 
     conjunction: Int32
@@ -78,13 +78,13 @@ class Predicates:
     starts: npt.NDArray[np.int64]
     """Where the predicates of each conjunction start; one more entry at the end."""
 
-    def with_widths_of(self, conjunctions: Conjunctions) -> "Predicates":
+    def with_widths_of(self, conjunctions: Conjunctions) -> "RangePredicates":
         """The same predicates, as wide as the ranges of `conjunctions` are."""
         total = np.concatenate([[0.0], np.cumsum(conjunctions.high - conjunctions.low + 1.0)])
         return replace(self, width=(total[self.end] - total[self.first]) / (self.end - self.first))
 
 
-def range_predicates(conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]]) -> Predicates:
+def range_predicates(conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]]) -> RangePredicates:
     """Group the range rows into predicates and sort those of each conjunction by selectivity.
 
     `popularity[column][code + 1]` is the share of events whose code is at most `code`.
@@ -107,7 +107,7 @@ def range_predicates(conjunctions: Conjunctions, popularity: list[npt.NDArray[np
     order = np.lexsort((selectivity, conjunction[first]))
     first, end = first[order], end[order]
     owner = conjunction[first]
-    return Predicates(
+    return RangePredicates(
         conjunction=owner,
         column=column[first],
         first=first.astype(np.int32),

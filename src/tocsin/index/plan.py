@@ -18,7 +18,7 @@ _FAMILIES = {
     "arrays": "the elements of a list are looked up among the constants",
     "history": "answered from aggregates of the history, or from bitmaps of old events",
     "reference": "whole subscriptions, judged one by one as they were written",
-    "listed": "few enough to be judged one by one, a column at a time",
+    "attributes": "few enough to be judged one by one, a column at a time",
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.conjunctions.coded import Events
-from tocsin.conjunctions.pairs.kernels import BY_TEST, Int32, Short, Tables
+from tocsin.conjunctions.pairs.kernels import BY_TEST, Int32, PairTables, Short
 from tocsin.conjunctions.pairs.layout_kernels import (
     NO_LAYOUTS,
     PRIVATE_LAYOUT,
@@ -106,12 +106,12 @@ class SharedLayout:
             of_table[few] = np.arange(len(few))
             yield layouts._replace(of_table=of_table)
 
-    def _tables(self, chosen: Sequence[int]) -> Tables:
+    def _tables(self, chosen: Sequence[int]) -> PairTables:
         """Return some of the common tables, with rows of the short codes as their columns."""
         fields = np.array([self._keys[number] for number in chosen], np.int64).reshape(-1, _MASK + 2).T
         row_a, row_b, shift_a, shift_b, multiplier_a, multiplier_b, mask, needs_value = fields
         used = [self._used[number] for number in chosen]
-        return Tables(
+        return PairTables(
             column_a=row_a.astype(np.int32),
             shift_a=shift_a.astype(np.int32),
             column_b=row_b.astype(np.int32),

@@ -8,7 +8,7 @@ tests can judge, -1 where they all are NULL.
 from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, XPathExists
 from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
 from tocsin.predicates.arrays.family import ArrayFamily
-from tocsin.predicates.fallback import ListedFamily
+from tocsin.predicates.attributes.family import AttributeFamily
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.patterns.family import PatternFamily
 from tocsin.predicates.protocol import Family, Probed, Slices
@@ -17,8 +17,8 @@ from tocsin.predicates.xpath.family import XPathFamily
 
 FAMILIES: dict[str, type[Family]] = {
     "arrays": ArrayFamily,
+    "attributes": AttributeFamily,
     "history": HistoryFamily,
-    "listed": ListedFamily,
     "patterns": PatternFamily,
     "words": WordFamily,
     "xpath": XPathFamily,
@@ -27,8 +27,8 @@ FAMILIES: dict[str, type[Family]] = {
 
 
 def family_of(test: Test) -> tuple[str, str]:
-    """The family that a test belongs to, and the attribute that the family is on."""
-    if isinstance(test, (AnyWord, Phrase)) and test.words:
+    """Return the family that a test belongs to, and the attribute that the family is on, if it is on one."""
+    if isinstance(test, (AnyWord, Phrase)):
         return "words", test.attribute
     if isinstance(test, AnyPattern):
         return "patterns", test.attribute
@@ -38,16 +38,16 @@ def family_of(test: Test) -> tuple[str, str]:
         return "xpath", test.attribute
     if isinstance(test, (Exists, Quantified)):
         return "history", ""
-    return "listed", ""
+    return "attributes", ""
 
 
 def order_of(test: Test) -> int:
-    """The place of a test's type within its family."""
+    """Return the place of a test's type within its family: phrases stand behind words."""
     return 1 if isinstance(test, Phrase) else 0
 
 
 def is_selective(test: Test) -> bool:
-    """Whether few events make such a test TRUE, so that a conjunction is well filed under it."""
+    """Tell whether few events make such a test TRUE, so that a conjunction may be filed under it."""
     return not isinstance(test, (AttributeComparison, Exists, Quantified))
 
 

@@ -1,4 +1,4 @@
-"""What a family of tests is to a segment."""
+"""What a segment asks of a family of tests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,13 +27,13 @@ class Slices:
 
     @classmethod
     def of_table(cls, table: Bools) -> "Slices":
-        """From a truth table with a row for each event and a column for each number."""
+        """Return the lists of a truth table with a row for each event and a column for each number."""
         starts = np.concatenate([[0], np.cumsum(table.sum(axis=1))])
         return cls(starts.astype(np.int64), np.nonzero(table)[1].astype(np.int32))
 
     @classmethod
     def side_by_side(cls, parts: Sequence["Slices"], first_numbers: Sequence[int], events: int) -> "Slices":
-        """The lists of several families, one behind the other, numbered from the first number of each family."""
+        """Join the lists of several families event by event, numbered from the first number of each family."""
         if not parts:
             return cls(np.zeros(events + 1, np.int64), np.empty(0, np.int32))
         sizes = np.stack([np.diff(part.starts) for part in parts], axis=1)
@@ -47,11 +47,14 @@ class Slices:
 
 @dataclass(frozen=True)
 class Probed:
-    """Which tests of a family hold for each event, and which are NULL: all of them by the attribute, or one by one."""
+    """Which tests of a family hold for each event, and which are NULL.
+
+    A family on one attribute has `present`: its tests are NULL together. Another one has `null`, test by test.
+    """
 
     true: Slices
     present: Int32 | None = None
-    """0 where the family's attribute has a value that its tests can judge, -1 where they all are NULL."""
+    """0 where the attribute has a value that the tests can judge, -1 where they are all NULL."""
     null: Slices | None = None
     errors: dict[str, int] = field(default_factory=dict)
     """Values that could not be read, by message."""
@@ -68,10 +71,10 @@ class Family(Protocol):
 
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """The family that `arrays` came from."""
+        """Return the family that `arrays` came from, without copying them."""
 
     def arrays(self) -> Arrays:
-        """The state as named arrays, for a segment file."""
+        """Return the state as named arrays, for a segment file."""
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge the tests for every event of a batch."""
@@ -82,7 +85,7 @@ class Family(Protocol):
 
 
 def text_column(batch: EventBatch, attribute: str) -> pa.Array:
-    """The texts of an attribute as an Arrow array; what is no string is NULL."""
+    """Return the texts of an attribute as an Arrow array; what is not a string is NULL."""
     column = batch.column(attribute)
     if isinstance(column, list):
         return pa.array([value if isinstance(value, str) else None for value in column], pa.large_string())
@@ -94,5 +97,5 @@ def text_column(batch: EventBatch, attribute: str) -> pa.Array:
 
 
 def presence(texts: pa.Array) -> Int32:
-    """0 where there is a text, -1 where there is none."""
+    """Return 0 where there is a text, -1 where there is none."""
     return np.where(np.asarray(texts.is_valid()), 0, -1).astype(np.int32)

@@ -1,29 +1,37 @@
-"""A column of texts as bytes: what the kernels of words and patterns read."""
+"""Columns of texts: as the bytes that kernels read, and what the families of words and patterns share."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.predicates.words.kernels import has_wide_bytes
+from tocsin._compile import kernel
+from tocsin.model.events import EventBatch
+from tocsin.predicates.protocol import Arrays, Bools, Int32, Int64, Probed, Slices, presence, text_column
+
+Bytes = npt.NDArray[np.uint8]
+
+ASCII = 128
+"""Bytes below this one are characters by themselves; texts with others are not ASCII."""
 
 
-class Texts(NamedTuple):
+class TextBytes(NamedTuple):
     """UTF-8 in one buffer: text r is ``data[offsets[r]:offsets[r + 1]]``, which is empty for a NULL."""
 
-    offsets: npt.NDArray[np.int64]
-    data: npt.NDArray[np.uint8]
+    offsets: Int64
+    data: Bytes
 
 
-def as_texts(column: pa.Array | pa.ChunkedArray, rewrite: Callable[[str], str] | None = None) -> Texts:
-    """Return a string column as bytes, its text not copied; but with `rewrite`, texts beyond ASCII are replaced.
+def as_bytes(column: pa.Array | pa.ChunkedArray, rewrite: Callable[[str], str] | None = None) -> TextBytes:
+    """Return a string column as bytes without a copy; with `rewrite`, texts that are not ASCII are replaced.
 
     ASCII texts are left as they are: kernels lower letters as they go.
 
-    >>> as_texts(pa.array(["Ab", None, "É"]), str.lower).data.tobytes().decode()
+    >>> as_bytes(pa.array(["Ab", None, "É"]), str.lower).data.tobytes().decode()
     'Abé'
     """
     if isinstance(column, pa.ChunkedArray):
@@ -40,10 +48,74 @@ def as_texts(column: pa.Array | pa.ChunkedArray, rewrite: Callable[[str], str] |
     return _read(pc.replace_with_mask(column, mask, pa.array(rewritten, pa.large_string())))
 
 
-def _read(column: pa.Array) -> Texts:
+def _read(column: pa.Array) -> TextBytes:
     if not len(column):
-        return Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
+        return TextBytes(np.zeros(1, np.int64), np.empty(0, np.uint8))
     _, offsets, data = column.buffers()
     first = column.offset
     bounds = np.frombuffer(offsets, np.int64)[first : first + len(column) + 1]
-    return Texts(bounds, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8))
+    return TextBytes(bounds, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8))
+
+
+@kernel
+def has_wide_bytes(offsets: Int64, data: Bytes) -> Bools:
+    """Tell for each text whether it has bytes that are not ASCII."""
+    wide = np.zeros(len(offsets) - 1, np.bool_)
+    for row in range(len(offsets) - 1):
+        # An OR of all bytes is a loop without a branch, which the compiler makes vectors of.
+        all_bits = np.uint8(0)
+        for i in range(offsets[row], offsets[row + 1]):
+            all_bits |= data[i]
+        wide[row] = all_bits >= ASCII
+    return wide
+
+
+class TextIndex(ABC):
+    """An index of predicates on texts. Its whole state is arrays, which may be read-only and mapped from a file."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._arrays = dict(arrays)
+
+    def arrays(self) -> Arrays:
+        """Return the whole state as named arrays, which the constructor takes."""
+        return dict(self._arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all arrays."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    @property
+    @abstractmethod
+    def predicate_count(self) -> int:
+        """The number of predicates."""
+
+    @abstractmethod
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int32]:
+        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
+
+
+class TextFamily(ABC):
+    """A family on the texts of one attribute, judged by an index."""
+
+    index_type: ClassVar[type[TextIndex]]
+
+    def __init__(self, attribute: str, index: TextIndex) -> None:
+        self.attributes = {attribute}
+        self.count = index.predicate_count
+        self._attribute = attribute
+        self._index = index
+
+    @classmethod
+    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the family that `arrays` came from, without copying them."""
+        return cls(attribute, cls.index_type(arrays))
+
+    def arrays(self) -> Arrays:
+        """Return the state as named arrays."""
+        return self._index.arrays()
+
+    def probe(self, batch: EventBatch) -> Probed:
+        """Judge all tests on every text in one pass."""
+        texts = text_column(batch, self._attribute)
+        return Probed(Slices(*self._index.probe_batch(texts)), presence(texts))

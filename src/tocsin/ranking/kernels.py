@@ -24,7 +24,7 @@ def _worse(score: float, identity: int, than_score: float, than_identity: int) -
     return score < than_score or (score == than_score and identity > than_identity)
 
 
-class Best(NamedTuple):
+class BestHeaps(NamedTuple):
     """The best k matches of each event so far: a row is a heap with the worst of them on top."""
 
     ids: Int32s
@@ -69,7 +69,7 @@ class Asked(NamedTuple):
 
 
 @kernel
-def _sink(best: Best, event: int, size: int, identity: int, score: float) -> None:
+def _sink(best: BestHeaps, event: int, size: int, identity: int, score: float) -> None:
     """Put a match in place of the top of a heap of `size` and let it sink."""
     ids = best.ids[event]
     scores = best.scores[event]
@@ -88,7 +88,7 @@ def _sink(best: Best, event: int, size: int, identity: int, score: float) -> Non
 
 
 @kernel
-def offer(best: Best, event: int, identity: int, score: float) -> None:
+def offer(best: BestHeaps, event: int, identity: int, score: float) -> None:
     """Take in a match if it is among the best and not there yet. Most of a long list is rejected at once."""
     ids = best.ids[event]
     size = best.sizes[event]
@@ -101,7 +101,7 @@ def offer(best: Best, event: int, identity: int, score: float) -> None:
 
 
 @kernel
-def offer_once(best: Best, event: int, identity: int, score: float) -> None:
+def offer_once(best: BestHeaps, event: int, identity: int, score: float) -> None:
     """Take in a match if it is among the best; it must not be there yet."""
     ids = best.ids[event]
     scores = best.scores[event]
@@ -125,7 +125,7 @@ def offer_once(best: Best, event: int, identity: int, score: float) -> None:
 
 
 @kernel
-def offer_pairs(best: Best, pairs: Int32s, rows: Int64s, owner: Int32s, scores: Float64s) -> None:
+def offer_pairs(best: BestHeaps, pairs: Int32s, rows: Int64s, owner: Int32s, scores: Float64s) -> None:
     """Offer pairs (e, c) in any order: the event is `rows[e]` and the subscription `owner[c]`."""
     for match in range(len(pairs)):
         subscription = owner[pairs[match, 1]]
@@ -133,7 +133,7 @@ def offer_pairs(best: Best, pairs: Int32s, rows: Int64s, owner: Int32s, scores: 
 
 
 @kernel
-def unsettled(best: Best, rows: Int64s, score: float, identity: int) -> Int64s:
+def unsettled(best: BestHeaps, rows: Int64s, score: float, identity: int) -> Int64s:
     """Return the rows that a match as good as (score, identity) would change: with room, or a worse one on top."""
     left = np.empty(rows.size, np.int64)
     count = 0
@@ -146,7 +146,7 @@ def unsettled(best: Best, rows: Int64s, score: float, identity: int) -> Int64s:
 
 
 @kernel
-def sort_best(best: Best) -> tuple[Int64s, Int32s, Float64s]:
+def sort_best(best: BestHeaps) -> tuple[Int64s, Int32s, Float64s]:
     """Empty the heaps: offsets by event, and the subscriptions of each event with their scores, best first."""
     events = best.sizes.size
     offsets = np.zeros(events + 1, np.int64)
@@ -165,7 +165,7 @@ def sort_best(best: Best) -> tuple[Int64s, Int32s, Float64s]:
 
 @kernel
 def offer_matches(
-    best: Best, pairs: Int32s, scores: Float64s, identity: Int32s, left_out: Bools, several: Bools
+    best: BestHeaps, pairs: Int32s, scores: Float64s, identity: Int32s, left_out: Bools, several: Bools
 ) -> None:
     """Offer pairs (event, subscription) in any order, with the score and the identity of each pair.
 
@@ -204,7 +204,9 @@ def _set_truths(truth: npt.NDArray[np.uint8], weighed: Weighed, events: Events, 
 
 
 @kernel
-def offer_weighed(best: Best, weighed: Weighed, asked: Asked, events: Events, latest: Int32s, earliest: Int32s) -> None:
+def offer_weighed(
+    best: BestHeaps, weighed: Weighed, asked: Asked, events: Events, latest: Int32s, earliest: Int32s
+) -> None:
     """Offer each event every subscription of which something holds, with the best score of its conjunctions.
 
     A range of codes holds if low <= latest[column, event] and high >= earliest[column, event]. For a value both are its

@@ -24,7 +24,7 @@ from tocsin.model.readable import is_number
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.families import Family, Probed
-from tocsin.ranking.kernels import EXACT, Asked, Best, Weighed, offer_weighed
+from tocsin.ranking.kernels import EXACT, Asked, BestHeaps, Weighed, offer_weighed
 from tocsin.registry import range_rows
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Weights:
         return cls(segment.columns, segment.families, attributes, weighed)
 
     def offer(
-        self, best: Best, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], interval: Interval
+        self, best: BestHeaps, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], interval: Interval
     ) -> Evidence:
         """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
@@ -125,7 +125,7 @@ class Weights:
     def _has_indexes(self) -> bool:
         return len(self.columns) <= FEW_COLUMNS and self.weighed.column.size >= LARGE and self._events > MANY
 
-    def _ask_indexes(self, best: Best, asked: Asked, events: Events) -> Asked:
+    def _ask_indexes(self, best: BestHeaps, asked: Asked, events: Events) -> Asked:
         """Let indexes find the best of subscriptions to single ranges; return what is left to ask."""
         if self._range_rows is None:
             place = {attribute: number for number, attribute in enumerate(self.attributes)}

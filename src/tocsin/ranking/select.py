@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import OptionError
-from tocsin.ranking.kernels import MAX, SUM, Best, offer_pairs, sort_best, unsettled
+from tocsin.ranking.kernels import MAX, SUM, BestHeaps, offer_pairs, sort_best, unsettled
 from tocsin.tuning import TUNING
 
 Float64s = npt.NDArray[np.float64]
@@ -88,11 +88,11 @@ def layer_sizes(subscriptions: int, k: int, typical_matches: float) -> list[int]
     return sizes
 
 
-def nothing_yet(events: int, k: int) -> Best:
+def nothing_yet(events: int, k: int) -> BestHeaps:
     """Return an empty heap of `k` places for each event."""
     if k < 0:
         raise OptionError(f"k is {k}", "Ask for 0 or more")
-    return Best(np.empty((events, k), np.int32), np.empty((events, k), np.float64), np.zeros(events, np.int64))
+    return BestHeaps(np.empty((events, k), np.int32), np.empty((events, k), np.float64), np.zeros(events, np.int64))
 
 
 def kind_of(combine: str) -> int:

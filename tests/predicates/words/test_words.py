@@ -40,7 +40,7 @@ def test_equals_the_definition(any_words: list[list[Word]], phrases: list[list[s
     assert vocabulary.predicate_count == len(any_words) + len(phrases)
     wanted = [expected(any_words, phrases, text) for text in texts]
     assert answers(vocabulary, pa.array(texts, pa.string())) == wanted
-    copy = Vocabulary.from_arrays(vocabulary.arrays())
+    copy = Vocabulary(vocabulary.arrays())
     assert answers(copy, pa.array(texts, pa.large_string())) == wanted
 
 

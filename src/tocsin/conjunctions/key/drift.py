@@ -12,13 +12,13 @@ from tocsin.conjunctions.protocol import Step
 from tocsin.forks import Guard, Level
 
 EVERY = 16
-"""One event in so many is looked at, at least; of large batches fewer."""
+"""Of single events, one in so many is looked at."""
 A_BATCH = 64
-"""Events of one batch that are looked at, at most."""
+"""The most events of one batch that are looked at."""
 FIRST_LOOK = 256
-"""After so many events looked at, the keys are judged for the first time, then whenever there are twice as many."""
+"""Keys are judged after so many events looked at, then whenever there are twice as many as the last time."""
 MEMORY = 4096
-"""After so many events looked at, what was learned before weighs half, and the keys are judged again at the latest."""
+"""After so many events looked at, what was learned before weighs half; keys are judged at least as often."""
 
 
 class Frequencies:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.conjunctions.coded import Conjunctions, Predicates
+from tocsin.conjunctions.coded import Conjunctions, RangePredicates
 from tocsin.conjunctions.pairs.kernels import BY_TEST
 from tocsin.tuning import TUNING
 
 Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
@@ -34,7 +35,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessPairs:
     """Where each conjunction is filed. `test` is the test of those that are filed under one, else -1."""
 
     a: Side
@@ -42,7 +43,7 @@ class Access:
     test: Int32
 
 
-def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
+def shifts(last_code: Int32) -> Int64:
     """Return the shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
 
     >>> shifts(np.array([998], np.int32))[:, :6].tolist()
@@ -55,7 +56,7 @@ def shifts(last_code: Int32) -> npt.NDArray[np.int64]:
     return np.vstack([table, np.zeros_like(levels)])
 
 
-def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> Access:
+def choose(conjunctions: Conjunctions, predicates: RangePredicates, test: Int32) -> AccessPairs:
     """File every conjunction. `test[i]` is the test that conjunction i is filed under, or -1."""
     anything = conjunctions.last_code.size
     shift = shifts(conjunctions.last_code)
@@ -79,7 +80,7 @@ def choose(conjunctions: Conjunctions, predicates: Predicates, test: Int32) -> A
     swap = a.column > b.column
     a, b = _fold(_mix(swap, b, a), _mix(swap, a, b), cell, anything)
     swap = a.column > b.column
-    return Access(_mix(swap, b, a), _mix(swap, a, b), test)
+    return AccessPairs(_mix(swap, b, a), _mix(swap, a, b), test)
 
 
 def _share_of_tests(test: Int32) -> Floats:
@@ -89,7 +90,7 @@ def _share_of_tests(test: Int32) -> Floats:
     return np.minimum(TUNING.expected_true_tests * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
 
 
-def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, shift: npt.NDArray[np.int64]) -> Side:
+def _side(predicates: RangePredicates, chosen: Int64, anything: int, shift: Int64) -> Side:
     there = chosen >= 0
     safe = np.where(there, chosen, 0)
     if predicates.column.size == 0:
@@ -105,7 +106,7 @@ def _side(predicates: Predicates, chosen: npt.NDArray[np.int64], anything: int, 
     return _without(Side(chosen.astype(np.int32), column, level, selectivity), level == 0, anything)
 
 
-def _ranges(predicates: Predicates, side: Side) -> npt.NDArray[np.int64]:
+def _ranges(predicates: RangePredicates, side: Side) -> Int64:
     if predicates.column.size == 0:
         return np.ones(side.predicate.size, np.int64)
     count = (predicates.end - predicates.first)[side.predicate].astype(np.int64)

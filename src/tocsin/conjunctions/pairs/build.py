@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import VECTOR_WIDTH
-from tocsin.conjunctions.coded import TRUE, Conjunctions, Predicates, range_predicates
-from tocsin.conjunctions.pairs.access import Access, Side, choose, shifts
+from tocsin.conjunctions.coded import TRUE, Conjunctions, RangePredicates, range_predicates
+from tocsin.conjunctions.pairs.access import AccessPairs, Side, choose, shifts
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
     COLUMN_C,
@@ -26,8 +26,8 @@ from tocsin.conjunctions.pairs.kernels import (
     QUANTIZED,
     SHORT_COLUMN_C,
     SHORT_FIELDS,
+    PairTables,
     Postings,
-    Tables,
     file_rectangles,
 )
 from tocsin.predicates.ranges.quantize import LAST_SHORT, NO_SHORT, ShortCodes, shifts_by_rank
@@ -45,7 +45,7 @@ def file_conjunctions(
     popularity: list[npt.NDArray[np.float64]],
     filed_under: Int32,
     short: Mapping[int, ShortCodes],
-) -> tuple[Tables, Postings]:
+) -> tuple[PairTables, Postings]:
     """File every conjunction; for the arguments see `PairIndex.build`."""
     shortened, shift = shorten(conjunctions, short)
     predicates = range_predicates(conjunctions, popularity).with_widths_of(shortened)
@@ -117,7 +117,7 @@ def crowded(conjunctions: Conjunctions, column: int, short: ShortCodes) -> bool:
     return bool(np.bincount(ends, minlength=1).max() > TUNING.crowd * (1 + ends.size / LAST_SHORT))
 
 
-def _ranges_of(predicates: Predicates, side: Side) -> tuple[Int64, Int64]:
+def _ranges_of(predicates: RangePredicates, side: Side) -> tuple[Int64, Int64]:
     """Return how many ranges each conjunction has on this side, and the first of them (-1: no predicate)."""
     predicate = side.predicate
     if predicates.column.size == 0:
@@ -127,7 +127,7 @@ def _ranges_of(predicates: Predicates, side: Side) -> tuple[Int64, Int64]:
     return count, np.where(there, predicates.first[predicate], -1).astype(np.int64)
 
 
-def _rectangles(conjunctions: Conjunctions, predicates: Predicates, access: Access, third: Int32) -> Int32:
+def _rectangles(conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32) -> Int32:
     """Return the rectangles: every range of side a with every range of side b, and the range of `third`."""
     count_a, first_a = _ranges_of(predicates, access.a)
     count_b, first_b = _ranges_of(predicates, access.b)
@@ -154,7 +154,7 @@ def _rectangles(conjunctions: Conjunctions, predicates: Predicates, access: Acce
     return rectangles
 
 
-def _tables(conjunctions: Conjunctions, access: Access, rectangles: Int32) -> tuple[Tables, Int32]:
+def _tables(conjunctions: Conjunctions, access: AccessPairs, rectangles: Int32) -> tuple[PairTables, Int32]:
     """Return a table for each combination of columns and levels in use, and the table of each rectangle (short)."""
     owner = rectangles[:, CONJUNCTION]
     a, b = access.a, access.b
@@ -174,7 +174,7 @@ def _tables(conjunctions: Conjunctions, access: Access, rectangles: Int32) -> tu
     accepts_null = np.zeros(one.size, bool)
     null = ((rectangles[:, LOW_A] < 0) & (a.column[owner] != BY_TEST)) | (rectangles[:, LOW_B] < 0)
     accepts_null[of_table[null]] = True
-    tables = Tables(
+    tables = PairTables(
         column_a=column_a.astype(np.int32),
         shift_a=shift_a.astype(np.int32),
         column_b=column_b.astype(np.int32),
@@ -199,7 +199,7 @@ def _used(column_a: Int32, column_b: Int32, column_c: Int32, of_table: Int32) ->
     return {"used_starts": starts, "used": (distinct & 0xFFFFFFFF).astype(np.int32)}
 
 
-def _third(predicates: Predicates, access: Access) -> Int32:
+def _third(predicates: RangePredicates, access: AccessPairs) -> Int32:
     """Return the most selective predicate of one range of each conjunction that is not an access; or -1."""
     third = np.full(access.test.size, -1, np.int32)
     number = np.arange(predicates.conjunction.size, dtype=np.int32)
@@ -225,7 +225,7 @@ def _short_fields(rectangles: Int32, posted: Int32, starts: Int64) -> npt.NDArra
 
 
 def _rest(
-    conjunctions: Conjunctions, predicates: Predicates, access: Access, third: Int32
+    conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32
 ) -> tuple[Int64, Int32, Int32]:
     """Return the predicates and tests that postings do not carry: starts by conjunction, entries, ranges."""
     number = np.arange(predicates.conjunction.size)

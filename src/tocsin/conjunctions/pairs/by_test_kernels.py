@@ -22,10 +22,10 @@ from tocsin.conjunctions.pairs.kernels import (
     LOW_B,
     LOW_C,
     WORDS_PER_FLUSH,
-    Found,
+    FoundPairs,
     Int32,
+    PairTables,
     Postings,
-    Tables,
     grown,
     sort_by_bucket,
     verify_rest,
@@ -46,7 +46,7 @@ _GATHER_BITS = 0x0102040810204080
 
 @inlined_kernel
 def _write_test_entries(
-    tables: Tables, table: int, events: Events, event_of: Int32, test_of: Int32, bucket_of: Int32
+    tables: PairTables, table: int, events: Events, event_of: Int32, test_of: Int32, bucket_of: Int32
 ) -> int:
     """Write an entry (event, test, bucket) for each test that is TRUE for an event; return how many there are."""
     row_b, shift_a, shift_b = events.row_of[tables.column_b[table]], tables.shift_a[table], tables.shift_b[table]
@@ -170,7 +170,7 @@ def _write_block(rows: Int32, members: Int32, marked: Int32, bits: Words, count:
 
 
 @kernel
-def match_by_test(tables: Tables, postings: Postings, events: Events, found: Found) -> tuple[Found, int]:
+def match_by_test(tables: PairTables, postings: Postings, events: Events, found: FoundPairs) -> tuple[FoundPairs, int]:
     """Add the matches in tables by test, in any order; also return how many candidates were verified for them."""
     codes, starts, rows = events.codes, postings.starts, postings.rows
     most = events.true.size
@@ -233,4 +233,4 @@ def match_by_test(tables: Tables, postings: Postings, events: Events, found: Fou
                     used = _write_block(rows, members, marked, bits, count, pairs, used)
     if postings.rest.size > 0:
         used = verify_rest(postings, events, np.empty(0, np.int32), pairs, found.used, used)
-    return Found(pairs, used), candidates
+    return FoundPairs(pairs, used), candidates

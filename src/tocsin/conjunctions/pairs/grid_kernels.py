@@ -11,11 +11,11 @@ from tocsin.conjunctions.pairs.bucket_kernels import GridMatches, GridTable, mat
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
     WORDS_PER_FLUSH,
-    Found,
+    FoundPairs,
     Int32,
+    PairTables,
     Postings,
     Short,
-    Tables,
     verify_rest,
 )
 from tocsin.conjunctions.pairs.layout_kernels import (
@@ -51,8 +51,8 @@ def transpose_short_codes(short: Short, row_of: Int32) -> Short:
 
 @kernel
 def match_grids(
-    tables: Tables, postings: Postings, events: Events, layouts: Layouts, found: Found
-) -> tuple[Found, int, Int32]:
+    tables: PairTables, postings: Postings, events: Events, layouts: Layouts, found: FoundPairs
+) -> tuple[FoundPairs, int, Int32]:
     """Add the matches in grids, in any order; also return how many candidates were verified, and the doubts."""
     codes, short, row_of = events.codes, events.short, events.row_of
     count, short_by_event = short.shape[1], events.short_by_event
@@ -128,4 +128,4 @@ def match_grids(
     pairs, used = matches.pairs, matches.used
     if postings.conjunction_of.size > 0 or postings.rest.size > 0:
         used = verify_rest(postings, events, postings.conjunction_of, pairs, found.used, used)
-    return Found(pairs, used), candidates, matches.doubts[: matches.doubted]
+    return FoundPairs(pairs, used), candidates, matches.doubts[: matches.doubted]

@@ -43,7 +43,7 @@ its rest list is to be verified."""
 WORDS_PER_FLUSH = TUNING.words_per_flush
 
 
-class Tables(NamedTuple):
+class PairTables(NamedTuple):
     """One row a table.
 
     A short code s of column a is in cell x = s >> shift_a, one of column b in cell y = s >> shift_b; a test t is in
@@ -97,7 +97,7 @@ class Postings(NamedTuple):
     """(low, high) of the ranges in the rest list, sorted within a predicate."""
 
 
-class Found(NamedTuple):
+class FoundPairs(NamedTuple):
     """The matches so far: the first `used` of `pairs`."""
 
     pairs: Int32
@@ -105,14 +105,14 @@ class Found(NamedTuple):
 
 
 @inlined_kernel
-def _bucket_of(tables: Tables, table: int, x: int, y: int) -> int:
+def _bucket_of(tables: PairTables, table: int, x: int, y: int) -> int:
     place = (x * tables.multiplier_a[table] + y * tables.multiplier_b[table]) & tables.mask[table]
     bucket: int = tables.first_bucket[table] + place
     return bucket
 
 
 @kernel
-def _file(tables: Tables, of_table: Int32, rectangles: Int32, next_place: Int64, posted: Int32) -> None:
+def _file(tables: PairTables, of_table: Int32, rectangles: Int32, next_place: Int64, posted: Int32) -> None:
     """Visit the buckets of every rectangle, once each; write the rectangle to the next place, if `posted` has any."""
     last = np.full(next_place.size, -1, np.int32)
     for rectangle in range(of_table.size):
@@ -132,7 +132,7 @@ def _file(tables: Tables, of_table: Int32, rectangles: Int32, next_place: Int64,
 
 
 @kernel
-def file_rectangles(tables: Tables, of_table: Int32, rectangles: Int32, starts: Int64) -> Int32:
+def file_rectangles(tables: PairTables, of_table: Int32, rectangles: Int32, starts: Int64) -> Int32:
     """Fill `starts` with the start of each bucket's postings; return the rectangle of each posting.
 
     The ranges of `rectangles` are short codes less one, and `of_table` has the table of each. A rectangle has one
@@ -222,7 +222,8 @@ def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs
 def grown(rows: Int32, wanted: int) -> Int32:
     """Copy rows into an array with room for twice as many as wanted."""
     larger = np.empty((2 * max(len(rows), wanted), rows.shape[1]), np.int32)
-    larger[: len(rows)] = rows
+    # One long copy: the compiler does not know how few columns there are.
+    larger.reshape(-1)[: rows.size] = rows.reshape(-1)
     return larger
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import VECTOR_WIDTH, kernel
-from tocsin.conjunctions.pairs.kernels import Int32, Int64, Short, Tables, sort_by_bucket
+from tocsin.conjunctions.pairs.kernels import Int32, Int64, PairTables, Short, sort_by_bucket
 from tocsin.tuning import TUNING
 
 SPARSE_BUCKETS = TUNING.sparse_buckets
@@ -49,7 +49,9 @@ NO_LAYOUTS = Layouts(
 
 
 @kernel
-def write_entries(tables: Tables, table: int, short: Short, row_of: Int32, event_of: Int32, bucket_of: Int32) -> int:
+def write_entries(
+    tables: PairTables, table: int, short: Short, row_of: Int32, event_of: Int32, bucket_of: Int32
+) -> int:
     """Write an entry (event, bucket) for each event that looks into a table; return how many there are."""
     shift_a, shift_b = tables.shift_a[table], tables.shift_b[table]
     multiplier_a, multiplier_b = tables.multiplier_a[table], tables.multiplier_b[table]
@@ -110,7 +112,7 @@ def max_block_codes(buckets: int, rows: int, events: int) -> int:
 
 
 @kernel
-def lay_out_tables(tables: Tables, short: Short, layouts: Layouts) -> None:
+def lay_out_tables(tables: PairTables, short: Short, layouts: Layouts) -> None:
     """Fill the layouts of all tables, whose columns are rows of `short`."""
     rows, count = short.shape
     row_of = np.arange(rows).astype(np.int32)
@@ -123,7 +125,7 @@ def lay_out_tables(tables: Tables, short: Short, layouts: Layouts) -> None:
         lay_out(event_of, bucket_of, entries, short, used, layouts.ends[first:last], order, blocks)
 
 
-def empty_layouts(tables: Tables, events: int) -> Layouts:
+def empty_layouts(tables: PairTables, events: int) -> Layouts:
     """Make room for the layouts of these tables, in their order."""
     buckets, used = (tables.mask + 1).tolist(), np.diff(tables.used_starts).tolist()
     codes = [max_block_codes(*sizes, events) for sizes in zip(buckets, used, strict=True)]

@@ -29,9 +29,9 @@ from tocsin.conjunctions.pairs.kernels import (
     REST_ACCEPTS,
     REST_TEST,
     SHORT_FIELDS,
-    Found,
+    FoundPairs,
+    PairTables,
     Postings,
-    Tables,
     grown,
 )
 from tocsin.conjunctions.pairs.layout_kernels import NO_LAYOUTS, Layouts
@@ -51,7 +51,7 @@ _TABLES_SHOWN = 5
 class PairIndex:
     """Conjunctions filed by access pairs. Immutable; built once, probed by batch."""
 
-    tables: Tables
+    tables: PairTables
     postings: Postings
 
     @classmethod
@@ -130,7 +130,7 @@ class PairIndex:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "PairIndex":
         """Return the index that `arrays` came from, without copying."""
-        tables = Tables(*(arrays[f"tables.{name}"] for name in Tables._fields))
+        tables = PairTables(*(arrays[f"tables.{name}"] for name in PairTables._fields))
         return cls(tables, Postings(*(arrays[f"postings.{name}"] for name in Postings._fields)))
 
     @property
@@ -184,7 +184,7 @@ class Matching:
             self.events = self.events._replace(short_by_event=short_by_event)
         # NumPy asks for large pages, and only what is used of the room costs memory.
         room = TUNING.matches_per_event * (self.events.short.shape[1] + 32)
-        self._found = Found(np.empty((room, 2), np.int32), 0)
+        self._found = FoundPairs(np.empty((room, 2), np.int32), 0)
         self._candidates = 0
         if index.postings.rows.size:
             self._found, self._candidates = match_by_test(index.tables, index.postings, self.events, self._found)

@@ -28,7 +28,7 @@ class GPXIndex(StructureIndex):
         self.access = access
         super().__init__(max_bytes)
 
-    def _build_structures(self, chosen: Ints) -> None:  # noqa: ARG002  # the groups say more: who has filters
+    def _build_structures(self, chosen: Ints) -> None:  # noqa: ARG002  # the groups also say which have filters
         groups = self._groups
         plain = np.flatnonzero(np.diff(groups.plain)).astype(np.int32)
         self._parts: list[ConjunctionMatcher | FilteredPaths]

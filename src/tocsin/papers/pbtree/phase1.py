@@ -2,7 +2,7 @@
 
 The ends of m disjoint ranges are at most 2m one-sided predicates with one id. A value inside a range is hit by the
 lower ends of this range and of those below it, and by the upper ends of this range and of those above it: m + 1 hits,
-less one for each infinite end, which nobody stores. A value outside all ranges gets one hit less. So whether the number
+less one for each infinite end, which is not stored. A value outside all ranges gets one hit less. So whether the number
 of hits is even or odd tells inside from outside, and one bit of the stored id says which of the two means inside. No
 table in memory is needed, however many predicates there are. A point is `=`, "all but one value" is `!=`: one hit
 decides.

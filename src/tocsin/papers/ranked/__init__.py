@@ -14,8 +14,9 @@ A. Machanavajjhala, E. Vee, M. Garofalakis, J. Shanmugasundaram, "Scalable Ranke
 | 4, generator of Zipfian regions, Table 1 | `Zipfian` in `experiments.py` |
 | 4, Table 2 and Figures 6 to 9 | `experiments.py` |
 
-Not in the paper: one protocol (`protocol.py`), new scores in arrays that never change (`static.py`), counting whole lists for many attributes
-(`counting.py`), rows of subscriptions (`rows.py`), and what the product's relaxed top-k asks (`range_rows.py`).
+Not in the paper: one protocol (`protocol.py`), new scores in arrays that never change (`static.py`), counting whole
+lists for many attributes (`counting.py`), rows of subscriptions (`rows.py`), and what the product's relaxed top-k asks
+(`range_rows.py`).
 
 Run `tocsin bench ranked`. The note is docs/internals/ranking.md.
 """

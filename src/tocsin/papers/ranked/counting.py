@@ -66,7 +66,7 @@ def _best(ids: Int32s, scores: Float64s, k: int) -> tuple[Int32s, Float64s]:
 
 
 def _reachable(partial: Float64s, ids: Int32s, k: int, to_come: float, slack: float) -> Int32s:
-    """Those that can still be among the best k; nobody if a newcomer can, or if there are fewer than k."""
+    """Those that can still be among the best k; empty if one not seen yet can, or if there are fewer than k."""
     if not 0 < k <= ids.size:
         return ids[:0]
     sums = partial[ids]

@@ -15,7 +15,7 @@ class ExactTopK:
     """Find the best subscriptions among those that match, with one ranked index an attribute.
 
     All iterators yield in the same order, by score, so that everything up to the least advanced of them is settled:
-    who was yielded as often as it has predicates matches. Costs what is yielded until the k-th match.
+    one that was yielded as often as it has predicates matches. Costs what is yielded until the k-th match.
 
     >>> from tocsin.papers.ranked.rows import as_probe, as_rows
     >>> rows = as_rows([0, 1, 0], [0, 5, 0], [9, 9, 9], [1.0] * 3, [0, 0, 1], attributes=2, count=2)

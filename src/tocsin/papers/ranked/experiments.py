@@ -1,6 +1,6 @@
 """The workload `ranked`: Machanavajjhala and others, Scalable Ranked Publish/Subscribe, VLDB 2008, and our own goals.
 
-Table 2 and Figures 6 to 9 on their Zipfian regions; `ranked_top_k.py` has the top-k of conjunctions.
+Table 2 and Figures 6 to 9 on their Zipfian regions; `bench/top_k.py` has the top-k of conjunctions.
 """
 
 import time

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.papers.ranked import RelaxedTopK, as_probe, as_rows, prefer_counting
-from tocsin.ranking.kernels import MAX, Asked, Best, Weighed
+from tocsin.ranking.kernels import MAX, Asked, BestHeaps, Weighed
 
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
@@ -59,7 +59,7 @@ class RangeRows:
             return False
         return count > 0 and (not left_out.size or float(left_out.mean()) <= MOST_LEFT_OUT)
 
-    def fill(self, best: Best, asked: Asked, codes: Int32) -> None:
+    def fill(self, best: BestHeaps, asked: Asked, codes: Int32) -> None:
         """Put the best of these subscriptions into the empty heap of each event; `codes` go by column and event."""
         combine: Literal["sum", "max"] = "max" if asked.kind == MAX else "sum"
         factors = asked.factors[self._attribute]

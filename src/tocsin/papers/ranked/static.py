@@ -97,7 +97,7 @@ class StaticIndex:
         """File an interval under its new score, in O(log² n) amortised and without touching the arrays.
 
         `scores` is the column of now, by id. From the first change on the index keeps it, and reads in it what the
-        scores of its intervals are; so whoever changes it there says so here.
+        scores of its intervals are; so a caller that changes a score there must call this.
         """
         new_score(interval, scores)
         if self._changes is None:

@@ -4,11 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
-from tocsin.ranking.kernels import MAX, SUM, Best, Bools, Float64s, Int32s, Int64s, offer
+from tocsin.ranking.kernels import MAX, SUM, BestHeaps, Bools, Float64s, Int32s, Int64s, offer
 
 
 @kernel
-def offer_lists(best: Best, offsets: Int64s, subscriptions: Int32s, scores: Float64s) -> None:
+def offer_lists(best: BestHeaps, offsets: Int64s, subscriptions: Int32s, scores: Float64s) -> None:
     """Offer each event its list of subscriptions; `scores` goes by subscription."""
     for event in range(offsets.size - 1):
         for match in range(offsets[event], offsets[event + 1]):
@@ -17,7 +17,7 @@ def offer_lists(best: Best, offsets: Int64s, subscriptions: Int32s, scores: Floa
 
 @kernel
 def offer_held(
-    best: Best,
+    best: BestHeaps,
     kind: int,
     held_offsets: Int64s,
     held: Int32s,

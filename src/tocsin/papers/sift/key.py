@@ -67,7 +67,7 @@ class Key(ConjunctionMatcher):
         return {"keys": keys, **lists_of(self.ids, offsets, terms, keys, self.predicate_count)._asdict()}
 
     def _choose_keys(self, offsets: Int64s, terms: Int32s) -> Int32s:
-        """Return the key of each conjunction; those without a required term get the list of no predicate."""
+        """Return the key of each conjunction: ALWAYS, the number of predicates, if it has no required term."""
         if self.policy == "rarest":
             return first_required(offsets, terms, self.predicate_count)
         if self.policy in ("first", "last"):

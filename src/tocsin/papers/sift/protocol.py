@@ -163,7 +163,7 @@ class ConjunctionMatcher(ABC):
 
     @property
     def predicate_count(self) -> int:
-        """The number of predicates that terms may name; ids that hold beyond it are of no interest here."""
+        """The number of predicates that terms may name; numbers beyond it may hold and are ignored."""
         return len(self.frequency)
 
     @property

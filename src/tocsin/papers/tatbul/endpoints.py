@@ -13,7 +13,7 @@ from tocsin.papers.tatbul.protocol import Int32s
 
 
 class Interval(NamedTuple):
-    """The values between `low` and `high`; each end belongs to it or not. An infinite end is no end.
+    """The values between `low` and `high`; each end belongs to it or not. An infinite end is open.
 
     >>> Interval(45, 50, low_closed=False, high_closed=False)
     Interval(low=45, high=50, low_closed=False, high_closed=False)

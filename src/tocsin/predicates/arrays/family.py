@@ -1,57 +1,39 @@
 """array_contains on one attribute: the elements of all lists of a batch become codes, a code is a test."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.model.condition import ArrayContains
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.values import Constant, Kind, kind_of, scalar
-from tocsin.predicates.fallback import decode_tests, encode_tests
-from tocsin.predicates.protocol import Arrays, Int32, Probed, Slices
+from tocsin.predicates.definitions import DefinedFamily
+from tocsin.predicates.protocol import Int32, Probed, Slices
 from tocsin.predicates.ranges.domain import Domain
 
 
-class ArrayFamily:
+class ArrayFamily(DefinedFamily):
     """array_contains on one attribute: one domain for each kind of constant."""
 
     def __init__(self, attribute: str, tests: Sequence[Test]) -> None:
-        self.count = len(tests)
-        self.attributes = {attribute}
+        super().__init__(attribute, tests)
         self._attribute = attribute
-        self._tests = [test for test in tests if isinstance(test, ArrayContains)]
         self._domains: list[tuple[Domain, Int32]] = []
         constants: dict[Kind, list[tuple[Constant, int]]] = {}
-        for number, test in enumerate(self._tests):
+        for number, test in enumerate(test for test in tests if isinstance(test, ArrayContains)):
             constant: Constant = test.constant  # type: ignore[assignment]  # bound: no slot is left
             kind = kind_of(constant)
             if kind is not None:
                 constants.setdefault(kind, []).append((constant, number))
         for kind, named in constants.items():
             domain = Domain.of(kind, [scalar(constant) for constant, _ in named])
-            # Code -1, which is NULL, reads the last code, the gap behind all constants: it is no test either.
+            # Code -1, which is NULL, reads the last code, the gap behind all constants, which is not a test either.
             test_of = np.full(domain.last + 1, -1, np.int32)
             for constant, number in named:
                 test_of[domain.code(constant)] = number
             self._domains.append((domain, test_of))
-
-    @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "ArrayFamily":  # noqa: ARG003  # for XPath only
-        """Build from tests."""
-        return cls(attribute, tests)
-
-    @classmethod
-    def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "ArrayFamily":
-        """Read the definitions."""
-        return cls(attribute, decode_tests(arrays))
-
-    def arrays(self) -> Arrays:
-        """The definitions as text."""
-        return encode_tests(self._tests)
 
     def probe(self, batch: EventBatch) -> Probed:
         """Look up every element of every list."""

@@ -1,1 +1,1 @@
-"""Comparisons of two attributes."""
+"""Comparisons of two attributes of one event."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tocsin.model.condition import Exists, OldComparedToNew, Quantified
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
-from tocsin.predicates.fallback import decode_tests, encode_tests
+from tocsin.predicates.definitions import decode_tests, encode_tests
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.protocol import Arrays, Int32, Probed, Slices

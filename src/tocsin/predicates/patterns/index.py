@@ -1,4 +1,4 @@
-"""PHASE 1 for LIKE: which of many patterns match each text, their literal fragments found in one pass."""
+"""The index of patterns: which of many LIKE patterns match each text, their literal fragments found in one pass."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -10,6 +10,7 @@ import pyarrow as pa
 from tocsin.model.predicate import Pattern, Wildcard
 from tocsin.model.text import lower
 from tocsin.predicates.patterns.kernels import (
+    ANYWHERE,
     AT_END,
     AT_START,
     LEVELS,
@@ -22,23 +23,24 @@ from tocsin.predicates.patterns.kernels import (
     find_patterns,
     lower_ascii,
 )
-from tocsin.predicates.texts import as_texts
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from tocsin.predicates.protocol import Arrays, Int32, Int64
+from tocsin.predicates.texts import TextIndex, as_bytes
 
 _CASES = ("exact", "lowered")
 
 
 class FoundPatterns(NamedTuple):
-    """The predicates on patterns that hold for each text (a CSR, ascending), and how many patterns were compared."""
+    """The predicates that hold: those of text r are ``predicates[offsets[r]:offsets[r + 1]]``, ascending.
 
-    offsets: Int64s
-    predicates: Int32s
+    `verified` says how many patterns were compared with a text.
+    """
+
+    offsets: Int64
+    predicates: Int32
     verified: int
 
 
-class Patterns:
+class Patterns(TextIndex):
     """Find, in one pass over a column of texts, the predicates on patterns that hold for each text.
 
     A predicate holds if one of its patterns matches the whole text. A probe costs a few steps per byte of text, and a
@@ -47,13 +49,13 @@ class Patterns:
 
     >>> from tocsin.model.text import like_pattern as like
     >>> index = Patterns.build([[like("%error%")], [like("%.EXE", ignore_case=True), like("a_c")]])
-    >>> found = index.probe_batch(pa.array(["an error", "cmd.exe", "abc", None]))
-    >>> found.offsets.tolist(), found.predicates.tolist()
+    >>> offsets, predicates = index.probe_batch(pa.array(["an error", "cmd.exe", "abc", None]))
+    >>> offsets.tolist(), predicates.tolist()
     ([0, 1, 2, 3, 3], [0, 1, 1])
     """
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self._arrays = dict(arrays)
+        super().__init__(arrays)
         self._index = {
             case: Fragments(*(self._arrays[f"{case}_{name}"] for name in Fragments._fields)) for case in _CASES
         }
@@ -67,7 +69,7 @@ class Patterns:
         for predicate, patterns in enumerate(predicates):
             for each in patterns:
                 owners.setdefault(each, []).append(predicate)
-        arrays: dict[str, npt.NDArray[Any]] = {"predicate_count": np.array([len(predicates)])}
+        arrays: Arrays = {"predicate_count": np.array([len(predicates)])}
         for case in _CASES:
             of_case = [each for each in owners if each.ignore_case == (case == "lowered")]
             arrays |= {f"{case}_{name}": array for name, array in _fragments(of_case)._asdict().items()}
@@ -76,27 +78,18 @@ class Patterns:
             arrays[f"{case}_owners"] = np.array([p for owner in lists for p in owner], np.int32)
         return cls(arrays)
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return the index of `arrays`, which may be read-only and mapped from a file; constant time."""
-        return cls(arrays)
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the whole state as named arrays."""
-        return dict(self._arrays)
-
     @property
     def predicate_count(self) -> int:
         """The number of predicates."""
         return int(self._arrays["predicate_count"][0])
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all arrays."""
-        return sum(array.nbytes for array in self._arrays.values())
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int32]:
+        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
+        found = self.search(column)
+        return found.offsets, found.predicates
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
-        """Return the predicates that hold for each text; none for a NULL."""
+    def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
+        """Do what `probe_batch` does, and count the patterns compared."""
         # A pair (text, predicate) is one number, so that the pairs of both cases sort and merge as numbers.
         pairs = np.empty(0, np.int64)
         verified = 0
@@ -104,7 +97,7 @@ class Patterns:
             index = self._index[case]
             if not len(index.kind):
                 continue
-            texts = as_texts(column, lower if case == "lowered" else None)
+            texts = as_bytes(column, lower if case == "lowered" else None)
             data = lower_ascii(texts.data) if case == "lowered" else texts.data
             try:
                 done = self._scratch[case].pop()
@@ -122,13 +115,13 @@ class Patterns:
         bounds = np.searchsorted(pairs, np.arange(len(column) + 1) * self.predicate_count).astype(np.int64)
         return FoundPatterns(bounds, (pairs % max(self.predicate_count, 1)).astype(np.int32), verified)
 
-    def _with_owners(self, case: str, rows: Int64s, found: Int32s) -> Int64s:
-        """Return a pair for each predicate that has a pattern that was found."""
+    def _with_owners(self, case: str, rows: Int64, found: Int32) -> Int64:
+        """Return the pairs (text, predicate) of all predicates that have a pattern that was found."""
         owner_offsets, owners = self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]
         starts, lengths = owner_offsets[found], np.diff(owner_offsets)[found]
         shift = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
         predicates = owners[np.arange(len(shift)) + shift]
-        pairs: Int64s = np.repeat(rows, lengths) * self.predicate_count + predicates
+        pairs: Int64 = np.repeat(rows, lengths) * self.predicate_count + predicates
         return pairs
 
     def check(self) -> None:
@@ -191,14 +184,14 @@ def _program(part: str | Wildcard) -> list[int]:
 
 def _kind(parts: Sequence[str | Wildcard]) -> int:
     """Tell how the literal of a pattern with one literal and no ``_`` must lie; any other pattern is run whole."""
-    before, after = Wildcard(0, True), Wildcard(0, True)
+    anything = Wildcard(0, True)
     match parts:
         case [str()]:
             return AT_START | AT_END
-        case [str(), Wildcard() as behind] if behind == after:
+        case [str(), Wildcard() as behind] if behind == anything:
             return AT_START
-        case [Wildcard() as ahead, str()] if ahead == before:
+        case [Wildcard() as ahead, str()] if ahead == anything:
             return AT_END
-        case [Wildcard() as ahead, str(), Wildcard() as behind] if (ahead, behind) == (before, after):
-            return 0
+        case [Wildcard() as ahead, str(), Wildcard() as behind] if ahead == behind == anything:
+            return ANYWHERE
     return WHOLE

@@ -20,25 +20,36 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 UInt32s = npt.NDArray[np.uint32]
 
-# What a program has instead of a literal byte: "_" and "%".
 ONE, MANY = 256, 257
-# How a literal must lie in the text: 1 at its start, 2 at its end; WHOLE: run the program of the pattern.
-AT_START, AT_END, WHOLE = 1, 2, 4
-# A window of each level is one of level _HEAD followed by one of level _TAIL.
+"""What a program has instead of a literal byte: ``_`` and ``%``."""
+ANYWHERE, AT_START, AT_END, WHOLE = 0, 1, 2, 4
+"""Where the literal of a pattern must lie in the text (flags); WHOLE: the program of the pattern is run."""
 LENGTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16])
-LEVELS = len(LENGTHS)
+"""The bytes of a window of each level.
+
+With powers of two only, 1,805,079 comparisons were made for 40,000 patterns and 10,000 lines, with these 209,580.
+"""
+LEVELS, LONGEST = len(LENGTHS), 16
+# A window of each level is one of level _HEAD followed by one of level _TAIL.
 _HEAD = np.array([0, 0, 1, 1, 3, 3, 5, 5])
 _TAIL = np.array([0, 0, 0, 1, 1, 3, 3, 5])
 _MULTIPLIERS = np.array([2654435761, 2246822519, 3266489917, 668265263, 374761393, 40503, 69069, 1664525], np.uint32)
 _CHUNK = 1024
+"""Windows of a text that are hashed at once, so that their hashes stay in the cache."""
+_UPPER_A, _UPPER_Z, _TO_LOWER = ord("A"), ord("Z"), 32
+_HASH_BITS = (1 << 31) - 1
+_HASH_SHIFT = 32
+_BUCKET_BITS = (1 << _HASH_SHIFT) - 1
 
 
 class Fragments(NamedTuple):
     """The patterns of one column and one case. Arrays by pattern, by bucket, by literal byte.
 
     The literal of pattern p is ``literal_data[literal_start[p]:]`` for `literal_length` bytes, its window begins
-    `window_offset` into it. Its program is a slice of `program`: bytes, ONE and MANY. `unfiled` have no literal.
-    A slot of `table` is 0 or hash << 32 | bucket + 1.
+    `window_offset` into it, its `kind` says where it must lie. Its program is
+    ``program[program_offsets[p]:program_offsets[p + 1]]``: bytes, ONE and MANY. `unfiled` patterns have no literal.
+    `levels` are those of the windows that occur, `filter` has a bit for each hash. A slot of `table` is 0 if it is
+    free, or hash << 32 | bucket + 1; bucket b has ``bucket_patterns[bucket_starts[b]:bucket_starts[b + 1]]``.
     """
 
     literal_data: Bytes
@@ -58,17 +69,17 @@ class Fragments(NamedTuple):
 
 @kernel
 def lower_ascii(data: Bytes) -> Bytes:
-    """A copy with the letters A to Z in lower case."""
+    """Return a copy with the letters A to Z in lower case."""
     lowered = np.empty(len(data), np.uint8)
     for i in range(len(data)):
         c = data[i]
-        lowered[i] = c + 32 if 65 <= c <= 90 else c
+        lowered[i] = c + _TO_LOWER if _UPPER_A <= c <= _UPPER_Z else c
     return lowered
 
 
 @kernel
 def hash_windows(text: Bytes, start: int, count: int, level: int, hashes: UInt32s) -> None:
-    """Write into hashes[level] the hash of each window of `count` bytes of text, from those of lower levels."""
+    """Write into hashes[level] the hash of each window in text[start:start + count], from those of lower levels."""
     multiplier = _MULTIPLIERS[level]
     if level == 0:
         for i in range(count):
@@ -81,13 +92,17 @@ def hash_windows(text: Bytes, start: int, count: int, level: int, hashes: UInt32
 
 @kernel
 def final_hash(h: np.int64) -> np.int64:
-    """The 31 bits that windows are told apart by."""
-    return (h ^ (h >> 15)) & 0x7FFFFFFF
+    """Return the 31 bits that tell windows apart."""
+    return (h ^ (h >> 15)) & _HASH_BITS
 
 
 @kernel
 def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tuple[Int64s, Int32s, Int32s, Int64s]:
-    """For each pattern (a slice of literals): the literal, the window in it, its level and its hash; -1: no literal."""
+    """Choose a window for each pattern: one of the longest level that fits in a literal, that fewest literals contain.
+
+    Literal s is data[offsets[s]:offsets[s + 1]]; pattern p has those from pattern_literals[p] on. Returns for each
+    pattern the literal, -1 if it has none, where the window begins in it, its level and its hash.
+    """
     patterns = len(pattern_literals) - 1
     size = 1 << 16
     while size < len(data):
@@ -129,7 +144,10 @@ def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tu
 
 @kernel
 def fill_buckets(hashes: Int64s) -> tuple[Bytes, Int64s]:
-    """The filter (a bit per hash, 16 bits of room each) and the table of the buckets, which are distinct hashes."""
+    """Return the filter, a bit for each hash, and the table of the buckets, which are distinct hashes.
+
+    There are at least two slots for each bucket, and 16 bits of the filter.
+    """
     size = 64
     while size < 2 * len(hashes):
         size *= 2
@@ -141,13 +159,23 @@ def fill_buckets(hashes: Int64s) -> tuple[Bytes, Int64s]:
         place = h & (size - 1)
         while table[place] != 0:
             place = (place + 1) & (size - 1)
-        table[place] = (h << 32) | (bucket + 1)
+        table[place] = (h << _HASH_SHIFT) | (bucket + 1)
     return bits, table
 
 
 @kernel
+def is_continuation(byte: int) -> bool:
+    """Tell whether a byte of UTF-8 continues a character."""
+    return byte & 0xC0 == 0x80
+
+
+@kernel
 def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, stop: int) -> bool:
-    """Run the steps of a pattern on ``text[i:stop]``; a run behind MANY, once found, moves only if a step fails."""
+    """Tell whether program[step:end] matches text[i:stop].
+
+    When a step fails, the steps behind the last MANY are tried again one character further on; those before it need not
+    be, for the first way to match them leaves the most text.
+    """
     many = -1
     mark = i
     while i < stop:
@@ -157,7 +185,7 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
             step += 1
         elif step < end and program[step] == ONE:
             i += 1
-            while i < stop and (text[i] & 0xC0) == 0x80:
+            while i < stop and is_continuation(text[i]):
                 i += 1
             step += 1
         elif step < end and program[step] == text[i]:
@@ -170,7 +198,7 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
                 while mark < stop and text[mark] != program[step]:
                     mark += 1
             else:
-                while mark < stop and (text[mark] & 0xC0) == 0x80:
+                while mark < stop and is_continuation(text[mark]):
                     mark += 1
             i = mark
         else:
@@ -182,7 +210,10 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
 
 @kernel
 def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -> tuple[Int64s, Int32s, int]:
-    """For each text, the patterns that match it: a CSR, and how many were compared. `done` is all 0, as after it."""
+    """Return where the patterns that match each text start, the patterns, in any order, and how many were compared.
+
+    `done` is work space for patterns, all 0, and is left so.
+    """
     # Arrays are taken out of the tuple once: inside a loop, each access would count a reference.
     literal_data, literal_start, literal_length, window_offset, kind, program_offsets, program = index[:7]
     unfiled, levels, filter_bits, table, bucket_starts, bucket_patterns = index[7:]
@@ -190,7 +221,7 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
     found_offsets = np.zeros(rows + 1, np.int64)
     found = np.empty(1024, np.int32)
     settled = np.empty(len(done), np.int32)
-    hashes = np.empty((LEVELS, _CHUNK + 16), np.uint32)
+    hashes = np.empty((LEVELS, _CHUNK + LONGEST), np.uint32)
     filled = 0
     verified = 0
     mask = len(table) - 1
@@ -208,7 +239,7 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
                 filled += 1
         settled_count = 0
         for base in range(start, stop, _CHUNK):
-            count = min(_CHUNK + 15, stop - base)
+            count = min(_CHUNK + LONGEST - 1, stop - base)
             for level in range(LEVELS):
                 hash_windows(text, base, count, level, hashes)
                 if not levels[level]:
@@ -218,9 +249,9 @@ def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -
                     if (filter_bits[(h >> 3) & mask] >> (h & 7)) & 1 == 0:
                         continue
                     place = h & mask
-                    while table[place] != 0 and table[place] >> 32 != h:
+                    while table[place] != 0 and table[place] >> _HASH_SHIFT != h:
                         place = (place + 1) & mask
-                    bucket = (table[place] & 0xFFFFFFFF) - 1
+                    bucket = (table[place] & _BUCKET_BITS) - 1
                     if bucket < 0:
                         continue
                     for j in range(bucket_starts[bucket], bucket_starts[bucket + 1]):

@@ -1,4 +1,4 @@
-"""PHASE 1 for words: which of the words, word prefixes and phrases that predicates name occur in each text."""
+"""The index of words: which of the words, word prefixes and phrases that predicates name occur in each text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -11,15 +11,12 @@ import pyarrow as pa
 
 from tocsin.model.predicate import Word
 from tocsin.model.text import fold, word_spans
-from tocsin.predicates.texts import as_texts
-from tocsin.predicates.words.kernels import Strings, Words, fill_table, find_words
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Slices = tuple[Int64s, Int32s]
+from tocsin.predicates.protocol import Arrays, Int32, Int64
+from tocsin.predicates.texts import ASCII, TextIndex, as_bytes
+from tocsin.predicates.words.kernels import NamedWords, WordTable, fill_table, find_words
 
 
-class Vocabulary:
+class Vocabulary(TextIndex):
     """Find, in one pass over a column of texts, the predicates on words that hold for each text.
 
     Predicates are numbered: first those on words (one of several words or prefixes occurs), then phrases. A probe
@@ -34,22 +31,21 @@ class Vocabulary:
     """
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self._arrays = dict(arrays)
-        kind = {name: self._arrays[name] for name in _FLAT_NAMES}
-        self._index = Words(
-            words=Strings(*(self._arrays[f"word_{part}"] for part in Strings._fields)),
-            prefixes=Strings(*(self._arrays[f"prefix_{part}"] for part in Strings._fields)),
+        super().__init__(arrays)
+        self._index = NamedWords(
+            words=WordTable(*(self._arrays[f"word_{part}"] for part in WordTable._fields)),
+            prefixes=WordTable(*(self._arrays[f"prefix_{part}"] for part in WordTable._fields)),
             first_phrase=int(self._arrays["predicate_counts"][0]),
-            **kind,
+            **{name: self._arrays[name] for name in _FLAT_NAMES},
         )
         # Work arrays that a probe takes, or makes, and gives back as they were.
-        self._scratch: list[tuple[npt.NDArray[np.int8], Int32s]] = []
+        self._scratch: list[tuple[npt.NDArray[np.int8], Int32]] = []
 
     @classmethod
     def build(cls, any_words: Sequence[Iterable[Word]], phrases: Sequence[Sequence[str]] = ()) -> Self:
         """Build for predicates on words and phrases, all folded; sorts the words once.
 
-        A phrase needs a word: `has_phrase(text, '')` holds for every text and is no predicate on words.
+        A phrase has at least one word; the language refuses `has_phrase(text, '')`.
         """
         named = [(word, predicate) for predicate, words in enumerate(any_words) for word in words]
         whole = [(word.text, predicate) for word, predicate in named if not word.prefix]
@@ -63,7 +59,7 @@ class Vocabulary:
         lengths[[len(text.encode()) for text in starts]] = True
         place = [max(range(len(phrase)), key=lambda i: len(phrase[i])) for phrase in phrases]
         keys = [(number[phrase[i]], f) for f, (phrase, i) in enumerate(zip(phrases, place, strict=True))]
-        arrays: dict[str, npt.NDArray[Any]] = {
+        arrays: Arrays = {
             **_strings("word", strings),
             **_strings("prefix", starts),
             **_slices("word_starts", "word_predicates", [(number[text], p) for text, p in whole], len(strings)),
@@ -79,33 +75,19 @@ class Vocabulary:
         }
         return cls(arrays)
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return the vocabulary of `arrays`, which may be read-only and mapped from a file; constant time."""
-        return cls(arrays)
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the whole state as named arrays."""
-        return dict(self._arrays)
-
     @property
     def predicate_count(self) -> int:
         """The number of predicates on words and phrases."""
         return int(self._arrays["predicate_counts"].sum())
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all arrays."""
-        return sum(array.nbytes for array in self._arrays.values())
-
     def __len__(self) -> int:
         return len(self._arrays["word_offsets"]) - 1
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> Slices:
-        """Return the CSR of the predicates that hold for each text, ascending and distinct; none for a NULL."""
-        texts = as_texts(column, fold)
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int32]:
+        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
+        texts = as_bytes(column, fold)
         # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
-        is_word = _word_characters() if len(texts.data) and int(texts.data.max()) >= 128 else np.zeros(0, np.bool_)
+        is_word = _word_characters() if len(texts.data) and int(texts.data.max()) >= ASCII else np.zeros(0, np.bool_)
         try:
             seen, last_at = self._scratch.pop()
         except IndexError:
@@ -117,7 +99,7 @@ class Vocabulary:
     def check(self) -> None:
         """Assert what must be true of the arrays."""
         for kind in ("word", "prefix"):
-            data, offsets, table = (self._arrays[f"{kind}_{part}"] for part in Strings._fields)
+            data, offsets, table = (self._arrays[f"{kind}_{part}"] for part in WordTable._fields)
             texts = [data[a:b].tobytes() for a, b in pairwise(offsets)]
             assert texts == sorted(set(texts)), "strings are sorted and distinct"
             assert np.count_nonzero(table) == len(texts), "each string has a slot"
@@ -129,7 +111,7 @@ class Vocabulary:
         assert sorted(self._arrays["filed"]) == list(range(len(self._arrays["phrase_place"]))), "a phrase is filed once"
 
 
-_FLAT_NAMES = tuple(name for name in Words._fields if name not in ("words", "prefixes", "first_phrase"))
+_FLAT_NAMES = tuple(name for name in NamedWords._fields if name not in ("words", "prefixes", "first_phrase"))
 
 
 @cache
@@ -140,14 +122,14 @@ def _word_characters() -> npt.NDArray[np.bool_]:
     return table
 
 
-def _strings(kind: str, strings: list[str]) -> dict[str, npt.NDArray[Any]]:
-    texts = as_texts(pa.array(strings, pa.large_string()))
+def _strings(kind: str, strings: list[str]) -> Arrays:
+    texts = as_bytes(pa.array(strings, pa.large_string()))
     offsets, data = texts.offsets.copy(), texts.data.copy()
     return {f"{kind}_data": data, f"{kind}_offsets": offsets, f"{kind}_table": fill_table(data, offsets)}
 
 
-def _slices(starts: str, values: str, pairs: list[tuple[int, int]], rows: int) -> dict[str, npt.NDArray[Any]]:
-    """Return pairs (row, value) as a CSR under two names."""
+def _slices(starts: str, values: str, pairs: list[tuple[int, int]], rows: int) -> Arrays:
+    """Return the values of each row, ascending, and where they start, under two names."""
     row = np.fromiter((row for row, _ in pairs), np.int64, len(pairs))
     value = np.fromiter((value for _, value in pairs), np.int32, len(pairs))
     counts = np.bincount(row, minlength=rows)

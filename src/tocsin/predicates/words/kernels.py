@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.predicates.texts import ASCII
 
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -19,19 +20,25 @@ Int64s = npt.NDArray[np.int64]
 Int = int | np.int64
 
 # The folded byte of each ASCII word character, 0 for the others.
-FOLDED = np.zeros(128, np.int64)
-for _character in range(128):
+FOLDED = np.zeros(ASCII, np.int64)
+for _character in range(ASCII):
     if chr(_character).isalnum() or chr(_character) == "_":
         FOLDED[_character] = ord(chr(_character).lower())
 
-_LOW_40_BITS = (1 << 40) - 1
-_SEED = 0x9E3779B97F
+# A hash has 40 bits. Its multiplier is a prime below 2 ** 23, so that products stay within 63 bits.
+_HASH_BITS = (1 << 40) - 1
+_HASH_SEED = 0x9E3779B97F
+_HASH_MULTIPLIER = 8388593
+_MARK_BITS = (1 << 31) - 1
+_MARK_SHIFT = 32
+_STRING_BITS = (1 << _MARK_SHIFT) - 1
 
 
-class Strings(NamedTuple):
+class WordTable(NamedTuple):
     """Distinct strings with a hash table: string s is ``data[offsets[s]:offsets[s + 1]]``.
 
-    A slot of the table is 0 or (31 bits of the hash) << 32 | s + 1, so that a string that is not there costs one read.
+    A slot of the table is 0 if it is free, or mark << 32 | s + 1, where the mark has 31 bits of the hash: a string that
+    is not there costs one read.
     """
 
     data: Bytes
@@ -39,17 +46,19 @@ class Strings(NamedTuple):
     table: Int64s
 
 
-class Words(NamedTuple):
-    """What predicates name: whole words and prefixes, each with the CSR of its predicates, and phrases.
+class NamedWords(NamedTuple):
+    """What predicates name: whole words and prefixes, each with its predicates, and phrases.
 
-    ``prefix_lengths[n]`` tells whether some prefix has n bytes. Phrase f is the slice f of (`phrase_offsets`,
-    `phrase_words`), filed under the word at its `phrase_place`; it is predicate ``first_phrase + f``.
+    Word w is named by the predicates ``word_predicates[word_starts[w]:word_starts[w + 1]]``, prefixes likewise.
+    ``prefix_lengths[n]`` tells whether some prefix has n bytes. Phrase f has the words
+    ``phrase_words[phrase_offsets[f]:phrase_offsets[f + 1]]`` and is predicate ``first_phrase + f``. It is filed under
+    its word number ``phrase_place[f]``: word w has the phrases ``filed[filed_starts[w]:filed_starts[w + 1]]``.
     """
 
-    words: Strings
+    words: WordTable
     word_starts: Int64s
     word_predicates: Int32s
-    prefixes: Strings
+    prefixes: WordTable
     prefix_starts: Int64s
     prefix_predicates: Int32s
     prefix_lengths: Bools
@@ -63,42 +72,54 @@ class Words(NamedTuple):
 
 @kernel
 def hash_step(h: Int, byte: Int) -> Int:
-    """The hash of a string with one more byte."""
-    return ((h ^ byte) * 8388593) & _LOW_40_BITS
+    """Return the hash of a string with one more byte."""
+    return ((h ^ byte) * _HASH_MULTIPLIER) & _HASH_BITS
+
+
+@kernel
+def _first_place(h: Int, size: int) -> Int:
+    """Return where in a table of `size` slots, a power of two, the search for a hash begins."""
+    return (h ^ (h >> 15)) & (size - 1)
+
+
+@kernel
+def _mark(h: Int) -> Int:
+    """Return the bits of a hash that a slot holds."""
+    return (h >> 9) & _MARK_BITS
 
 
 @kernel
 def fill_table(data: Bytes, offsets: Int64s) -> Int64s:
-    """The hash table of distinct strings, at most half full."""
+    """Return the hash table of distinct strings, at most half full."""
     size = 16
     while size < 2 * len(offsets):
         size *= 2
     table = np.zeros(size, np.int64)
     for s in range(len(offsets) - 1):
-        h: Int = _SEED
+        h: Int = _HASH_SEED
         for i in range(offsets[s], offsets[s + 1]):
             h = hash_step(h, np.int64(data[i]))
-        place = (h ^ (h >> 15)) & (size - 1)
+        place = _first_place(h, size)
         while table[place] != 0:
             place = (place + 1) & (size - 1)
-        table[place] = (((h >> 9) & 0x7FFFFFFF) << 32) | (s + 1)
+        table[place] = (_mark(h) << _MARK_SHIFT) | (s + 1)
     return table
 
 
 @kernel
 def find(data: Bytes, offsets: Int64s, table: Int64s, h: Int, text: Bytes, start: int, stop: int) -> Int:
-    """The number of the string that ``text[start:stop]`` is, ASCII letters folded, or -1."""
-    mark = (h >> 9) & 0x7FFFFFFF
-    place = (h ^ (h >> 15)) & (len(table) - 1)
+    """Return the number of the string that ``text[start:stop]``, folded, with the hash h, equals; -1 if none does."""
+    mark = _mark(h)
+    place = _first_place(h, len(table))
     while table[place] != 0:
-        if table[place] >> 32 == mark:
-            s: Int = (table[place] & 0xFFFFFFFF) - 1
+        if table[place] >> _MARK_SHIFT == mark:
+            s: Int = (table[place] & _STRING_BITS) - 1
             at = offsets[s]
             if offsets[s + 1] - at == stop - start:
                 same = True
                 for i in range(stop - start):
                     c = text[start + i]
-                    if (FOLDED[c] if c < 128 else c) != data[at + i]:
+                    if (FOLDED[c] if c < ASCII else c) != data[at + i]:
                         same = False
                         break
                 if same:
@@ -108,20 +129,8 @@ def find(data: Bytes, offsets: Int64s, table: Int64s, h: Int, text: Bytes, start
 
 
 @kernel
-def has_wide_bytes(offsets: Int64s, data: Bytes) -> Bools:
-    """Tell for each text whether it has bytes beyond ASCII."""
-    wide = np.zeros(len(offsets) - 1, np.bool_)
-    for row in range(len(offsets) - 1):
-        together = np.uint8(0)
-        for i in range(offsets[row], offsets[row + 1]):
-            together |= data[i]
-        wide[row] = together >= 128
-    return wide
-
-
-@kernel
 def code_point(text: Bytes, i: int) -> tuple[Int, int]:
-    """The code point beyond ASCII whose UTF-8 starts at i, and the number of its bytes."""
+    """Return the code point beyond ASCII whose UTF-8 starts at i, and the number of its bytes."""
     c = np.int64(text[i])
     if c < 0xE0:
         return ((c & 0x1F) << 6) | (np.int64(text[i + 1]) & 0x3F), 2
@@ -133,6 +142,7 @@ def code_point(text: Bytes, i: int) -> tuple[Int, int]:
 
 @kernel
 def _note(predicates: Int32s, start: int, stop: int, seen: Int8s, out: Int32s, filled: int) -> int:
+    """Append those of predicates[start:stop] that were not seen in this text; return how many are noted now."""
     for i in range(start, stop):
         if seen[predicates[i]] == 0:
             seen[predicates[i]] = 1
@@ -145,7 +155,10 @@ def _note(predicates: Int32s, start: int, stop: int, seen: Int8s, out: Int32s, f
 def _phrase_stands(
     phrase: Int32s, place: int, sequence: Int32s, tokens: int, last_at: Int32s, previous: Int32s
 ) -> bool:
-    """Check a phrase: are all its words there, and then, from each place of its filed word, are they in a row?"""
+    """Tell whether a phrase occurs: all its words do, and at one of the places of its filed word they stand in a row.
+
+    ``sequence[:tokens]`` are the words of the text; `last_at` and `previous` lead through the places of each word.
+    """
     for word in phrase:
         if last_at[word] < 0:
             return False
@@ -169,14 +182,15 @@ def find_words(
     offsets: Int64s,
     text: Bytes,
     is_word: Bools,
-    index: Words,
+    index: NamedWords,
     seen: Int8s,
     last_at: Int32s,
 ) -> tuple[Int64s, Int32s]:
-    """For each text, the predicates that hold, ascending: a CSR. `seen` is all 0 and `last_at` all -1, as after it.
+    """Return where the predicates that hold for each text start, and the predicates, ascending.
 
-    `is_word` says which code points belong to words; it is not looked at for ASCII. For phrases, `sequence` has the
-    words of a text in order (-1: none that is named) and `previous` links the places of the same word.
+    `is_word` says which code points belong to words; it is not looked at for ASCII. `seen` is work space for
+    predicates, all 0, and `last_at` for words, all -1; both are left as they were. For phrases, `sequence` has the
+    words of a text in order, -1 for one that is not named, and `previous` links the places of the same word.
     """
     # Arrays are taken out of the tuples once: inside a loop, each access would count a reference. For the same reason
     # room is made before a text, for every predicate and word that it could have; what is not written costs nothing.
@@ -209,10 +223,10 @@ def find_words(
         tokens = 0
         while i < stop:
             begin = i
-            h: Int = _SEED
+            h: Int = _HASH_SEED
             while i < stop:
                 c = text[i]
-                if c < 128:
+                if c < ASCII:
                     folded = FOLDED[c]
                     if folded == 0:
                         break
@@ -231,7 +245,7 @@ def find_words(
                         filled = _note(prefix_predicates, prefix_starts[s], prefix_starts[s + 1], seen, found, filled)
             if i == begin:
                 # Not a word character: step over it, whole.
-                i += 1 if text[i] < 128 else code_point(text, i)[1]
+                i += 1 if text[i] < ASCII else code_point(text, i)[1]
                 continue
             s = find(word_data, word_offsets, word_table, h, text, begin, i)
             if s >= 0:

@@ -1,14 +1,18 @@
 """Comparisons of two attributes, a whole batch at a time where the columns allow it."""
 
+from collections.abc import Sequence
+
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.condition import AttributeComparison, Op
 from tocsin.model.events import EventBatch
+from tocsin.model.predicate import Test
 from tocsin.model.readable import Values, present
 from tocsin.model.values import compare_values
+from tocsin.predicates.definitions import DefinedFamily
+from tocsin.predicates.protocol import Bools, Probed, Slices
 
 _COMPARE = {
     Op.LT: pc.less,
@@ -19,11 +23,26 @@ _COMPARE = {
     Op.GT: pc.greater,
 }
 
-Bools = npt.NDArray[np.bool_]
+
+class AttributeFamily(DefinedFamily):
+    """Comparisons of two attributes: they are few, so each is judged by itself, for all events at once."""
+
+    def __init__(self, attribute: str, tests: Sequence[Test]) -> None:
+        super().__init__(attribute, tests)
+        self._comparisons = [test for test in tests if isinstance(test, AttributeComparison)]
+        self.attributes = {name for test in self._comparisons for name in (test.left, test.right)}
+
+    def probe(self, batch: EventBatch) -> Probed:
+        """Judge every comparison for every event."""
+        true = np.zeros((len(batch), self.count), bool)
+        null = np.zeros_like(true)
+        for number, test in enumerate(self._comparisons):
+            compare_columns(test, batch, true[:, number], null[:, number])
+        return Probed(Slices.of_table(true), null=Slices.of_table(null))
 
 
 def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, null: Bools) -> None:
-    """Judge a test for a whole batch."""
+    """Judge a comparison for a whole batch, row by row where Arrow does not compare the columns."""
     left, right = batch.column(test.left), batch.column(test.right)
     if left is None or right is None:
         null[:] = True

@@ -1,0 +1,96 @@
+"""The kernels that turn pairs of event and conjunction into subscriptions of each event, against Python lists."""
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tocsin.conjunctions import owners as owner_kernels
+from tocsin.conjunctions.owners import (
+    Owners,
+    count_by_event,
+    events_of,
+    fill_by_event,
+    group_by_event,
+    group_conjunctions,
+    pairs_with_owners,
+)
+
+EVENTS, CONJUNCTIONS, SUBSCRIPTIONS = 6, 12, 9
+NONE = np.empty(0, np.bool_)
+
+
+def random_case(seed: int) -> tuple[npt.NDArray[np.int32], Owners, list[list[int]]]:
+    """Pairs in any order, owners of which some are lists, and the lists of all conjunctions."""
+    random = np.random.default_rng(seed)
+    pairs = np.argwhere(random.random((EVENTS, CONJUNCTIONS)) < 0.5)
+    random.shuffle(pairs)
+    lists = [np.unique(random.integers(0, SUBSCRIPTIONS, random.integers(1, 4))).tolist() for _ in range(CONJUNCTIONS)]
+    shared = [members for members in lists if len(members) > 1]
+    numbers = iter(range(len(shared)))
+    owner = [members[0] if len(members) == 1 else ~next(numbers) for members in lists]
+    starts = np.cumsum([0, *map(len, shared)])
+    members = np.array([member for members in shared for member in members], np.int32)
+    return pairs.astype(np.int32), Owners(np.array(owner, np.int32), starts, members), lists
+
+
+def by_event(starts: npt.NDArray[np.int64], values: npt.NDArray[np.int32]) -> list[list[int]]:
+    return [values[start:end].tolist() for start, end in itertools.pairwise(starts)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("some_dropped", [False, True])
+def test_count_and_fill_by_event(seed: int, some_dropped: bool) -> None:
+    pairs, owners, lists = random_case(seed)
+    dropped = np.random.default_rng(seed).random(SUBSCRIPTIONS) < 0.3 if some_dropped else NONE
+    expected: list[list[int]] = [[] for _ in range(EVENTS)]
+    for event, conjunction in pairs.tolist():
+        expected[event] += [one for one in lists[conjunction] if not (some_dropped and dropped[one])]
+    starts, sizes = count_by_event(pairs, owners, dropped, EVENTS)
+    assert starts.tolist() == np.cumsum([0, *map(len, expected)]).tolist()
+    values = np.empty(starts[-1], np.int32)
+    fill_by_event(pairs, owners, sizes, dropped, starts, values)
+    assert by_event(starts, values) == expected
+    several = np.ones(SUBSCRIPTIONS, bool)
+    assert by_event(*group_by_event(pairs, owners, dropped, several, EVENTS)) == [
+        list(dict.fromkeys(subscriptions)) for subscriptions in expected
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_with_owners(seed: int) -> None:
+    pairs, owners, lists = random_case(seed)
+    expected = [[event, one] for event, conjunction in pairs.tolist() for one in lists[conjunction]]
+    assert pairs_with_owners(pairs, owners).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_count_and_fill_pairs(seed: int) -> None:
+    pairs, _, _ = random_case(seed)
+    expected = [pairs[pairs[:, 0] == event, 1].tolist() for event in range(EVENTS)]
+    starts = owner_kernels._count_pairs(pairs, EVENTS)
+    values = np.empty(len(pairs), np.int32)
+    owner_kernels._fill_pairs(pairs, starts, values)
+    assert by_event(starts, values) == expected
+    assert by_event(*group_conjunctions(pairs, EVENTS)) == expected
+
+
+def test_events_of() -> None:
+    starts = np.array([0, 2, 2, 5])
+    assert events_of(starts, 10).tolist() == np.repeat([10, 11, 12], np.diff(starts)).tolist()
+
+
+def test_append_kept() -> None:
+    target, source = np.full(6, -1, np.int32), np.array([3, 0, 2, 1], np.int32)
+    dropped = np.array([True, False, True, False])
+    end = owner_kernels._append_kept(target, 1, source, dropped)
+    assert end == 3
+    assert target.tolist() == [-1, *source[~dropped[source]], -1, -1, -1]
+
+
+def test_drop_repeated() -> None:
+    starts, values = np.array([0, 4, 4, 7]), np.array([5, 1, 5, 1, 5, 5, 1], np.int32)
+    several = np.arange(6) == 5
+    owner_kernels._drop_repeated(starts, values, several, 3)
+    assert by_event(starts, values) == [[5, 1, 1], [], [5, 1]], "only what may come several times is looked for"
