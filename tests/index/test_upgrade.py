@@ -113,7 +113,8 @@ def die(*_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["tocsin.storage.container.write", "tocsin.storage.folder.Folder.commit", "tocsin.index.upgrade.Part"]
+    "step",
+    ["tocsin.storage.container.write", "tocsin.storage.folder.Folder.commit", "tocsin.index.upgrade.LiveSegment"],
 )
 def test_the_old_snapshot_stands_until_the_new_one_is_committed(
     index: Path, step: str, monkeypatch: pytest.MonkeyPatch

@@ -158,7 +158,7 @@ def export(
         raise OptionError(f"the format of {file} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
     if file.exists() and not overwrite:
         raise OptionError(f"{file} exists", "Choose another file, or replace it with --overwrite")
-    from tocsin.storage.container import write_file
+    from tocsin.storage.atomic_files import write_file
 
     with opened(index, "read") as matcher:
         subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)

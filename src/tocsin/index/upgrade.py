@@ -16,7 +16,7 @@ from tocsin.index.form import FORM_VERSION
 from tocsin.index.intake import SubscriptionRows, parse_rows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import Part
+from tocsin.index.snapshot import LiveSegment
 from tocsin.predicates.ranges.domain import Strings
 from tocsin.storage import container
 from tocsin.storage.container import OLDEST, VERSION
@@ -60,18 +60,18 @@ def _upgrade(folder: Folder, drop_rejected: bool) -> Upgrade:
     if version == VERSION and all(_has_current_form(folder.path / entry["segment"]) for entry in entries):
         return Upgrade(version, sum(entry["subscriptions"] for entry in entries), [], is_committed=False)
     options = _options(content["options"])
-    parts, rejected = [], []
+    segments, rejected = [], []
     for entry in entries:
         rows, form, errors = parse_rows(_live_rows(folder.path, entry), options)
         rejected += errors
         if rows.ids:
-            parts.append(Part(Segment.build(rows, form, options)))
+            segments.append(LiveSegment(Segment.build(rows, form, options)))
     is_committed = drop_rejected or not rejected
     if is_committed:
         folder.settle_history(number)
-        store.commit(folder, number + 1, parts, options)
+        store.commit(folder, number + 1, segments, options)
         folder.clean()
-    return Upgrade(version, sum(len(part) for part in parts), rejected, is_committed)
+    return Upgrade(version, sum(len(live) for live in segments), rejected, is_committed)
 
 
 def _has_current_form(segment: Path) -> bool:

@@ -16,12 +16,15 @@ from pathlib import Path
 from tocsin.errors import StorageError
 from tocsin.predicates.history.column import Column, writing
 from tocsin.predicates.history.encode import Encoder
+from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
 
 VERSION = 1
 COMMIT = "commit.json"
 _COLUMN = re.compile(r"column-\d+")
-_OURS = re.compile(r"commit\.json(\.new)?|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
+_UNFINISHED = re.compile(r"commit\.json\.new|\.commit\.json\.[0-9a-f]+")
+"""Records that were being written when a process died; the first form is that of older versions."""
+_OURS = re.compile(rf"commit\.json|{_UNFINISHED.pattern}|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
 _HINT = "Restore it from a copy, or start a new history"
 
 
@@ -44,15 +47,7 @@ class Commit:
         """Replace the commit record of `folder`, durably and in one step."""
         body = json.dumps(asdict(self), sort_keys=True)
         record = {"version": VERSION, "checksum": zlib.crc32(body.encode()), "body": body}
-        temporary = folder / f"{COMMIT}.new"
-        with writing(folder / COMMIT):
-            temporary.unlink(missing_ok=True)
-            with temporary.open("x") as file:
-                json.dump(record, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(folder / COMMIT)
-            sync_folder(folder)
+        write_file(folder / COMMIT, lambda file: file.write(json.dumps(record).encode()))
 
     @staticmethod
     def read(folder: Path) -> "Commit":
@@ -109,7 +104,7 @@ class Folder:
             ) from error
 
     def _open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
-        if not self._files() - {f"{COMMIT}.new"}:
+        if all(_UNFINISHED.fullmatch(name) for name in self._files()):
             if self._is_reader:
                 return Commit(), {}
             Commit().write(self.path)
@@ -243,16 +238,6 @@ _LOGS: tuple[tuple[str, Callable[[object], str], Callable[[str], object]], ...] 
     ("strings", str, str),
     ("exacts", exact_text, exact_value),
 )
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    if hasattr(os, "O_DIRECTORY"):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def expect_size(path: Path, size: int) -> None:
