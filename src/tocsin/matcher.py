@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import EventError, OptionError, SubscriptionError
-from tocsin.index.answer import Answer, Request, answer, judge_history, match_views, matches_of, tags_key
+from tocsin.index.answer import Answer, Request, answer, judge_history, match_segments, matches_of, tags_key
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
@@ -313,7 +313,7 @@ class Matcher:
         batch, evidence = EventBatch([event]), Evidence(events=1)
         with self._subscriptions.matching(request.remember) as snapshot:
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
-            found = matches_of(list(match_views(snapshot, batch, request.tags, judged, evidence)))
+            found = matches_of(list(match_segments(snapshot, batch, request.tags, judged, evidence)))
         evidence.errors |= batch.unreadable
         return Matches([id for id, _ in found], [score for _, score in found], evidence)
 
@@ -357,7 +357,7 @@ class Matcher:
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""
         snapshot = self._subscriptions.current()
-        return plan(snapshot, self.history.plans(snapshot) if snapshot.looks_back else [None] * len(snapshot.views))
+        return plan(snapshot, self.history.plans(snapshot) if snapshot.looks_back else [None] * len(snapshot.states))
 
     def stats(self) -> Statistics:
         """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
@@ -371,7 +371,7 @@ class Matcher:
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that some subscription names."""
-        return frozenset().union(*(view.segment.attributes for view in self._subscriptions.current().views))
+        return frozenset().union(*(state.segment.attributes for state in self._subscriptions.current().states))
 
     def looking_back(self, tags: Mapping[str, str] | None = None) -> list[str]:
         """The ids of the subscriptions that compare events with the history, sorted; of those with all these tags.
@@ -383,21 +383,21 @@ class Matcher:
         (['record'], [])
         """
         found = []
-        for view in self._subscriptions.current().views:
-            numbers, left_out = np.unique(view.segment.history_demands[:, 1]), view.left_out(tags_key(tags))
+        for state in self._subscriptions.current().states:
+            numbers, left_out = np.unique(state.segment.history_demands[:, 1]), state.left_out(tags_key(tags))
             asked = numbers[~left_out[numbers]] if left_out.size else numbers
-            found += [view.segment.ids[number] for number in asked.tolist()]
+            found += [state.segment.ids[number] for number in asked.tolist()]
         return sorted(found)
 
     @property
     def kinds(self) -> dict[str, set[Kind]]:
         """The kinds of values that each attribute is compared with; words, patterns and XPath want strings."""
         kinds: dict[str, set[Kind]] = {}
-        for view in self._subscriptions.current().views:
-            for column in view.segment.columns:
+        for state in self._subscriptions.current().states:
+            for column in state.segment.columns:
                 if column.kind is not Kind.ANY:
                     kinds.setdefault(column.attribute, set()).add(column.kind)
-            for name, attribute, _ in view.segment.families:
+            for name, attribute, _ in state.segment.families:
                 if name in ("words", "patterns", "xpath"):
                     kinds.setdefault(attribute, set()).add(Kind.STRING)
         return kinds
@@ -405,7 +405,7 @@ class Matcher:
     @property
     def nbytes(self) -> int:
         """Bytes of the index, without the subscriptions themselves."""
-        return sum(view.segment.index_bytes for view in self._subscriptions.current().views)
+        return sum(state.segment.index_bytes for state in self._subscriptions.current().states)
 
     def __repr__(self) -> str:
         path = self._subscriptions.path

@@ -1,12 +1,13 @@
-"""`tocsin index`: build, info, add, remove, merge, verify, export."""
+"""`tocsin index`: build, info, add, remove, compact, verify, upgrade, export."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tocsin import Matcher
+from tocsin import Matcher, SubscriptionError
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
 
@@ -38,7 +39,7 @@ def test_build_takes_the_good_and_reports_the_rest(run: "Run", write_lines: "Wri
     assert "2 rejected subscriptions" in answer.err
     assert "│ broken " in answer.err
     assert "│ line 3 " in answer.err
-    assert list(standing(tmp_path / "index")) == ["smith", "cheap"]
+    assert list(standing(tmp_path / "index")) == ["cheap", "smith"]
     assert standing(tmp_path / "index")["smith"] == Subscription(
         "smith", "author = 'Smith' AND price < 30", 2.5, {}, {"tenant": "acme"}
     )
@@ -211,3 +212,29 @@ def test_a_folder_without_an_index_is_named(run: "Run", tmp_path: Path, command:
     answer = run("index", name, tmp_path, *rest)
     assert answer.code == 2
     assert f"there is no index in {tmp_path}" in answer.err
+
+
+def test_upgrade_brings_an_older_index_up_to_date(run: "Run", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = tmp_path / "index"
+    shutil.copytree(Path(__file__).parent.parent / "index" / "data" / "version-3", index)
+    refused = run("index", "info", index)
+    assert refused.code == 2
+    assert f"tocsin index upgrade {index}" in refused.err
+    with monkeypatch.context() as stricter:
+        stricter.setattr("tocsin.index.options.Options.check_xpath", _refuse)
+        rejected = run("index", "upgrade", index)
+        assert rejected.code == 2
+        assert "stays at version 3: 1 subscriptions cannot be read" in rejected.err
+        assert "│ path " in rejected.err
+        partly = run("index", "upgrade", shutil.copytree(index, tmp_path / "copy"), "--drop-rejected")
+        assert partly.code == 1
+        assert "path" not in standing(tmp_path / "copy")
+    answer = run("index", "upgrade", index)
+    assert answer.code == 0
+    assert "version before │ 3" in answer.err
+    assert len(standing(index)) == 9
+    assert run("index", "verify", index).code == 0
+
+
+def _refuse(*_: object) -> None:
+    raise SubscriptionError("no paths today")

@@ -53,8 +53,8 @@ def test_a_batch_of_any_size(workload: tuple[Matcher, pa.Table, npt.NDArray[np.b
 def test_some_buckets_fill_a_vector_and_some_do_not(
     workload: tuple[Matcher, pa.Table, npt.NDArray[np.bool_]],
 ) -> None:
-    (view,) = workload[0]._subscriptions.current().views
-    assert isinstance(view.segment.index, CombinedIndex)
-    sizes = np.diff(view.segment.index.pairs.postings.starts)
+    (state,) = workload[0]._subscriptions.current().states
+    assert isinstance(state.segment.index, CombinedIndex)
+    sizes = np.diff(state.segment.index.pairs.postings.starts)
     assert (sizes >= VECTOR_WIDTH).any()
     assert ((sizes > 0) & (sizes < VECTOR_WIDTH)).any()

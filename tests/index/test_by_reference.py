@@ -79,7 +79,7 @@ def test_it_survives_a_file(tmp_path: Path) -> None:
     matcher.save(tmp_path)
     matcher.close()
     opened = Matcher.open(tmp_path)
-    assert all(isinstance(view.segment.index, ReferenceIndex) for view in opened._subscriptions.current().views)
+    assert all(isinstance(state.segment.index, ReferenceIndex) for state in opened._subscriptions.current().states)
     assert opened.match({"x": 1, "price": 4, "d": "<a xmlns='urn:p'/>"}).ids == ["0", "1", "2"]
     assert opened.match({"x": 5, "price": 3, "d": "<a/>"}).ids == []
     opened.close()

@@ -51,7 +51,7 @@ def test_candidates_fall_when_words_have_drifted() -> None:
     assert matcher.match({"body": quiet}).evidence.candidates >= 100
     for _ in range(8):
         matcher.match_batch([{"body": quiet}] * 64)
-    segment_matcher = matcher._subscriptions.current().views[0].segment.index
+    segment_matcher = matcher._subscriptions.current().states[0].segment.index
     assert isinstance(segment_matcher, CombinedIndex)
     segment_matcher.drift.join()
     assert matcher.match({"body": quiet}).evidence.candidates <= 2

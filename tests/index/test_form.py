@@ -36,8 +36,8 @@ def matcher_of(texts: list[str]) -> tuple[Matcher, list[str]]:
 
 
 def segment_of(matcher: Matcher) -> Segment:
-    (view,) = matcher._subscriptions.current().views
-    return view.segment
+    (state,) = matcher._subscriptions.current().states
+    return state.segment
 
 
 @settings(max_examples=60)

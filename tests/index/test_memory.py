@@ -12,7 +12,7 @@ import pytest
 from matchers import matcher_of
 from tocsin import Matcher
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import Snapshot, View
+from tocsin.index.snapshot import SegmentState, Snapshot
 from tocsin.model.events import EventBatch
 
 FAMILIES = {
@@ -154,7 +154,7 @@ def test_layers_keep_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     events = rows()
     for _ in range(3):
         matcher.match_batch(events, top_k=2)
-    assert any(view.ranked.layers for view in matcher._subscriptions.current().views), "the test is about layers"
+    assert any(state.ranking.layers for state in matcher._subscriptions.current().states), "the test is about layers"
     cyclic_garbage()
     watched = weakref.ref(events[0])
     matcher.match_batch(events, top_k=2)
@@ -178,4 +178,4 @@ def test_a_superseded_snapshot_goes_with_its_last_reader() -> None:
     for event in rows()[:2]:
         _ask_everything(matcher, event)
     assert snapshot() is None
-    assert [thing for thing in cyclic_garbage() if isinstance(thing, (Snapshot, View, Segment))] == []
+    assert [thing for thing in cyclic_garbage() if isinstance(thing, (Snapshot, SegmentState, Segment))] == []

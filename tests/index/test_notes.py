@@ -38,8 +38,8 @@ def filed(look_cost: float, monkeypatch: pytest.MonkeyPatch) -> Matcher:
 
 
 def arrays_of(matcher: Matcher) -> dict[str, npt.NDArray[Any]]:
-    (view,) = matcher._subscriptions.current().views
-    return {name.removeprefix("conjunctions."): array for name, array in view.segment.container().arrays.items()}
+    (state,) = matcher._subscriptions.current().states
+    return {name.removeprefix("conjunctions."): array for name, array in state.segment.container().arrays.items()}
 
 
 def candidates(matcher: Matcher) -> int:
@@ -133,9 +133,9 @@ def test_the_note_on_segments(tmp_path: Path) -> None:
     matcher.unsubscribe("low")
     matcher.rescore("two", 3.0)
     matcher.subscribe("new", "price = 10")
-    view = matcher._subscriptions.current().views[0]
-    assert view.dropped.tolist() == [False, True, False, False, False]
-    assert view.scores.tolist() == [1, 1, 1, 1, 3]
+    state = matcher._subscriptions.current().states[0]
+    assert state.dropped.tolist() == [False, True, False, False, False]
+    assert state.scores.tolist() == [1, 1, 1, 1, 3]
     matcher.commit()
     (changes,) = named(tmp_path, "changes")
     (second,) = named(tmp_path, "segment") - {first}

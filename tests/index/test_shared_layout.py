@@ -63,15 +63,15 @@ def test_many_ranges_with_the_same_end_are_decided_one_by_one() -> None:
     """Otherwise an event on that end would leave all of them undecided until the end of the batch."""
     texts = [f"x >= 0 AND x < {number + 0.5}" for number in range(6_000)]
     matcher = Matcher.from_table(pa.table({"id": list(map(str, range(len(texts)))), "where": texts}))
-    (view,) = matcher._subscriptions.current().views
-    assert view.segment.columns[0].quantizer is not None
-    assert view.segment.needs_codes
+    (state,) = matcher._subscriptions.current().states
+    assert state.segment.columns[0].quantizer is not None
+    assert state.segment.needs_codes
     assert [len(matcher.match({"x": x}).ids) for x in (-0.001, 0, 0.5, 5_999, 5_999.5)] == [0, 6_000, 5_999, 1, 0]
 
 
 def test_the_workload_has_quantizers(workload: tuple[pa.Table, pa.Table, set[tuple[int, int]]]) -> None:
     matcher = Matcher.from_table(workload[0])
-    (view,) = matcher._subscriptions.current().views
-    assert all(column.quantizer is not None for column in view.segment.columns)
-    assert all(len(column.domain.constants) > TUNING.min_even_codes for column in view.segment.columns)
-    assert not view.segment.needs_codes
+    (state,) = matcher._subscriptions.current().states
+    assert all(column.quantizer is not None for column in state.segment.columns)
+    assert all(len(column.domain.constants) > TUNING.min_even_codes for column in state.segment.columns)
+    assert not state.segment.needs_codes

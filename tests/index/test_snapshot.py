@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tocsin import Matcher
 from tocsin.index import subscriptions
-from tocsin.index.array_pool import SPARE, Versions
+from tocsin.index.array_pool import SPARE, ArrayPool
 from tocsin.index.buffer import FACTOR
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Tags
@@ -34,14 +34,14 @@ def filled(count: int) -> Matcher:
 @given(st.lists(st.tuples(CHANGES, st.booleans())))
 def test_every_reader_keeps_the_version_it_was_lent(steps: list[tuple[list[tuple[int, float]], bool]]) -> None:
     """Readers come after some changes each, and some of them leave."""
-    versions: Versions[float] = Versions(lambda: np.ones(5), {})
+    pool: ArrayPool[float] = ArrayPool(lambda: np.ones(5), {})
     now = np.ones(5)
     readers = []
     for changes, leaves in steps:
         for place, score in changes:
-            versions.change(place, score)
+            pool.change(place, score)
             now[place] = score
-        array, give_back = versions.lend()
+        array, give_back = pool.lend()
         readers.append((array, now.copy(), give_back))
         for lent, expected, _ in readers:
             assert lent.tolist() == expected.tolist()
@@ -51,14 +51,14 @@ def test_every_reader_keeps_the_version_it_was_lent(steps: list[tuple[list[tuple
 
 
 def test_a_long_log_is_written_anew() -> None:
-    versions: Versions[float] = Versions(lambda: np.ones(3), {})
-    versions.change(0, 5.0)
-    old, give_back = versions.lend()
+    pool: ArrayPool[float] = ArrayPool(lambda: np.ones(3), {})
+    pool.change(0, 5.0)
+    old, give_back = pool.lend()
     for number in range(2 * SPARE):
-        versions.change(1, float(number))
-    new, _ = versions.lend()
+        pool.change(1, float(number))
+    new, _ = pool.lend()
     give_back()
-    assert versions.lend()[0] is not old, "a copy that follows the old log is not lent again"
+    assert pool.lend()[0] is not old, "a copy that follows the old log is not lent again"
     assert new.tolist() == [5.0, 2 * SPARE - 1, 1.0]
 
 
@@ -67,15 +67,15 @@ def test_a_change_between_matches_copies_nothing() -> None:
     matcher.unsubscribe("s3")
     matcher.rescore("s4", 2.0)
     assert list(matcher.match({"x": 4})) == [("s0", 1), ("s1", 1), ("s2", 1), ("s4", 2)]
-    (view,) = matcher._subscriptions.current().views
-    arrays, gone = (id(view.dropped), id(view.scores)), weakref.ref(view)
-    del view
+    (state,) = matcher._subscriptions.current().states
+    arrays, gone = (id(state.dropped), id(state.scores)), weakref.ref(state)
+    del state
     matcher.unsubscribe("s0")
     matcher.rescore("s4", 3.0)
-    assert gone() is None, "nothing but the snapshot keeps a view, so that its arrays go to the next"
+    assert gone() is None, "nothing but the snapshot keeps a state, so that its arrays go to the next"
     assert list(matcher.match({"x": 4})) == [("s1", 1), ("s2", 1), ("s4", 3)]
-    (view,) = matcher._subscriptions.current().views
-    assert (id(view.dropped), id(view.scores)) == arrays
+    (state,) = matcher._subscriptions.current().states
+    assert (id(state.dropped), id(state.scores)) == arrays
 
 
 def test_a_match_under_way_keeps_its_view() -> None:
@@ -84,9 +84,9 @@ def test_a_match_under_way_keeps_its_view() -> None:
     held = matcher._subscriptions.current()
     matcher.unsubscribe("s4")
     matcher.rescore("s5", 9.0)
-    assert held.views[0].dropped.nonzero()[0].tolist() == [3]
-    assert held.views[0].scores.tolist() == [1.0] * 10
-    assert matcher._subscriptions.current().views[0].dropped.nonzero()[0].tolist() == [3, 4]
+    assert held.states[0].dropped.nonzero()[0].tolist() == [3]
+    assert held.states[0].scores.tolist() == [1.0] * 10
+    assert matcher._subscriptions.current().states[0].dropped.nonzero()[0].tolist() == [3, 4]
 
 
 def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch
     for number in range(size - 1):
         matcher.subscribe(f"s{number}", f"x >= {number}")
         assert len(matcher.match({"x": number})) == number + 1
-        sizes = [len(view.segment) for view in matcher._subscriptions.current().views]
+        sizes = [len(state.segment) for state in matcher._subscriptions.current().states]
         assert all(large > FACTOR * small for large, small in itertools.pairwise(sizes)), "so there are few"
         assert sum(sizes) == number + 1
     assert sum(built) < 6 * size, "a subscription is built a few times"

@@ -6,7 +6,7 @@ import pytest
 
 from tocsin import Matcher, UnknownSubscriptionError
 from tocsin.index import write_throttle as turns
-from tocsin.index.write_throttle import Turns
+from tocsin.index.write_throttle import WriteThrottle
 
 
 class Clock:
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def change(taken: Turns, clock: Clock, seconds: float) -> None:
+def change(taken: WriteThrottle, clock: Clock, seconds: float) -> None:
     with taken.changing():
         clock.now += seconds
 
@@ -56,14 +56,14 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
 
 
 def test_where_nobody_matches_nobody_rests(clock: Clock) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     for _ in range(100):
         change(taken, clock, 0.05)
     assert clock.slept == []
 
 
 def test_a_change_rests_for_the_work_of_the_one_before_it(clock: Clock) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     with taken.matching():
         change(taken, clock, 0.02)
         change(taken, clock, 0.03)
@@ -72,7 +72,7 @@ def test_a_change_rests_for_the_work_of_the_one_before_it(clock: Clock) -> None:
 
 
 def test_what_a_match_builds_for_changes_counts(clock: Clock) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     with taken.matching():
         with taken.working():
             clock.now += 0.04
@@ -81,7 +81,7 @@ def test_what_a_match_builds_for_changes_counts(clock: Clock) -> None:
 
 
 def test_short_rests_are_put_off_and_long_ones_cut(clock: Clock) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     with taken.matching():
         for _ in range(7):
             change(taken, clock, 0.003 / turns.REST)
@@ -92,7 +92,7 @@ def test_short_rests_are_put_off_and_long_ones_cut(clock: Clock) -> None:
 
 
 def test_a_thread_that_matches_and_changes_by_turns_never_rests(clock: Clock) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     for _ in range(10):
         with taken.matching(), taken.working():
             clock.now += 0.05
@@ -103,7 +103,7 @@ def test_a_thread_that_matches_and_changes_by_turns_never_rests(clock: Clock) ->
 def test_matches_that_follow_each_other_are_a_stream_and_old_ones_are_forgotten(
     clock: Clock, threads: Elsewhere
 ) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     with taken.matching():
         change(taken, clock, 0.02)
     threads.ident = 2
@@ -116,7 +116,7 @@ def test_matches_that_follow_each_other_are_a_stream_and_old_ones_are_forgotten(
 
 
 def test_changes_take_at_most_their_share_of_a_stream(clock: Clock) -> None:
-    taken = Turns()
+    taken = WriteThrottle()
     begin = clock.now
     with taken.matching():
         for _ in range(1_000):

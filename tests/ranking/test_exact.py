@@ -52,7 +52,7 @@ def test_layers_give_the_same_answer_with_less_work(as_batch: Callable[[list[Eve
         return [best(exact_scores(chosen, event), k) for event in rows]
 
     def layers() -> int:
-        return len(matcher._subscriptions.current().views[0].ranked.layers)
+        return len(matcher._subscriptions.current().states[0].ranking.layers)
 
     def candidates(table: pa.Table) -> int:
         return int(json.loads(table.schema.metadata[b"tocsin"])["candidates"])
@@ -98,4 +98,4 @@ def test_no_layers_where_the_history_is_looked_at() -> None:
     matcher.publish({"x": 5})
     for x, ids in ((7, ["record", "s39"]), (5, ["s39", "s38"]), (7, ["record", "s39"])):
         assert matcher.top_k({"x": x}, 2).ids == ids
-    assert matcher._subscriptions.current().views[0].ranked.layers == ()
+    assert matcher._subscriptions.current().states[0].ranking.layers == ()

@@ -69,7 +69,7 @@ def damage(folder: Folder, change: dict[str, Any] | str) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"content": {}}', "null"])
 def test_what_is_no_snapshot_is_named(folder: Folder, text: str) -> None:
     damage(folder, text)
-    with pytest.raises(StorageError, match=r"snapshot-000001\.json is damaged: it is no snapshot"):
+    with pytest.raises(StorageError, match=r"snapshot-000001\.json is damaged: it is not a snapshot"):
         folder.read(1)
 
 
@@ -89,11 +89,13 @@ def test_bytes_that_are_no_text_are_named(folder: Folder) -> None:
 def test_another_version_is_refused_by_number(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
         older.setattr("tocsin.storage.folder.VERSION", 0)
-        commit(folder, 1, {})
+        commit(folder, 1, {"parts": []})
     with pytest.raises(
-        StorageError, match=rf"snapshot-000001\.json has format version 0, this Tocsin reads version {VERSION}"
+        StorageError,
+        match=rf"snapshot-000001\.json has format version 0, .* {VERSION}\. Run `tocsin index upgrade {folder.path}`",
     ):
         folder.read(1)
+    assert folder.read(1, oldest=0)["version"] == 0
 
 
 def test_a_snapshot_that_is_gone_is_told_apart(folder: Folder) -> None:
@@ -221,7 +223,7 @@ def test_the_lock_follows_no_symbolic_link(folder: Folder, tmp_path: Path) -> No
 
 def test_what_is_no_file_is_no_lock(folder: Folder) -> None:
     os.mkfifo(folder.path / "write.lock")
-    with pytest.raises(StorageError, match=r"write\.lock is no regular file"):
+    with pytest.raises(StorageError, match=r"write\.lock is not a regular file"):
         folder.lock()
 
 
@@ -233,7 +235,7 @@ def test_a_snapshot_names_files_of_its_folder_only(folder: Folder, kind: str, na
     content = {"parts": [{"segment": "segment-0a.tocsin", "changes": None} | {kind: name}], "version": VERSION}
     crc = zlib.crc32(json.dumps(content, sort_keys=True).encode())
     (folder.path / "snapshot-000001.json").write_text(json.dumps({"content": content, "crc": crc}))
-    with pytest.raises(StorageError, match="which is no file of an index"):
+    with pytest.raises(StorageError, match="which is not a file of an index"):
         folder.read(1)
 
 

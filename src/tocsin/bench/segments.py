@@ -33,8 +33,8 @@ from tocsin import Matcher
 matcher = Matcher.open(sys.argv[1], mode="read")
 print("open", flush=True)
 sys.stdin.readline()
-for view in matcher._subscriptions.current().views:
-    for array in view.segment.container().arrays.values():
+for state in matcher._subscriptions.current().states:
+    for array in state.segment.container().arrays.values():
         array.reshape(-1).view("u1").sum()
 print("touched", flush=True)
 sys.stdin.readline()

@@ -26,7 +26,7 @@ def demo(
     """Make stock quotes, news and alerts; match them on Spark; show what rang and why."""
     from pyarrow import parquet
 
-    from tocsin.cli.demo_data import write
+    from tocsin.bench.stocks import write
     from tocsin.cli.files import whole_folder
 
     console = output()

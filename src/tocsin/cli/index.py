@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tocsin.cli.console import errors, facts, interruptible, output, rejected_table
-from tocsin.errors import OptionError, UnknownSubscriptionError
+from tocsin.errors import OptionError, StorageError, UnknownSubscriptionError
 
 if TYPE_CHECKING:
     from tocsin.index.stats import Statistics
@@ -123,6 +123,31 @@ def verify(index: Index) -> None:
     output().print(table)
 
 
+def upgrade(
+    index: Index,
+    drop_rejected: Annotated[
+        bool, typer.Option("--drop-rejected", help="Leave out subscriptions that this Tocsin cannot read.")
+    ] = False,
+) -> None:
+    """Bring an index that an older Tocsin wrote up to date, in place, with its history."""
+    from tocsin.index.upgrade import upgrade as upgrade_folder
+    from tocsin.storage.container import VERSION
+
+    with errors().status("upgrading"):
+        done = upgrade_folder(index, drop_rejected=drop_rejected)
+    if done.rejected:
+        errors().print(rejected_table(done.rejected))
+        if not done.is_committed:
+            raise StorageError(
+                f"{index} stays at version {done.version}: {len(done.rejected):,} subscriptions cannot be read",
+                "Change them with the Tocsin that wrote them, or leave them out with --drop-rejected",
+            )
+    versions = [("version before", str(done.version)), ("version now", str(VERSION))]
+    errors().print(facts(str(index), [*versions, ("subscriptions", f"{done.subscriptions:,}")]))
+    if done.rejected:
+        raise typer.Exit(1)
+
+
 def export(
     index: Index,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write: .jsonl, .csv or .parquet.")],
@@ -133,7 +158,7 @@ def export(
         raise OptionError(f"the format of {file} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
     if file.exists() and not overwrite:
         raise OptionError(f"{file} exists", "Choose another file, or replace it with --overwrite")
-    from tocsin.storage.container import write_file
+    from tocsin.storage.atomic_files import write_file
 
     with opened(index, "read") as matcher:
         subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)
@@ -141,7 +166,7 @@ def export(
     errors().print(facts(str(file), [("subscriptions", f"{len(subscriptions):,}")]))
 
 
-for _command in (build, info, add, remove, compact, verify, export):
+for _command in (build, info, add, remove, compact, verify, upgrade, export):
     app.command()(interruptible(_command))
 
 

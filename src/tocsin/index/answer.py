@@ -1,4 +1,4 @@
-"""What a batch of events found, and in which order its rows come out."""
+"""Match a batch of events against a snapshot, and put the rows in order."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from tocsin.index.constant_column import constant_column
 from tocsin.index.history import History, Judged
 from tocsin.index.id_order import FEW_ROWS, IdOrder, named_only, sort_lists
 from tocsin.index.options import Options
-from tocsin.index.snapshot import Snapshot, Tags, View
+from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.protocol import Slices
@@ -46,7 +46,7 @@ class Rows:
     scores: pa.Array
 
     def table(self, names: pa.Array | None, first: int) -> pa.Table:
-        """A row each: `event, subscription, score`. Events are numbered from `first`, or have these names."""
+        """Return a table `event, subscription, score`. Events are numbered from `first`, or have these names."""
         numbers = pa.array(events_of(self.starts, first))
         events = numbers if names is None else names.take(numbers)
         return pa.table({"event": events, "subscription": self.subscriptions, "score": self.scores})
@@ -54,7 +54,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows of a batch, in one piece if they are ordered, else in one a segment; and how they were found."""
+    """The rows of a batch, in one piece if they are ordered, else one piece for each segment; and the evidence."""
 
     rows: list[Rows]
     evidence: Evidence
@@ -73,9 +73,9 @@ def answer(
         evidence.rank_s += time.perf_counter() - start - work.encode_s - work.match_s
         rows = [Rows(*best)]
     else:
-        found = list(match_views(snapshot, batch, request.tags, judged, evidence))
+        found = list(match_segments(snapshot, batch, request.tags, judged, evidence))
         in_order = request.ordered and bool(found)
-        rows = [_in_order(snapshot, found)] if in_order else [_rows(view, slices) for view, slices in found]
+        rows = [_in_order(snapshot, found)] if in_order else [_rows(state, slices) for state, slices in found]
     evidence.errors |= batch.unreadable
     return Answer(rows, evidence)
 
@@ -83,9 +83,9 @@ def answer(
 def judge_history(
     snapshot: Snapshot, batch: EventBatch, request: Request, history: History | None, evidence: Evidence
 ) -> list[Judged]:
-    """The truth of tests on the history, for each view; events to remember become history, one after the other."""
+    """Judge the tests on the history of each segment; events to remember become history, one after the other."""
     if history is None:
-        return [{} for _ in snapshot.views]
+        return [{} for _ in snapshot.states]
     start = time.perf_counter()
     every_test = request.question is not None and request.question.asks_every_test(snapshot, batch)
     judged = history.judge(snapshot, batch, request.remember, every_test)
@@ -93,67 +93,68 @@ def judge_history(
     return judged
 
 
-def match_views(
+def match_segments(
     snapshot: Snapshot, batch: EventBatch, tags: Tags, judged: Sequence[Judged], evidence: Evidence
-) -> Iterator[tuple[View, Slices]]:
-    """The subscriptions of each event, view by view. Many events of several segments are laid out once for all."""
-    views = snapshot.views
-    if len(views) < 2 or len(batch) < TUNING.shared_layout_min_events or not snapshot.is_by_pairs:
-        for view, truths in zip(views, judged, strict=True):
-            slices, work = view.segment.match(batch, view.left_out(tags), truths)
+) -> Iterator[tuple[SegmentState, Slices]]:
+    """Yield the subscriptions of each event, by segment. Large batches are laid out once for all segments."""
+    states = snapshot.states
+    if len(states) < 2 or len(batch) < TUNING.shared_layout_min_events or not snapshot.is_by_pairs:
+        for state, truths in zip(states, judged, strict=True):
+            slices, work = state.segment.match(batch, state.left_out(tags), truths)
             evidence.add_segment(work)
-            yield view, slices
+            yield state, slices
         return
-    encoded = [view.segment.encode(batch, truths) for view, truths in zip(views, judged, strict=True)]
-    codes_of = [view.segment.codes_of(batch) for view in views]
+    encoded = [state.segment.encode(batch, truths) for state, truths in zip(states, judged, strict=True)]
+    codes_of = [state.segment.codes_of(batch) for state in states]
     start = time.perf_counter()
     by_pairs = snapshot.shared_layout.match([events for events, _ in encoded], codes_of)
     evidence.match_s += time.perf_counter() - start
-    for view, (events, work), pairs in zip(views, encoded, by_pairs, strict=True):
-        slices = view.segment.match_encoded(batch, events, work, view.left_out(tags), pairs)
+    for state, (events, work), pairs in zip(states, encoded, by_pairs, strict=True):
+        slices = state.segment.match_encoded(batch, events, work, state.left_out(tags), pairs)
         evidence.add_segment(work)
-        yield view, slices
+        yield state, slices
 
 
-def _rows(view: View, slices: Slices) -> Rows:
-    """The rows of one segment as they were found."""
-    segment = view.segment
-    if view.scores is segment.scores and segment.same_score is not None:
+def _rows(state: SegmentState, slices: Slices) -> Rows:
+    """Return the rows of one segment in the order in which they were found."""
+    segment = state.segment
+    if state.scores is segment.scores and segment.same_score is not None:
         scores = constant_column(segment.same_score).of_length(slices.values.size)
     else:
-        scores = pa.array(view.scores[slices.values])
+        scores = pa.array(state.scores[slices.values])
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
     return Rows(slices.starts, subscriptions, scores)
 
 
-def _in_order(snapshot: Snapshot, found: Sequence[tuple[View, Slices]]) -> Rows:
-    """The rows of all segments, by event and then by id."""
+def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Slices]]) -> Rows:
+    """Return the rows of all segments, by event and then by id."""
     if len(found) == 1:
-        [(view, slices)] = found
+        [(state, slices)] = found
         # Subscriptions are numbered in the order of their ids.
-        sort_lists(slices.starts, slices.values, len(view.segment))
-        return _rows(view, slices)
+        sort_lists(slices.starts, slices.values, len(state.segment))
+        return _rows(state, slices)
     lists = [(slices.starts, slices.values) for _, slices in found]
-    scores = [view.scores for view, _ in found]
+    scores = [state.scores for state, _ in found]
     if sum(slices.values.size for _, slices in found) > FEW_ROWS:
         order, by_rank = snapshot.id_order, snapshot.scores_in_order
     else:
-        ids, few, chosen = named_only([view.segment.ids.arrow() for view, _ in found], lists)
+        ids, few, chosen = named_only([state.segment.ids.arrow() for state, _ in found], lists)
         order, lists = IdOrder(ids), few
-        by_rank = order.in_order([of_view[numbers] for of_view, numbers in zip(scores, chosen, strict=True)])
+        by_rank = order.in_order([of_state[numbers] for of_state, numbers in zip(scores, chosen, strict=True)])
     starts, ranks = order.ordered(lists)
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(ranks), order.ids, safe=False)
     return Rows(starts, subscriptions, pa.array(by_rank[ranks]))
 
 
-def matches_of(found: Sequence[tuple[View, Slices]]) -> list[tuple[str, float]]:
-    """The ids and scores of a batch of one event, sorted by id."""
-    rows = [
-        (v.segment.ids[number], float(v.scores[number])) for v, slices in found for number in slices.values.tolist()
-    ]
-    return sorted(rows)
+def matches_of(found: Sequence[tuple[SegmentState, Slices]]) -> list[tuple[str, float]]:
+    """Return the ids and scores of a batch of one event, sorted by id."""
+    return sorted(
+        (state.segment.ids[number], float(state.scores[number]))
+        for state, slices in found
+        for number in slices.values.tolist()
+    )
 
 
 def tags_key(tags: Mapping[str, str] | None) -> Tags:
-    """Tags as views know them."""
+    """Return tags as the key that a SegmentState caches them by."""
     return tuple(sorted((tags or {}).items()))

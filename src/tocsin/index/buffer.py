@@ -6,63 +6,64 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import Part
+from tocsin.index.snapshot import LiveSegment
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
 
 FACTOR = 4
-"""Every match looks into every part, so that few parts are worth building some of them again."""
+"""A match rebuilds the segments that are at most this many times larger than what is new. It visits every segment, so
+that keeping few of them is worth the rebuilding."""
 
 
 class Fresh(NamedTuple):
-    """A subscription that is in no segment yet, with its normal form."""
+    """A subscription that is not in a segment yet, with its normal form."""
 
     subscription: Subscription
     form: NormalForm
 
 
 class Buffer:
-    """Subscriptions that came since the last match, as they are, and earlier ones in a few small parts.
+    """New subscriptions: those since the last match as a dict, earlier ones in a few small segments.
 
-    A match makes a part of those that came since, together with the parts that are not FACTOR times larger, as a carry
-    goes through the digits of a number. So n subscriptions are in a few parts, each was built a few times, and a match
-    that follows a few changes builds little.
+    A match builds one segment of the subscriptions since the last match and of the segments that are at most FACTOR
+    times larger. So n subscriptions are in O(log n) segments, each was built O(log n) times, and a match after a few
+    changes builds little.
     """
 
     def __init__(self) -> None:
         self.fresh: dict[str, Fresh] = {}
-        self.parts: tuple[Part, ...] = ()
+        self.segments: tuple[LiveSegment, ...] = ()
         """From large to small."""
 
     def __len__(self) -> int:
-        return len(self.fresh) + sum(len(part) for part in self.parts)
+        return len(self.fresh) + sum(len(live) for live in self.segments)
 
     def index(self, build: Build) -> None:
-        """Make parts of all subscriptions."""
+        """Build segments, so that every subscription is in one."""
         if not self.fresh:
             return
-        parts, taken, forms = list(self.parts), *_columns(self.fresh)
-        while parts and len(parts[-1]) <= FACTOR * len(taken):
-            _take_out(parts.pop(), taken, forms)
-        self.parts = (*parts, Part(build(taken, forms)))
+        segments, taken, forms = list(self.segments), *_columns(self.fresh)
+        while segments and len(segments[-1]) <= FACTOR * len(taken):
+            _take_out(segments.pop(), taken, forms)
+        self.segments = (*segments, LiveSegment(build(taken, forms)))
         self.fresh = {}
 
-    def empty(self, build: Build) -> tuple[Part, ...]:
-        """Take all subscriptions out, as one part, if there are any."""
+    def empty(self, build: Build) -> tuple[LiveSegment, ...]:
+        """Empty the buffer; return its subscriptions as one segment, or () if there are none."""
         taken, forms = _columns(self.fresh)
-        for part in self.parts:
-            _take_out(part, taken, forms)
-        self.fresh, self.parts = {}, ()
-        return (Part(build(taken, forms)),) if taken else ()
+        for live in self.segments:
+            _take_out(live, taken, forms)
+        self.fresh, self.segments = {}, ()
+        return (LiveSegment(build(taken, forms)),) if taken else ()
 
 
 def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
     return [one.subscription for one in fresh.values()], [one.form for one in fresh.values()]
 
 
-def _take_out(part: Part, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:
-    """Add the subscriptions of a part that were not dropped, and their normal form."""
-    subscriptions += part.subscriptions()
-    forms.append(part.segment.normal_form(part.live().astype(np.int32)))
+def _take_out(live: LiveSegment, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:
+    """Append the subscriptions of a segment that were not dropped, and their normal form."""
+    subscriptions += live.subscriptions()
+    forms.append(live.segment.normal_form(live.live_numbers().astype(np.int32)))

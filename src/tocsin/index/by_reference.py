@@ -105,7 +105,7 @@ class ReferenceFamily:
         return probed([self.holding(batch.event(row), ()) for row in range(len(batch))])
 
 
-class ReferenceLookingBack:
+class ReferencePlanner:
     """The judge of a ReferenceFamily against a history; `index/history_planner.py` has the one of HistoryFamily."""
 
     def __init__(self, place: int, family: ReferenceFamily, store: HistoryStore) -> None:
@@ -122,14 +122,14 @@ class ReferenceLookingBack:
         return self.judge_every_test(event)
 
     def judge_every_test(self, event: Event) -> Truths:
-        """The same."""
+        """Return the subscriptions that hold for an event, as `judge` does."""
         old = [self._store.old_event(number) for number in range(self._store.first, self._store.next)]
         return self._family.holding(event, old)
 
 
-def look_back(place: int, family: ReferenceFamily, store: HistoryStore) -> ReferenceLookingBack | None:
+def reference_planner(place: int, family: ReferenceFamily, store: HistoryStore) -> ReferencePlanner | None:
     """Return the judge of a family against a history; None if no condition looks back."""
-    return ReferenceLookingBack(place, family, store) if family.history_tests else None
+    return ReferencePlanner(place, family, store) if family.history_tests else None
 
 
 class ReferenceIndex:

@@ -23,7 +23,7 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
 FORM_VERSION = 1
-"""Raised when the meaning of a stored form changes: a reader of a newer form refuses it, `index upgrade` renews it."""
+"""Goes up when the meaning of a stored form changes; `tocsin index upgrade` then parses the texts again."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The history of a matcher: what it remembers of earlier events, and the truth of tests against it."""
+"""The history of a matcher: the events that it remembers, and the truth of tests against them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 from tocsin.errors import StorageError
 from tocsin.forks import Guard, Level
-from tocsin.index.history_planner import LookingBack
+from tocsin.index.history_planner import HistoryPlanner
 from tocsin.index.options import Options
-from tocsin.index.snapshot import Snapshot, View
+from tocsin.index.snapshot import SegmentState, Snapshot
 from tocsin.model.events import Event, EventBatch
 from tocsin.predicates.families import Probed
 from tocsin.predicates.history.family import HistoryFamily, probed
@@ -19,7 +19,7 @@ from tocsin.predicates.history.store import HistoryStore
 from tocsin.registry import by_reference
 
 if TYPE_CHECKING:
-    from tocsin.index.by_reference import ReferenceLookingBack
+    from tocsin.index.by_reference import ReferencePlanner
 
 _TRIES = 20
 
@@ -34,90 +34,94 @@ class History:
         retention = options.retain_events, options.retain_age, options.age_attribute
         self.store = HistoryStore(path, (), *retention, is_reader)
         self.lock = Guard(Level.HISTORY)
-        """Held while somebody reads the history or adds to it."""
+        """Held while the history is read or appended to."""
         self._snapshot: Snapshot | None = None
         self._options = options
-        self._backs: list[LookingBack | None] = []
-        self._by_reference: list[ReferenceLookingBack | None] = []
-        """By view: who judges whole subscriptions, if the user chose the reference and some text looks back."""
+        self._planners: list[HistoryPlanner | None] = []
+        self._by_reference: list[ReferencePlanner | None] = []
+        """By segment: the judge of whole subscriptions, if the user chose the reference and some text looks back."""
 
     @classmethod
     def of_reader(cls, find: Callable[[], Path], options: Options) -> "History":
-        """What was committed in the folder that is found, which stays as it is: only the writer may change it."""
+        """Read what is committed in a folder without changing it, as any process but the writer must."""
         for _ in range(_TRIES - 1):
             try:
                 return cls(options, find(), is_reader=True)
             except StorageError:
-                continue  # the writer may have been committing
+                continue  # perhaps the writer was committing
         return cls(options, find(), is_reader=True)
 
     def __len__(self) -> int:
         return len(self.store)
 
     def judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool, every_test: bool = False) -> list[Judged]:
-        """The truth of the tests of each view for each event; with `remember`, each event is history for the next.
+        """Judge the tests of each segment for each event; with `remember`, each event is history for the next.
 
         Tests that cannot change which conjunctions hold are left out, unless `every_test` is wanted.
         """
         with self.lock:
             self._follow(snapshot)
-            backs = [back for back in (*self._backs, *self._by_reference) if back is not None]
-            if not backs and remember:
+            planners = [planner for planner in (*self._planners, *self._by_reference) if planner is not None]
+            if not planners and remember:
                 self.store.append_events(batch)
-            wanted = [None if every_test else back.wanted(batch) for back in backs]
-            truths: list[list[Truths]] = [[] for _ in backs]
-            for row in range(len(batch) if backs else 0):
+            wanted = [None if every_test else planner.wanted(batch) for planner in planners]
+            truths: list[list[Truths]] = [[] for _ in planners]
+            for row in range(len(batch) if planners else 0):
                 event = batch.event(row)
-                for back, tests, judged in zip(backs, wanted, truths, strict=True):
+                for planner, tests, judged in zip(planners, wanted, truths, strict=True):
                     of_event = None if tests is None else tests[row]
-                    judged.append(back.judge_every_test(event) if every_test else back.judge(event, of_event))
+                    judged.append(planner.judge_every_test(event) if every_test else planner.judge(event, of_event))
                 if remember:
                     self.store.append(event)
-            found = {id(back): probed(judged) for back, judged in zip(backs, truths, strict=True)}
-            views = zip(self._backs, self._by_reference, strict=True)
-        return [{back.place: found[id(back)] for back in of_view if back is not None} for of_view in views]
+            found = {id(planner): probed(judged) for planner, judged in zip(planners, truths, strict=True)}
+            states = zip(self._planners, self._by_reference, strict=True)
+        return [
+            {planner.place: found[id(planner)] for planner in of_state if planner is not None} for of_state in states
+        ]
 
     def _follow(self, snapshot: Snapshot) -> None:
-        """Keep what the subscriptions of a snapshot need, and release what none of them does any more."""
+        """Keep the attributes that the subscriptions of a snapshot need, and release all others."""
         if snapshot is self._snapshot:
             return
-        self._backs = [self._look_back(view) for view in snapshot.views]
-        self._by_reference = [self._look_back_by_reference(view) for view in snapshot.views]
-        backs = (*self._backs, *self._by_reference)
-        self.store.keep(set().union(*(back.kept for back in backs if back is not None)))
+        self._planners = [self._plan(state) for state in snapshot.states]
+        self._by_reference = [self._plan_by_reference(state) for state in snapshot.states]
+        planners = (*self._planners, *self._by_reference)
+        self.store.keep(set().union(*(planner.kept for planner in planners if planner is not None)))
         self._snapshot = snapshot
 
-    def _look_back(self, view: View) -> LookingBack | None:
-        for place, (_, _, family) in enumerate(view.segment.families):
+    def _plan(self, state: SegmentState) -> HistoryPlanner | None:
+        for place, (_, _, family) in enumerate(state.segment.families):
             if isinstance(family, HistoryFamily):
-                return LookingBack(view, place, family, self.store)
+                return HistoryPlanner(state, place, family, self.store)
         return None
 
-    def _look_back_by_reference(self, view: View) -> "ReferenceLookingBack | None":
-        for place, (name, _, family) in enumerate(view.segment.families):
+    def _plan_by_reference(self, state: SegmentState) -> "ReferencePlanner | None":
+        for place, (name, _, family) in enumerate(state.segment.families):
             if name == "reference":
-                return cast("ReferenceLookingBack | None", by_reference().look_back(place, family, self.store))
+                return cast("ReferencePlanner | None", by_reference().reference_planner(place, family, self.store))
         return None
 
     def plans(self, snapshot: Snapshot) -> list[tuple[Order, Savings] | None]:
-        """For each view, the order of constants and history, and what the pre-filter spares now."""
+        """Return for each segment the order of constants and history, and what the pre-filter saves now."""
         with self.lock:
             self._follow(snapshot)
-            return [None if back is None else (back.order, back.prefilter.savings()) for back in self._backs]
+            return [
+                None if planner is None else (planner.order, planner.prefilter.savings()) for planner in self._planners
+            ]
 
     def keeps(self, test: HistoryTest) -> bool:
-        """Whether it remembers what a test looks at: not if an alternative covers each one that has the test."""
+        """Whether the attributes of a test are kept: not if every alternative with the test is covered by another."""
         with self.lock:
             return attributes_of([test]) <= self.store.columns.keys()
 
     def witness(self, test: HistoryTest, event: Event) -> Event | None:
-        """An old event that satisfies EXISTS or ANY, or breaks ALL; None if there is none."""
+        """Return an old event that satisfies EXISTS or ANY, or violates ALL; None if there is none."""
         with self.lock:
             number = JoinTable([(0, test)], self.store).witness(test, event)
             return None if number is None else self.store.old_event(number)
 
     def holds(self, test: HistoryTest, event: Event) -> bool | None:
-        """The truth of one test for an event."""
+        """Judge one test for an event."""
         with self.lock:
             truths = JoinTable([(0, test)], self.store).probe(event)
         return True if truths.true.size else None if truths.null.size else False
@@ -128,12 +132,12 @@ class History:
             self.store.commit()
 
     def go_on_from(self, store: HistoryStore) -> None:
-        """Take another history for this one."""
+        """Continue with another store in place of this one."""
         with self.lock:
             self.store, self._snapshot = store, None
 
     def copy_to(self, path: Path) -> HistoryStore:
-        """A history in a new folder, with everything that this one holds, committed."""
+        """Copy everything to a new folder and commit it; return the store there."""
         with self.lock:
             old = self.store
             new = HistoryStore(path, old.columns, old.retain_events, old.retain_age, old.age_attribute)

@@ -1,6 +1,6 @@
-"""Which tests on the history a view needs for an event, and in which order constants and history are judged.
+"""Plan the tests on the history of a segment: which an event needs, and whether constants or history come first.
 
-Three things spare work (Tatbul, section 4.3). Tests that only dropped subscriptions demand are left out. The pre-filter
+Three things save work (Tatbul, section 4.3). Tests that only dropped subscriptions demand are left out. The pre-filter
 rules out conjunctions that no event can satisfy while the history is as it is. And if constants come first, only the
 tests of conjunctions that an event satisfies otherwise are judged.
 """
@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.errors import OptionError
 from tocsin.index.encoding import encode
-from tocsin.index.snapshot import View
+from tocsin.index.snapshot import SegmentState
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Test, Tested
 from tocsin.model.result import Evidence
@@ -27,18 +27,18 @@ from tocsin.predicates.protocol import Probed, Slices
 NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
 MOST_NAMED = 3
 PASSING = 0.01
-"""The share of subscriptions whose constants an event is taken to satisfy."""
+"""The share of subscriptions whose constants an event is assumed to satisfy."""
 
 
-class LookingBack:
-    """The tests on the history of one view, against one store."""
+class HistoryPlanner:
+    """The tests on the history that the live subscriptions of one segment demand, against one store."""
 
-    def __init__(self, view: View, place: int, family: HistoryFamily, store: HistoryStore) -> None:
+    def __init__(self, state: SegmentState, place: int, family: HistoryFamily, store: HistoryStore) -> None:
         self.place = place
-        self._view = view
+        self._state = state
         self._store = store
-        demands = view.segment.history_demands
-        live = demands if not view.dropped.size else demands[~view.dropped[demands[:, 1]]]
+        demands = state.segment.history_demands
+        live = demands if not state.dropped.size else demands[~state.dropped[demands[:, 1]]]
         self.needed = np.unique(live[:, 0])
         by_conjunction = np.unique(live[:, [2, 0]], axis=0)
         self._conjunction, self._demanded = by_conjunction[:, 0], by_conjunction[:, 1]
@@ -50,13 +50,13 @@ class LookingBack:
         self._surviving, self._open_tests = BitMap(), BitMap()
         """The conjunctions that the pre-filter let pass last time, and their tests."""
         self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family)
-        self.order = choose_order(statistics(view, len(store)))
+        self.order = choose_order(statistics(state, len(store)))
         self._candidates = self._constants_alone() if self.order.constants_first else None
 
     def _prefilter(self, subscriptions: list[int], family: HistoryFamily) -> Prefilter:
-        """Register every conjunction of the subscriptions that look back, once a text, and the tests it demands."""
+        """Register every conjunction of the subscriptions that look back, once for equal texts, with its tests."""
         number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
-        segment = self._view.segment
+        segment = self._state.segment
         of_text = {segment.texts[n]: n for n in subscriptions}
         conjunctions = segment.normal_form(np.array(list(of_text.values()), np.int32)).conjunctions()
         for conjunction in conjunctions:
@@ -65,18 +65,18 @@ class LookingBack:
         return Prefilter(enumerate(conjunctions), self._store)
 
     def _constants_alone(self) -> PairIndex | None:
-        """The access pairs of the segment as if every test on the history held."""
-        pairs = self._view.segment.index.pairs
+        """Return the access pairs of the segment under the assumption that every test on the history holds."""
+        pairs = self._state.segment.index.pairs
         if pairs is None:
             return None
-        first = sum(family.count for _, _, family in self._view.segment.families[: self.place])
-        return pairs.assuming(first, first + self._view.segment.families[self.place][2].count)
+        first = sum(family.count for _, _, family in self._state.segment.families[: self.place])
+        return pairs.assuming(first, first + self._state.segment.families[self.place][2].count)
 
     def wanted(self, batch: EventBatch) -> list[BitMap] | None:
-        """For each event the tests of conjunctions whose constants it satisfies; None if history comes first."""
+        """Return for each event the tests of conjunctions whose constants it satisfies; None if history comes first."""
         if self._candidates is None:
             return None
-        segment = self._view.segment
+        segment = self._state.segment
         nothing = Slices(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32))
         unjudged = {self.place: Probed(nothing, null=nothing)}
         events = encode(segment.columns, segment.families, batch, unjudged, Evidence())
@@ -89,11 +89,11 @@ class LookingBack:
         return [BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
 
     def judge_every_test(self, event: Event) -> Truths:
-        """The truth of all tests that some subscription demands, against the history as it is now."""
+        """Judge all tests that some subscription demands, against the history as it is now."""
         return self._table.probe(event)
 
     def judge(self, event: Event, wanted: BitMap | None) -> Truths:
-        """The truth of the tests that can matter for an event, against the history as it is now."""
+        """Judge the tests that can matter for an event, against the history as it is now."""
         surviving = self.prefilter.surviving()
         if not surviving:
             return NOTHING
@@ -116,9 +116,9 @@ def refuse(ids: Sequence[str], way_out: str) -> None:
         )
 
 
-def statistics(view: View, old_events: int) -> OrderStatistics:
-    """What the order of constants and history depends on."""
-    segment = view.segment
+def statistics(state: SegmentState, old_events: int) -> OrderStatistics:
+    """Return what the order of constants and history depends on."""
+    segment = state.segment
     demands = segment.history_demands
     tests = int(np.unique(demands[:, 0]).size)
     looking_back = np.unique(demands[:, 1]).size

@@ -1,8 +1,8 @@
-"""Merging: few large segments instead of many small ones.
+"""Merge small segments into few large ones.
 
 Segments fall into tiers by size, a factor of `FACTOR` apart. When a tier has `FACTOR` segments, they become one. So a
-subscription is written again about log(n) times in its life, and there are never more than FACTOR times that many
-segments. A segment that has lost half of its subscriptions is written again as well.
+subscription is rewritten about log(n) times in its life, and there are at most `FACTOR` log(n) segments. A segment that
+has lost more than half of its subscriptions is rewritten as well.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import Part
+from tocsin.index.snapshot import LiveSegment
 from tocsin.language.normal_form import NormalForm
 
 FACTOR = 8
 
 
 def tier(size: int) -> int:
-    """The tier of a segment.
+    """Return the tier of a segment of this size.
 
     >>> [tier(size) for size in (1, 7, 8, 63, 64, 4096)]
     [0, 0, 1, 1, 2, 4]
@@ -33,13 +33,13 @@ def tier(size: int) -> int:
     return tier
 
 
-def due(parts: Sequence[Part]) -> list[Part]:
-    """The parts to merge next: none, one that is half empty, or all of the lowest full tier."""
-    by_tier: dict[int, list[Part]] = {}
-    for part in parts:
-        if 2 * len(part.dropped) > len(part.segment):
-            return [part]
-        by_tier.setdefault(tier(len(part.segment)), []).append(part)
+def due(segments: Sequence[LiveSegment]) -> list[LiveSegment]:
+    """Return the segments to merge next: one that is half empty, or all of the lowest full tier, or none."""
+    by_tier: dict[int, list[LiveSegment]] = {}
+    for live in segments:
+        if 2 * len(live.dropped) > len(live.segment):
+            return [live]
+        by_tier.setdefault(tier(len(live.segment)), []).append(live)
     for _, members in sorted(by_tier.items()):
         if len(members) >= FACTOR:
             return members
@@ -47,41 +47,42 @@ def due(parts: Sequence[Part]) -> list[Part]:
 
 
 class Merger:
-    """One merge: what the parts were when it began, the segment it makes, and the changes that came meanwhile."""
+    """One merge: `build` runs beside changes of the segments, and `finish` applies those changes to the result."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self.parts = list(parts)
-        self._live = [part.live() for part in parts]
-        self._dropped = [set(part.dropped) for part in parts]
-        self._scores = [dict(part.scores) for part in parts]
+    def __init__(self, segments: Sequence[LiveSegment]) -> None:
+        self.segments = list(segments)
+        self._numbers = [live.live_numbers() for live in segments]
+        self._dropped = [set(live.dropped) for live in segments]
+        self._scores = [dict(live.scores) for live in segments]
         self._new_number = np.empty(0, np.int64)
         """The number in the merged segment of each subscription, by its place among all that were live."""
 
     def build(self, options: Options) -> Segment:
-        """Build one segment of all subscriptions that were live when the merge began. Touches no part."""
+        """Build one segment of all subscriptions that were live when the merge began, without touching the others."""
         ids, texts, extras, scores, forms = [], [], [], [], []
-        for part, live, changed in zip(self.parts, self._live, self._scores, strict=True):
-            segment = part.segment
-            numbers = live.tolist()
-            ids += [segment.ids[number] for number in numbers]
-            texts += [segment.texts[number] for number in numbers]
-            extras += [segment.extras[number] for number in numbers]
-            scores += [changed.get(number, float(segment.scores[number])) for number in numbers]
-            forms.append(segment.normal_form(live.astype(np.int32)))
+        for live, numbers, changed in zip(self.segments, self._numbers, self._scores, strict=True):
+            segment = live.segment
+            ids += [segment.ids[number] for number in numbers.tolist()]
+            texts += [segment.texts[number] for number in numbers.tolist()]
+            extras += [segment.extras[number] for number in numbers.tolist()]
+            scores += [changed.get(number, float(segment.scores[number])) for number in numbers.tolist()]
+            forms.append(segment.normal_form(numbers.astype(np.int32)))
         by_id = np.asarray(pc.sort_indices(pa.array(ids, pa.large_string()))).astype(np.int64)
         self._new_number = np.argsort(by_id)
         rows = SubscriptionRows(ids, texts, np.array(scores, np.float64), extras)
         return Segment.build(rows.take(by_id), NormalForm.joined(forms).select(by_id), options)
 
-    def finish(self, merged: Segment) -> Part:
-        """The part to put in place of the others, with the changes that came while it was built."""
-        result = Part(merged)
+    def finish(self, merged: Segment) -> LiveSegment:
+        """Return the segment that replaces the others, with the changes that came while it was built."""
+        result = LiveSegment(merged)
         first = 0
-        for part, live, dropped, scores in zip(self.parts, self._live, self._dropped, self._scores, strict=True):
-            for number in part.dropped - dropped:
-                result.drop(int(self._new_number[first + int(np.searchsorted(live, number))]))
-            for number, score in part.scores.items():
+        for live, numbers, dropped, scores in zip(
+            self.segments, self._numbers, self._dropped, self._scores, strict=True
+        ):
+            for number in live.dropped - dropped:
+                result.drop(int(self._new_number[first + int(np.searchsorted(numbers, number))]))
+            for number, score in live.scores.items():
                 if number not in dropped and scores.get(number) != score:
-                    result.rescore(int(self._new_number[first + int(np.searchsorted(live, number))]), score)
-            first += live.size
+                    result.rescore(int(self._new_number[first + int(np.searchsorted(numbers, number))]), score)
+            first += numbers.size
         return result

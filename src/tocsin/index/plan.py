@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tocsin.conjunctions.protocol import Step
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import Snapshot, View
+from tocsin.index.snapshot import SegmentState, Snapshot
 from tocsin.predicates.history.order import Order
 from tocsin.predicates.history.prefilter import Savings
 
@@ -33,15 +33,15 @@ class Plan:
 
 
 def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) -> Plan:
-    """Describe how the parts of a snapshot are matched; `history` has what was chosen for tests on it, by view."""
+    """Describe how the segments of a snapshot are matched; `history` has the choice for the tests of each on it."""
     steps: list[Step] = []
-    for number, (view, judged) in enumerate(zip(snapshot.views, history, strict=True), 1):
-        name = f"segment {number} of {len(snapshot.views)}"
-        steps += _phase_2(name, view.segment)
-        steps += _families(name, view.segment)
-        steps += _expensive(name, view)
+    for number, (state, judged) in enumerate(zip(snapshot.states, history, strict=True), 1):
+        name = f"segment {number} of {len(snapshot.states)}"
+        steps += _phase_2(name, state.segment)
+        steps += _families(name, state.segment)
+        steps += _expensive(name, state)
         steps += _history(name, judged)
-        steps.append(Step(f"{name}, top-k", *view.ranked.plan()))
+        steps.append(Step(f"{name}, top-k", *state.ranking.plan()))
     return Plan(tuple(steps))
 
 
@@ -73,7 +73,7 @@ def _families(name: str, segment: Segment) -> Iterator[Step]:
         yield Step(f"{name}, {where}", f"{family.count:,} distinct tests", _FAMILIES[family_name])
 
 
-def _expensive(name: str, view: View) -> Iterator[Step]:
+def _expensive(name: str, state: SegmentState) -> Iterator[Step]:
     """Subscriptions that every event verifies, and those that no event can match."""
     for sort, choice, reason in (
         (
@@ -83,11 +83,11 @@ def _expensive(name: str, view: View) -> Iterator[Step]:
         ),
         ("never", "left out", "their predicates contradict each other"),
     ):
-        numbers = getattr(view.segment, sort)
-        if view.dropped.size:
-            numbers = numbers[~view.dropped[numbers]]
+        numbers = getattr(state.segment, sort)
+        if state.dropped.size:
+            numbers = numbers[~state.dropped[numbers]]
         if numbers.size:
-            ids = ", ".join(view.segment.ids[number] for number in numbers[:MOST_NAMED].tolist())
+            ids = ", ".join(state.segment.ids[number] for number in numbers[:MOST_NAMED].tolist())
             yield Step(
                 f"{name}, {numbers.size:,} subscriptions ({ids}{', …' * (numbers.size > MOST_NAMED)})", choice, reason
             )

@@ -1,4 +1,4 @@
-"""What stands: counts, bytes, segments, and the subscriptions that are expensive or useless."""
+"""Statistics of an index: counts, bytes, segments, and the subscriptions that are expensive or can never match."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.index.snapshot import Snapshot, View
+from tocsin.index.snapshot import SegmentState, Snapshot
 
 MOST_NAMED = 100
 """Subscriptions of one sort that are named; all are counted."""
@@ -41,23 +41,23 @@ class Statistics:
 
 
 def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
-    """Look at every part of a snapshot."""
-    views = snapshot.views
+    """Count what is in a snapshot."""
+    states = snapshot.states
     sizes: Counter[str] = Counter()
     tests: Counter[str] = Counter()
-    for view in views:
-        families = [name for name, _, _ in view.segment.families]
-        for name, array in view.segment.container().arrays.items():
-            sizes[_part(name, families)] += array.nbytes
-        for name, _, family in view.segment.families:
+    for state in states:
+        families = [name for name, _, _ in state.segment.families]
+        for name, array in state.segment.container().arrays.items():
+            sizes[_section(name, families)] += array.nbytes
+        for name, _, family in state.segment.families:
             tests[name] += family.count
-    dropped = [int(view.dropped.sum()) for view in views]
-    never = list(_live(views, "never"))
-    unindexed = list(_live(views, "unindexed"))
+    dropped = [int(state.dropped.sum()) for state in states]
+    never = list(_live(states, "never"))
+    unindexed = list(_live(states, "unindexed"))
     return Statistics(
-        subscriptions=sum(len(view.segment) for view in views) - sum(dropped),
-        conjunctions=sum(view.segment.conjunction_count for view in views),
-        segments=tuple(len(view.segment) for view in views),
+        subscriptions=sum(len(state.segment) for state in states) - sum(dropped),
+        conjunctions=sum(state.segment.conjunction_count for state in states),
+        segments=tuple(len(state.segment) for state in states),
         buffered=buffered,
         dropped=sum(dropped),
         snapshot=number,
@@ -67,11 +67,11 @@ def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
         never_count=len(never),
         unindexed=dict.fromkeys(unindexed[:MOST_NAMED], "it demands no constant, word or path"),
         unindexed_count=len(unindexed),
-        rekeyed=sum(view.segment.index.rekeyed for view in views),
+        rekeyed=sum(state.segment.index.rekeyed for state in states),
     )
 
 
-def _part(name: str, families: list[str]) -> str:
+def _section(name: str, families: list[str]) -> str:
     head, _, rest = name.partition(".")
     if head == "family":
         return families[int(rest.partition(".")[0])]
@@ -80,8 +80,8 @@ def _part(name: str, families: list[str]) -> str:
     return {"domain": "domains", "owners": "pairs", "several": "pairs", "test_null_column": "pairs"}.get(head, head)
 
 
-def _live(views: tuple[View, ...], sort: str) -> Iterator[str]:
-    for view in views:
-        numbers = getattr(view.segment, sort)
-        dropped = view.dropped[numbers] if view.dropped.size else np.zeros(numbers.size, bool)
-        yield from (view.segment.ids[number] for number in numbers[~dropped].tolist())
+def _live(states: tuple[SegmentState, ...], sort: str) -> Iterator[str]:
+    for state in states:
+        numbers = getattr(state.segment, sort)
+        dropped = state.dropped[numbers] if state.dropped.size else np.zeros(numbers.size, bool)
+        yield from (state.segment.ids[number] for number in numbers[~dropped].tolist())

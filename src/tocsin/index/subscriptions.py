@@ -20,9 +20,9 @@ from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import Part, Snapshot
+from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
-from tocsin.index.write_throttle import Turns
+from tocsin.index.write_throttle import WriteThrottle
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
@@ -43,9 +43,9 @@ class SubscriptionSet:
         """The subscriptions that a bulk load left out, and why."""
         self.options = options
         self._lock = Guard(Level.SUBSCRIPTIONS)
-        self._parts: tuple[Part, ...] = ()
+        self._segments: tuple[LiveSegment, ...] = ()
         self._buffer = Buffer()
-        self._turns = Turns()
+        self._throttle = WriteThrottle()
         self._snapshot: Snapshot | None = None
         self._folder: Folder | None = None
         self._source: tuple[Folder, int] | None = None
@@ -60,7 +60,7 @@ class SubscriptionSet:
 
     def become_child(self) -> None:
         """After a fork: the threads and the history of the folder are the parent's."""
-        self._turns, self._merging = Turns(), None
+        self._throttle, self._merging = WriteThrottle(), None
         self._leave_history()
 
     def _leave_history(self) -> None:
@@ -73,7 +73,7 @@ class SubscriptionSet:
     ) -> None:
         """Add a subscription, or replace the one with this id."""
         subscription = intake.checked(id, where, score, weights, tags)
-        with self._turns.changing():
+        with self._throttle.changing():
             form = self.options.normalise([where], [id])
             if form.errors:
                 raise form.errors[0]
@@ -92,25 +92,25 @@ class SubscriptionSet:
         with self._writing():
             self.rejected += rejected + errors
             self._drop_all(segment)
-            self._parts += (Part(segment),)
+            self._segments += (LiveSegment(segment),)
         return rejected + errors
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
-        with self._turns.changing(), self._writing():
+        with self._throttle.changing(), self._writing():
             if not self._drop(id):
                 raise _unknown(id)
 
     def rescore(self, id: str, score: float) -> None:
         """Give a subscription another score. Raises UnknownSubscriptionError."""
         score = intake.number(id, "score", score)
-        with self._turns.changing(), self._writing():
+        with self._throttle.changing(), self._writing():
             if id in self._buffer.fresh:
                 fresh = self._buffer.fresh[id]
                 self._buffer.fresh[id] = fresh._replace(subscription=replace(fresh.subscription, score=score))
             else:
-                part, number = self._find(id)
-                part.rescore(number, score)
+                live, number = self._find(id)
+                live.rescore(number, score)
 
     def commit(self) -> None:
         """Make all changes durable, in the folder that the set was saved to or opened from."""
@@ -119,8 +119,8 @@ class SubscriptionSet:
                 raise OptionError("these subscriptions have no folder", "Call save(path) first")
             self._begin_write()
             self._seal()
-            self._parts = tuple(part for part in self._parts if len(part))
-            store.commit(self._folder, self._number + 1, self._parts, self.options)
+            self._segments = tuple(live for live in self._segments if len(live))
+            store.commit(self._folder, self._number + 1, self._segments, self.options)
             # The snapshot stands, whatever becomes of the history.
             self._number += 1
             if self._history is not None:
@@ -150,25 +150,25 @@ class SubscriptionSet:
         number = (folder.newest() or 0) + 1
         new_history = folder.new_history(number)
         self._seal()
-        parts = tuple(part for part in self._parts if len(part))
-        names = [(part, part.file, part.changes_file) for part in parts]
+        segments = tuple(live for live in self._segments if len(live))
+        names = [(live, live.file, live.changes_file) for live in segments]
         moved = None
         try:
             if history is not None or folder.history(number).exists():
                 shutil.rmtree(new_history, ignore_errors=True)
                 moved = (history or History(self.options)).copy_to(new_history)
-            for part in parts:
-                part.file = part.changes_file = None
-            store.commit(folder, number, parts, self.options)
+            for live in segments:
+                live.file = live.changes_file = None
+            store.commit(folder, number, segments, self.options)
         except BaseException:
-            for part, file, changes_file in names:
-                part.file, part.changes_file = file, changes_file
+            for live, file, changes_file in names:
+                live.file, live.changes_file = file, changes_file
             shutil.rmtree(new_history, ignore_errors=True)
             folder.unlock()
             raise
         if self._folder is not None:
             self._folder.unlock()
-        self._folder, self._number, self._parts, self._source = folder, number, parts, (folder, number)
+        self._folder, self._number, self._segments, self._source = folder, number, segments, (folder, number)
         if history is not None and moved is not None:
             history.go_on_from(moved)
         place = folder.settle_history(number)
@@ -184,7 +184,7 @@ class SubscriptionSet:
             newest = self._folder.newest()
             if newest is None or newest == self._number:
                 return False
-            if len(self._buffer) or not all(part.is_committed for part in self._parts):
+            if len(self._buffer) or not all(live.is_committed for live in self._segments):
                 raise StorageError(
                     f"{self._folder.path} was committed by another process, and there are changes of our own",
                     "Commit or drop them before refresh",
@@ -205,8 +205,8 @@ class SubscriptionSet:
         """Merge all segments into one; durable with the next commit."""
         with self._writing():
             self._seal()
-            if len(self._parts) > 1 or any(part.dropped for part in self._parts):
-                self._merge(self._parts)
+            if len(self._segments) > 1 or any(live.dropped for live in self._segments):
+                self._merge(self._segments)
 
     def stats(self) -> Statistics:
         """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
@@ -246,34 +246,34 @@ class SubscriptionSet:
         with self._lock:
             if id in self._buffer.fresh:
                 return self._buffer.fresh[id].subscription
-            part, number = self._find(id)
-            return part.subscription(number)
+            live, number = self._find(id)
+            return live.subscription(number)
 
     def __contains__(self, id: object) -> bool:
         with self._lock:
-            return id in self._buffer.fresh or any(part.find(str(id)) is not None for part in self._all_parts)
+            return id in self._buffer.fresh or any(live.find(str(id)) is not None for live in self._all_segments)
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._buffer) + sum(len(part) for part in self._parts)
+            return len(self._buffer) + sum(len(live) for live in self._segments)
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions as they were given, with their scores of now."""
         with self._lock:
-            parts, fresh = self._all_parts, [fresh.subscription for fresh in self._buffer.fresh.values()]
-            live = [part.live().tolist() for part in parts]
-        for part, numbers in zip(parts, live, strict=True):
+            segments, fresh = self._all_segments, [fresh.subscription for fresh in self._buffer.fresh.values()]
+            standing = [live.live_numbers().tolist() for live in segments]
+        for live, numbers in zip(segments, standing, strict=True):
             for number in numbers:
-                yield part.subscription(number)
+                yield live.subscription(number)
         yield from fresh
 
     @property
-    def _all_parts(self) -> tuple[Part, ...]:
-        return self._parts + self._buffer.parts
+    def _all_segments(self) -> tuple[LiveSegment, ...]:
+        return self._segments + self._buffer.segments
 
     def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._number, self.options, self._parts = store.load(folder, self._parts)
+        self._number, self.options, self._segments = store.load(folder, self._segments)
         self._folder, self._source = folder, (folder, self._number)
         self._snapshot = None
         if not self._is_writer:
@@ -286,8 +286,8 @@ class SubscriptionSet:
         self._forget_files()
 
     def _forget_files(self) -> None:
-        for part in self._parts:
-            part.file = part.changes_file = None
+        for live in self._segments:
+            live.file = live.changes_file = None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -318,7 +318,7 @@ class SubscriptionSet:
             if newest is None:
                 self._forget_files()
             elif newest != self._number:
-                if len(self._buffer) or not all(part.is_committed for part in self._parts):
+                if len(self._buffer) or not all(live.is_committed for live in self._segments):
                     raise StorageError(f"{self._folder.path} was committed by another process", "Open the index again")
                 self.attach(self._folder)
             self._folder.settle_history(self._number)
@@ -332,15 +332,15 @@ class SubscriptionSet:
             if to_remember:
                 self._begin_write()
             if self._snapshot is None:
-                with self._turns.working():
+                with self._throttle.working():
                     self._buffer.index(self._build)
-                    self._snapshot = Snapshot(tuple(part.view() for part in self._all_parts if len(part)))
+                    self._snapshot = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
             return self._snapshot
 
     @contextmanager
     def matching(self, to_remember: bool = False) -> Iterator[Snapshot]:
         """A match under way, with its snapshot."""
-        with self._turns.matching():
+        with self._throttle.matching():
             yield self.current(to_remember)
 
     def _build(self, subscriptions: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
@@ -351,14 +351,14 @@ class SubscriptionSet:
 
     def _seal(self) -> None:
         """Turn the buffer into a segment."""
-        self._parts += self._buffer.empty(self._build)
+        self._segments += self._buffer.empty(self._build)
 
-    def _merge(self, parts: Sequence[Part]) -> None:
-        merger = Merger(parts)
-        self._replace(parts, merger.finish(merger.build(self.options)))
+    def _merge(self, segments: Sequence[LiveSegment]) -> None:
+        merger = Merger(segments)
+        self._replace(segments, merger.finish(merger.build(self.options)))
 
-    def _replace(self, parts: Sequence[Part], merged: Part) -> None:
-        self._parts = (*(part for part in self._parts if part not in parts), merged)
+    def _replace(self, segments: Sequence[LiveSegment], merged: LiveSegment) -> None:
+        self._segments = (*(live for live in self._segments if live not in segments), merged)
         self._snapshot = None
 
     def _merge_in_background(self) -> None:
@@ -370,33 +370,33 @@ class SubscriptionSet:
         """Merge tier by tier; the lock is held only to look and to put the result in place."""
         while True:
             with self._lock:
-                parts = due(self._parts)
-                merger = Merger(parts)
-            if not parts:
+                segments = due(self._segments)
+                merger = Merger(segments)
+            if not segments:
                 return
             merged = merger.build(self.options)
             with self._lock:
-                if not all(part in self._parts for part in parts):
+                if not all(live in self._segments for live in segments):
                     return
-                self._replace(parts, merger.finish(merged))
+                self._replace(segments, merger.finish(merged))
 
     def _drop(self, id: str) -> bool:
         if self._buffer.fresh.pop(id, None) is not None:
             return True
-        for part in self._all_parts:
-            number = part.find(id)
+        for live in self._all_segments:
+            number = live.find(id)
             if number is not None:
-                part.drop(number)
+                live.drop(number)
                 return True
         return False
 
     def _drop_all(self, incoming: Segment) -> None:
         """Drop the standing subscriptions whose ids come in with a segment."""
         ids = incoming.ids.arrow()
-        for part in self._all_parts:
-            places = np.asarray(pc.index_in(part.segment.ids.arrow(), value_set=ids).is_valid())
+        for live in self._all_segments:
+            places = np.asarray(pc.index_in(live.segment.ids.arrow(), value_set=ids).is_valid())
             for number in np.flatnonzero(places).tolist():
-                part.drop(number)
+                live.drop(number)
         if self._buffer.fresh:
             for id in ids.to_pylist():
                 self._buffer.fresh.pop(id, None)
@@ -406,14 +406,14 @@ class SubscriptionSet:
         with self._lock:
             if id in self._buffer.fresh:
                 return self._buffer.fresh[id].form
-            part, number = self._find(id)
-            return part.segment.normal_form(np.array([number], np.int32))
+            live, number = self._find(id)
+            return live.segment.normal_form(np.array([number], np.int32))
 
-    def _find(self, id: str) -> tuple[Part, int]:
-        for part in self._all_parts:
-            number = part.find(id)
+    def _find(self, id: str) -> tuple[LiveSegment, int]:
+        for live in self._all_segments:
+            number = live.find(id)
             if number is not None:
-                return part, number
+                return live, number
         raise _unknown(id)
 
 

@@ -1,9 +1,9 @@
-"""Exact top-k in a segment: its best subscriptions are segments of their own, matched before the whole.
+"""Exact top-k in a segment: its best subscriptions are copied to small segments, which are matched first.
 
 Subscriptions are ordered by score. The best of them make a *layer*, a small segment; sometimes two. A batch goes
 through the first layer, and only events that do not find their k there go on, in the end to the segment itself, which
-holds all subscriptions. Layers stay as they are when scores change or subscriptions are dropped: what each of them can
-offer at best follows the scores of now.
+holds all subscriptions. Layers are not rebuilt when scores change or subscriptions are dropped: the bound of what each
+can offer is computed from the current scores.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ Bound = tuple[float, int]
 """The best score and, of those that have it, the first by id."""
 
 REPAID, MATCH = 5_000, 16
-"""Building a layer costs, for each of its subscriptions, as much as verifying some 5,000 candidates, and to select from
-a match as much as 16: layers are built once that much was done without them."""
+"""Building a layer costs as much for each of its subscriptions as verifying some 5,000 candidates, and selecting from a
+match as much as 16. Layers are built once that much work was done without them."""
 SAMPLE = 1_024
 """Events whose numbers of matches say how large layers should be."""
 
@@ -46,8 +46,8 @@ class _Layer(NamedTuple):
     owner: Int32
 
 
-class Ranked:
-    """What top-k derives from a segment: layers, when enough events have come to pay for them, and weights."""
+class SegmentRanking:
+    """What top-k caches for a segment: layers, once enough events have come to pay for them, and weights."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
@@ -59,7 +59,7 @@ class Ranked:
         self._weights: Weights | None = None
 
     def weights(self) -> Weights:
-        """The predicates with their weights, derived by the first call."""
+        """Return the predicates with their weights; the first call derives them."""
         if self._weights is None:
             self._weights = Weights.build(self.segment)
         return self._weights
@@ -69,7 +69,7 @@ class Ranked:
         return 0 < k <= self._k
 
     def learn(self, matches: Int64, candidates: int, scores: Floats, k: int, options: Options) -> None:
-        """Take note of a batch that was matched without layers, and build them if that would have been cheaper.
+        """Count a batch that was matched without layers, and build them once they would have been cheaper.
 
         Tests on the history are judged for a whole segment, so that one with such tests has no layers.
         """
@@ -86,7 +86,7 @@ class Ranked:
             self._k, self._done_without = k, 0
 
     def plan(self) -> tuple[str, str]:
-        """How the best k are found as things stand, and why."""
+        """Say how the best k are found now, and why."""
         exact = "all matches, then the best"
         why = "layers are built when they would have paid"
         if self._matches.size:
@@ -108,20 +108,20 @@ class Ranked:
         return _Layer(Segment.build(rows, self.segment.normal_form(members), options), members)
 
 
-class BestMatches:
-    """The layers of a segment under the scores of one view."""
+class ExactTopK:
+    """Find the best matches in a segment under the scores of one state, by layers if there are any."""
 
-    def __init__(self, ranked: Ranked, scores: Floats) -> None:
-        self._ranked = ranked
+    def __init__(self, ranking: SegmentRanking, scores: Floats) -> None:
+        self._ranking = ranking
         self._scores = scores
-        self._segment = ranked.segment
+        self._segment = ranking.segment
         self._bounds: tuple[tuple[_Layer, ...], list[Bound]] = ((), [])
 
     def top_k(
         self, batch: EventBatch, left_out: Bools, judged: Mapping[int, Probed], k: int, options: Options
     ) -> tuple[Slices, Floats, Evidence]:
-        """The best `k` matches of each event, best first, their scores, and the evidence."""
-        if self._ranked.serve(k):
+        """Return the best `k` matches of each event, best first, their scores, and the evidence."""
+        if self._ranking.serve(k):
             evidence = Evidence(events=len(batch))
             starts, numbers = top_k_in_layers(self._plan(batch, left_out, evidence), len(batch), self._scores, k)
         else:
@@ -131,7 +131,7 @@ class BestMatches:
             found = pairs[:, 1]
             offer_matches(best, pairs, self._scores[found], found, left_out, self._segment.several)
             starts, numbers, _ = sort_best(best)
-            self._ranked.learn(matches, evidence.candidates, self._scores, k, options)
+            self._ranking.learn(matches, evidence.candidates, self._scores, k, options)
         evidence.matches = numbers.size
         return Slices(starts, numbers), self._scores[numbers], evidence
 
@@ -142,14 +142,14 @@ class BestMatches:
             evidence.add_segment(work)
             return pairs[~left_out[layer.owner[pairs[:, 1]]]] if left_out.size else pairs
 
-        layers = self._ranked.layers
+        layers = self._ranking.layers
         if self._bounds[0] is not layers:
             self._bounds = (layers, self._find_bounds(layers))
         bounds = self._bounds[1]
         return [Layer(partial(match, layer), layer.owner, *bound) for layer, bound in zip(layers, bounds, strict=True)]
 
     def _find_bounds(self, layers: tuple[_Layer, ...]) -> list[Bound]:
-        """The best that each layer has to offer and that no layer before it has."""
+        """Return for each layer the best score among subscriptions that no earlier layer has."""
         bounds = []
         new = np.ones(len(self._segment), bool)
         for layer in layers:

@@ -1,7 +1,6 @@
-"""The predicates of a segment with their weights: relaxed top-k, and events whose values are intervals.
+"""Relaxed top-k, and events whose values are intervals: every event is compared with every predicate of a segment.
 
-They are derived from the normal form of the segment when the first question of their kind comes. Every event then looks
-at every predicate.
+Predicates and weights are derived from the normal form of the segment when they are first needed.
 """
 
 import json
@@ -39,12 +38,12 @@ Interval = Literal["overlaps", "within"]
 """When an interval of an event satisfies a range: if it overlaps it, or lies within it."""
 
 FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
-"""With few columns and so many predicates, indexes are worth building once so many events have come."""
+"""Indexes are worth building for at most 4 columns with at least 100,000 predicates, after 100 events."""
 
 
 @dataclass
 class Weights:
-    """What `Weighed` says in numbers: the columns, tests and attributes behind them."""
+    """The predicates of a segment with their weights, and the columns, tests and attributes that they refer to."""
 
     columns: list[Column]
     families: list[tuple[str, str, Family]]
@@ -99,7 +98,7 @@ class Weights:
     def _intervals(
         self, batch: EventBatch, events: Events, interval: Interval, evidence: Evidence
     ) -> tuple[Int32, Int32]:
-        """The codes at which a range must have begun, and those at which it must not have ended.
+        """Return the codes at which a range must have begun, and those at which it must not have ended.
 
         They are the same array if no event has an interval.
         """
@@ -117,7 +116,7 @@ class Weights:
         return (last, first) if interval == "overlaps" else (first, last)
 
     def plan(self) -> str:
-        """How relaxed questions are answered as things stand."""
+        """Say how relaxed questions are answered now."""
         if self._range_rows is None:
             return "every predicate of every event"
         return f"the Threshold Algorithm over {len(self.columns)} columns, where it pays; else every predicate"
@@ -139,12 +138,12 @@ class Weights:
         return asked._replace(left_out=left_out)
 
     def factors(self, coefficients: Mapping[str, float]) -> Floats:
-        """The coefficient of each attribute; 1 for those that have none."""
+        """Return the coefficient of each attribute; 1 for those that have none."""
         return np.array([coefficients.get(attribute, 1.0) for attribute in self.attributes], np.float64)
 
 
 def intervals_of(batch: EventBatch, column: Column) -> dict[int, tuple[Any, Any]]:
-    """The events, by row, whose value for a column of numbers is an interval: a list of two numbers in order.
+    """Return the events, by row, whose value for a column of numbers is an interval: a list of two numbers in order.
 
     >>> from tocsin.predicates.ranges.domain import Domain
     >>> hours = Column("hours", Kind.NUMBER, Domain(Kind.NUMBER, np.array([8.0])))
@@ -179,7 +178,7 @@ def _is_interval(value: object) -> bool:
 
 
 def _first_attribute(test: Test) -> str:
-    """The attribute whose weight a test has: the first that it names; the empty text if it names none."""
+    """Return the attribute whose weight a test has: the first that it names; the empty text if it names none."""
     if isinstance(test, AttributeComparison):
         return test.left
     if isinstance(test, Exists):
@@ -188,7 +187,7 @@ def _first_attribute(test: Test) -> str:
 
 
 def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) -> Int32:
-    """Rows (conjunction, attribute, column, first, end), as `Weighed` has them, sorted."""
+    """Return rows (conjunction, attribute, column, first, end), as `Weighed` has them, sorted."""
     changes = np.ones(conjunctions.conjunction.size, bool)
     changes[1:] = np.diff(conjunctions.conjunction) != 0
     changes[1:] |= np.diff(conjunctions.column) != 0
@@ -207,7 +206,7 @@ def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) ->
 
 
 def _weights(segment: Segment, place: Mapping[str, int], owner: Int32, attribute: Int32) -> Floats:
-    """The weight of each predicate: what its subscription gives to its attribute, or 1."""
+    """Return the weight of each predicate: what its subscription gives to its attribute, or 1."""
     extras = segment.extras
     given: dict[tuple[int, int], float] = {}
     for number in np.flatnonzero(np.diff(extras.offsets)).tolist():

@@ -1,4 +1,4 @@
-"""The best k subscriptions of each event: in every part by its own road, then of all parts together."""
+"""The best k subscriptions of each event: found in each segment, then merged over all segments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tocsin.errors import OptionError
 from tocsin.index.history import Judged
 from tocsin.index.options import Options
-from tocsin.index.snapshot import Snapshot, Tags, View
+from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed, Slices
@@ -26,7 +26,7 @@ Int64 = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_AT_ONCE = 1 << 24
-"""Events are taken so many at a time that their best k have this many places together."""
+"""A batch is split so that the heaps of the best k of its events have at most this many places."""
 
 Mode = Literal["exact", "relaxed"]
 """Which subscriptions are ranked: those that match, or those of which some predicate holds."""
@@ -69,7 +69,7 @@ class Question:
 
     @classmethod
     def of_batch(cls, k: int | None, mode: Mode, score_by: ScoreBy, interval: Interval) -> "Question | None":
-        """The question of a batch; None if all matches are wanted."""
+        """Return the question of a batch; None if all matches are wanted."""
         if k is not None:
             return cls(k, mode, score_by, interval)
         for name, value, usual in (
@@ -87,7 +87,7 @@ class Question:
         """Whether the truth of every test on the history matters, not only which conjunctions hold."""
         if not snapshot.looks_back:
             return False
-        return self.mode == "relaxed" or any(has_intervals(batch, view.segment.columns) for view in snapshot.views)
+        return self.mode == "relaxed" or any(has_intervals(batch, state.segment.columns) for state in snapshot.states)
 
     @property
     def events_at_once(self) -> int:
@@ -119,44 +119,49 @@ def best_of(
     """Answer a question for every event of a batch."""
     evidence = Evidence(events=len(batch))
     answers = []
-    for view, truths in zip(snapshot.views, judged, strict=True):
-        slices, scores, work = _best_of_view(view, batch, truths, tags, question, options)
+    for state, truths in zip(snapshot.states, judged, strict=True):
+        slices, scores, work = _best_of_segment(state, batch, truths, tags, question, options)
         evidence.add_segment(work)
-        answers.append((view, slices, scores))
+        answers.append((state, slices, scores))
     if len(answers) == 1:
-        [(view, slices, scores)] = answers
-        subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), view.segment.ids.arrow())
+        [(state, slices, scores)] = answers
+        subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), state.segment.ids.arrow())
         return TopK(slices.starts, subscriptions, pa.array(scores)), evidence
     best = _merge(answers, len(batch), question.k)
     evidence.matches = len(best.scores)
     return best, evidence
 
 
-def _best_of_view(
-    view: View, batch: EventBatch, judged: Mapping[int, Probed], tags: Tags, question: Question, options: Options
+def _best_of_segment(
+    state: SegmentState,
+    batch: EventBatch,
+    judged: Mapping[int, Probed],
+    tags: Tags,
+    question: Question,
+    options: Options,
 ) -> tuple[Slices, Floats, Evidence]:
-    """The best of one part, as the numbers of subscriptions, with their scores."""
-    left_out = view.left_out(tags)
-    if question.mode == "exact" and not has_intervals(batch, view.segment.columns):
-        return view.best.top_k(batch, left_out, judged, question.k, options)
+    """Return the best of one segment, as the numbers of subscriptions, with their scores."""
+    left_out = state.left_out(tags)
+    if question.mode == "exact" and not has_intervals(batch, state.segment.columns):
+        return state.exact.top_k(batch, left_out, judged, question.k, options)
     evidence = Evidence(events=len(batch))
-    best = nothing_yet(len(batch), min(question.k, len(view.segment)))
-    weights = view.ranked.weights()
-    numbers = np.arange(len(view.segment), dtype=np.int32)
-    asked = Asked(question.kind, weights.factors(question.coefficients), left_out, view.scores, numbers)
+    best = nothing_yet(len(batch), min(question.k, len(state.segment)))
+    weights = state.ranking.weights()
+    numbers = np.arange(len(state.segment), dtype=np.int32)
+    asked = Asked(question.kind, weights.factors(question.coefficients), left_out, state.scores, numbers)
     evidence.add_segment(weights.offer(best, batch, asked, judged, question.interval))
     starts, numbers, scores = sort_best(best)
     evidence.matches = numbers.size
     return Slices(starts, numbers), scores, evidence
 
 
-def _merge(answers: Sequence[tuple[View, Slices, Floats]], events: int, k: int) -> TopK:
-    """The best of all parts. Only ids that some part named are compared."""
+def _merge(answers: Sequence[tuple[SegmentState, Slices, Floats]], events: int, k: int) -> TopK:
+    """Merge the best of all segments. Only ids that some segment returned are compared."""
     ids, places, rows = [pa.array([], pa.large_string())], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for view, slices, _ in answers:
+    for state, slices, _ in answers:
         numbers, place = np.unique(slices.values, return_inverse=True)
         places.append(place + sum(map(len, ids)))
-        ids.append(view.segment.ids.arrow().take(pa.array(numbers)))
+        ids.append(state.segment.ids.arrow().take(pa.array(numbers)))
         rows.append(np.repeat(np.arange(events), np.diff(slices.starts)))
     named = pa.concat_arrays(ids)
     by_id = np.asarray(pc.sort_indices(named))

@@ -12,16 +12,12 @@ All numbers are little-endian. A file is written under a temporary name, synced,
 or not at all.
 """
 
-import contextlib
-import errno
 import json
 import mmap
 import os
-import secrets
 import struct
 import sys
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,17 +26,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import StorageError
+from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
 
 MAGIC = b"TOCSIN\0\0"
 VERSION = 4
+"""The version that is written. Older ones are upgraded, see docs/internals/segments.md."""
+OLDEST = 1
+"""The oldest version that `index/upgrade.py` reads: the layout of a file has never changed, only what it holds."""
 _HEADER = struct.Struct("<8sIIQQ")
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Container:
-    """Named arrays, mapped from a file or in memory, and what is to be known about them."""
+    """Named arrays, mapped from a file or in memory, and metadata about them."""
 
     arrays: dict[str, npt.NDArray[Any]]
     meta: dict[str, Any]
@@ -49,53 +49,6 @@ class Container:
 def write(path: Path, container: Container) -> None:
     """Write a container durably. The name `path` appears only when everything is on disk."""
     write_file(path, lambda file: _write(file, container))
-
-
-def write_file(path: Path, fill: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
-    """Write a file that is there whole and durable, or not at all. Raises StorageError if the disk is full.
-
-    Unless it may `replace` one that is there already: then that is a StorageError too, and the file stays as it was.
-    """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            temporary.replace(path)
-            sync_folder(path.parent)
-        else:
-            _rename_to_new(temporary, path)
-            try:
-                sync_folder(path.parent)
-            except OSError:
-                path.unlink()
-                raise
-    except FileExistsError as error:
-        raise StorageError(
-            f"{path} exists already: another process writes here", "Open the index again, or save to another folder"
-        ) from error
-    except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror}", "Free some space or choose another folder"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
-def _rename_to_new(temporary: Path, path: Path) -> None:
-    """Give a file its name, which no file has: unlike a rename, a link replaces nothing."""
-    try:
-        os.link(temporary, path)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # There are no hard links here: the lock of the writer must do.
-        if os.path.lexists(path):
-            raise FileExistsError(errno.EEXIST, "file exists", str(path)) from None
-        temporary.rename(path)
 
 
 def _write(file: BinaryIO, container: Container) -> None:
@@ -118,10 +71,10 @@ def _write(file: BinaryIO, container: Container) -> None:
     file.write(_HEADER.pack(MAGIC, VERSION, zlib.crc32(text), position, len(text)))
 
 
-def read(path: Path) -> Container:
+def read(path: Path, oldest: int = VERSION) -> Container:
     """Map a container. Costs the directory only; pages come in when they are touched, one copy for all processes.
 
-    Raises FileNotFoundError if it is gone, StorageError if it is damaged or of another version.
+    Raises FileNotFoundError if it is gone, StorageError if it is damaged, newer than `VERSION` or below `oldest`.
     """
     try:
         with open_regular(path) as file:
@@ -135,12 +88,9 @@ def read(path: Path) -> Container:
         raise StorageError(f"cannot open {path}: {error.strerror}", "Check the path of the index") from error
     magic, version, crc, position, length = _HEADER.unpack_from(mapped)
     if magic != MAGIC:
-        raise StorageError(f"{path} is no Tocsin file", "Check the path of the index")
-    if version != VERSION:
-        raise StorageError(
-            f"{path} has format version {version}, this Tocsin reads version {VERSION}",
-            "Build the index again from its subscriptions, or use the Tocsin that wrote it",
-        )
+        raise StorageError(f"{path} is not a Tocsin file", "Check the path of the index")
+    if not oldest <= version <= VERSION:
+        raise other_version(path, "format", version, VERSION)
     text = mapped[position : position + length]
     if len(text) != length or zlib.crc32(text) != crc:
         raise _damaged(path, "its directory does not match its checksum")
@@ -152,9 +102,9 @@ def read(path: Path) -> Container:
     return Container(arrays, directory["meta"])
 
 
-def verify(path: Path) -> None:
+def verify(path: Path, oldest: int = VERSION) -> None:
     """Read every array of a file and compare its checksum; raise StorageError that names what is damaged."""
-    read(path)
+    read(path, oldest)
     raw = read_regular(path)
     _, _, _, position, length = _HEADER.unpack_from(raw)
     for name, (_, _, start, count, crc) in json.loads(raw[position : position + length])["arrays"].items():
@@ -162,13 +112,13 @@ def verify(path: Path) -> None:
             raise _damaged(path, f"array {name!r} does not match its checksum")
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names that were created or renamed in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def other_version(path: Path, what: str, version: int, current: int) -> StorageError:
+    """Return the error for a file of an index that is older or newer than what this Tocsin reads."""
+    if version > current:
+        hint = "Update Tocsin"
+    else:
+        hint = f"Run `tocsin index upgrade {path.parent}`, which keeps the subscriptions and their history"
+    return StorageError(f"{path} has {what} version {version}, this Tocsin reads version {current}", hint)
 
 
 def _damaged(path: Path, why: str) -> StorageError:

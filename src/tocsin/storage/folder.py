@@ -8,11 +8,11 @@
     .history-000012/         the history of a matcher that was saved here as snapshot 12, until it takes its place
 
 A commit writes new files, then the snapshot that names them, each under a temporary name until its bytes are on disk.
-Whatever moment a process dies in, the last snapshot is whole. No snapshot ever replaces another: of two writers that
-should not be, one fails, and the index stays whole.
+Whatever moment a process dies in, the last snapshot is whole. No snapshot ever replaces another: if two processes write
+at once, because somebody removed the lock, one of them fails, and the index stays whole.
 
-The writer removes what its newest snapshot does not name, but only files that it wrote itself or found when it took the
-lock; what came from elsewhere since then is not its own. A reader that has files mapped keeps them until it lets go.
+The writer removes files that its newest snapshot does not name, but only those that it wrote itself or found when it
+took the lock. A reader that has removed files mapped can read them until it unmaps them.
 """
 
 import contextlib
@@ -32,7 +32,8 @@ from typing import Any
 
 from tocsin.errors import StorageError
 from tocsin.forks import tell_children
-from tocsin.storage.container import VERSION, write_file
+from tocsin.storage.atomic_files import write_file
+from tocsin.storage.container import VERSION, other_version
 from tocsin.storage.regular_files import read_regular
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{6,})\.json")
@@ -48,7 +49,7 @@ class _Lock:
     process: int
     identity: tuple[int, int]
     close: "weakref.finalize[[int], Folder]"
-    """Closes the file, at the latest when the folder is collected."""
+    """Closes the file; called at the latest when the Folder is garbage-collected."""
 
 
 class Folder:
@@ -56,44 +57,51 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        """Where it was when it was named, whatever the working directory becomes."""
+        """Absolute, so that a change of the working directory does not matter."""
         self._lock: _Lock | None = None
         self._ours: set[str] = set()
         """The files that the writer may remove."""
         self._named: set[str] = set()
-        """Those of them that its last commit names."""
+        """The files that its last commit names."""
         tell_children(self)
 
     def newest(self) -> int | None:
-        """The number of the newest snapshot, None if there is no index."""
+        """Return the number of the newest snapshot; None if there is no index."""
         numbers = [int(found[1]) for name in _names(self.path) if (found := _SNAPSHOT.fullmatch(name))]
         return max(numbers, default=None)
 
-    def read(self, number: int) -> dict[str, Any]:
-        """The content of a snapshot."""
+    def committed(self) -> int:
+        """Return the number of the newest snapshot; raise StorageError if there is no index."""
+        if (number := self.newest()) is None:
+            raise StorageError(
+                f"there is no index in {self.path}", "Make one with Matcher.save or `tocsin index build`"
+            )
+        return number
+
+    def read(self, number: int, oldest: int = VERSION) -> dict[str, Any]:
+        """Return the content of a snapshot; raise StorageError if its version is newer than ours or below `oldest`."""
         path = self._snapshot(number)
         try:
             document = json.loads(read_regular(path))
             content, crc = document["content"], document["crc"]
         except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{path} is damaged: it is no snapshot", "Restore it from a copy") from error
+            raise StorageError(f"{path} is damaged: it is not a snapshot", "Restore it from a copy") from error
         if zlib.crc32(_canonical(content)) != crc:
             raise StorageError(f"{path} is damaged: it does not match its checksum", "Restore it from a copy")
-        if content["version"] != VERSION:
-            raise StorageError(
-                f"{path} has format version {content['version']}, this Tocsin reads version {VERSION}",
-                "Build the index again from its subscriptions, or use the Tocsin that wrote it",
-            )
+        if not oldest <= content["version"] <= VERSION:
+            raise other_version(path, "format", content["version"], VERSION)
         for part in content["parts"]:
             for kind, pattern in _NAMED.items():
                 name = part[kind]
                 # A name with a folder in it would lead out of the index.
                 if not pattern.fullmatch(str(name)) and (name is not None or kind == "segment"):
-                    raise StorageError(f"{path} names {name!r}, which is no file of an index", "Restore it from a copy")
+                    raise StorageError(
+                        f"{path} names {name!r}, which is not a file of an index", "Restore it from a copy"
+                    )
         return dict(content)
 
     def new_name(self, kind: str) -> str:
-        """The name of a `segment` or of `changes` that the writer is about to write."""
+        """Return a new name for a file of kind `segment` or `changes` that the writer is about to write."""
         name = f"{kind}-{secrets.token_hex(8)}.tocsin"
         self._ours.add(name)
         return name
@@ -105,8 +113,8 @@ class Folder:
     def commit(self, number: int, content: dict[str, Any], files: Iterable[str]) -> None:
         """Make `content`, which names `files`, the newest snapshot.
 
-        Raises StorageError if another process has taken the lock or has committed. A commit that raises, whatever it
-        is, leaves no snapshot.
+        Raises StorageError if another process has taken the lock or has committed. A commit that raises any error
+        leaves no snapshot.
         """
         self._require_lock()
         if (newest := self.newest()) is not None and newest >= number:
@@ -145,10 +153,9 @@ class Folder:
                 self._ours.discard(name)
 
     def lock(self) -> bool:
-        """Become the writer; return whether this was news. The lock goes with the process, however it ends.
+        """Become the writer; return False if we were it already. The lock ends with the process, however it ends.
 
-        Raises StorageError if another process is the writer, or if the file of our lock was removed or replaced: then
-        another process may be.
+        Raises StorageError if another process is the writer, or may be: the file of our lock was removed or replaced.
         """
         if self.is_locked:
             self._require_lock()
@@ -156,13 +163,13 @@ class Folder:
         self.unlock()
         while self._lock is None:
             self._lock = self._take_lock()
-        # What a writer before us has left behind may go with our first commit.
+        # Our first commit may remove what earlier writers left behind.
         self._named = set()
         self._ours = {name for name in _names(self.path) if _OURS.fullmatch(name)}
         return True
 
     def _take_lock(self) -> _Lock | None:
-        """The lock; None if its file was removed meanwhile."""
+        """Take the lock; return None if its file was removed meanwhile."""
         path = self.path / _LOCK
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -175,7 +182,7 @@ class Folder:
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise StorageError(f"{path} is no regular file", "Remove it")
+                raise StorageError(f"{path} is not a regular file", "Remove it")
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -186,7 +193,7 @@ class Folder:
             if _identity(path) != (status.st_dev, status.st_ino):
                 os.close(handle)
                 return None
-            # For the message above; that it cannot be told on a full disk does no harm.
+            # For the message above; a full disk may prevent it, which does no harm.
             with contextlib.suppress(OSError):
                 os.ftruncate(handle, 0)
                 os.write(handle, f"{os.getpid()}\n".encode())
@@ -201,7 +208,7 @@ class Folder:
         return self._lock is not None and self._lock.process == os.getpid()
 
     def _require_lock(self) -> None:
-        """See that we are the writer still: the process that took the lock, on the file that is there."""
+        """Check that we are still the writer: this process took the lock, and the locked file is still there."""
         if self._lock is None or self._lock.process != os.getpid():
             raise StorageError(f"{self.path} is not locked by this process", "Lock it before a commit")
         if _identity(self.path / _LOCK) != self._lock.identity:
@@ -217,16 +224,16 @@ class Folder:
             self._lock = None
 
     def become_child(self) -> None:
-        """After a fork: the lock is the parent's, which has the same file open: closing ours does not unlock it."""
+        """Release our copy of the lock after a fork; the parent has the same file open and keeps its lock."""
         self.unlock()
 
     def history(self, number: int) -> Path:
-        """The folder of the history that belongs to a snapshot."""
+        """Return the folder of the history that belongs to a snapshot."""
         saved = self.new_history(number)
         return saved if saved.is_dir() else self.path / "history"
 
     def new_history(self, number: int) -> Path:
-        """The folder for a history that shall belong to a snapshot and replace the one that is here."""
+        """Return the folder for a history that comes with a new snapshot and will replace the present one."""
         return self.path / f".history-{number:06}"
 
     def settle_history(self, number: int) -> Path:
@@ -255,7 +262,7 @@ class Folder:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one of the same name; None if there is none."""
+    """Return device and inode, which tell a file from another one of the same name; None if there is none."""
     try:
         status = path.lstat()
     except OSError:

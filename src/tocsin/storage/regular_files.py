@@ -1,4 +1,4 @@
-"""Opening files that somebody else may have put there: a pipe must not make us wait, a link must not lead us away."""
+"""Open regular files only: a pipe would block, and a symbolic link would lead writes out of the folder."""
 
 import os
 import stat
@@ -9,21 +9,21 @@ from tocsin.errors import StorageError
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> BinaryIO:
-    """Open a regular file by the flags of `os.open`; what we write to is never a symbolic link.
+    """Open a regular file with the flags of `os.open`; a file that is opened for writing is not a symbolic link.
 
     Raises StorageError for a pipe, a device or a folder, and OSError as `os.open` does.
     """
     writes = (flags & os.O_ACCMODE) != os.O_RDONLY
-    # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+    # Without O_NONBLOCK, opening a pipe that nobody writes to would block for ever.
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | (os.O_NOFOLLOW if writes else 0)
     handle = os.open(path, flags, 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise StorageError(f"{path} is no regular file", "Remove it, or restore the file from a copy")
+        raise StorageError(f"{path} is not a regular file", "Remove it, or restore the file from a copy")
     return os.fdopen(handle, "r+b") if writes else os.fdopen(handle, "rb")
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of a regular file; raises as `open_regular` does."""
+    """Return the content of a regular file; raises as `open_regular` does."""
     with open_regular(path) as file:
         return file.read()

@@ -122,7 +122,7 @@ def test_a_view_of_a_snapshot_that_names_files_elsewhere_is_refused(tmp_path: Pa
     index = Folder(tmp_path / "index")
     index.path.mkdir()
     index.write(1, {"parts": [{"segment": "../secret", "changes": None, "subscriptions": 1}], "options": {}})
-    with pytest.raises(StorageError, match=r"names '\.\./secret', which is no file of an index"):
+    with pytest.raises(StorageError, match=r"names '\.\./secret', which is not a file of an index"):
         pin(index.path)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tocsin.errors import StorageError
 from tocsin.predicates.history.column import OldColumn, writing
 from tocsin.predicates.history.encode import Encoder
-from tocsin.storage.container import write_file
+from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
 
 VERSION = 1

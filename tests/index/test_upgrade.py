@@ -1,0 +1,194 @@
+"""An index of an older version is upgraded in place: the same answers, the same history, and crash-safe."""
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tocsin import Matcher, StorageError
+from tocsin.index import form
+from tocsin.index.commit import verify
+from tocsin.index.options import Options
+from tocsin.index.upgrade import Upgrade, upgrade
+from tocsin.storage import container
+from tocsin.storage.container import VERSION
+from tocsin.storage.folder import Folder
+
+VERSION_3 = Path(__file__).parent / "data" / "version-3"
+"""Written by the last code of version 3: two segments, a dropped and a rescored subscription, two published events."""
+SCORES = {
+    "either": 2.0,
+    "later": 3.0,
+    "never": 1.0,
+    "path": 1.0,
+    "pattern": 1.0,
+    "range": 1.0,
+    "record": 1.0,
+    "rescored": 4.0,
+    "words": 1.5,
+}
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(VERSION_3, tmp_path / "index"))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "write.lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def assert_upgraded(index: Path) -> None:
+    verify(Folder(index))
+    with Matcher.open(index, background_merge=False) as matcher:
+        assert {one.id: one.score for one in matcher.subscriptions()} == SCORES
+        assert matcher["range"].tags == {"tenant": "acme"}
+        assert matcher["either"].weights == {"price": 0.5}
+        event = {"price": 14, "author": "Smith", "body": "My holiday in Milos", "title": "an error"}
+        assert matcher.match(event).ids == ["either", "pattern", "range", "rescored", "words"]
+        assert matcher.match({"doc": '<nitf xmlns="urn:news"><p lede="true"/></nitf>'}).ids == ["path"]
+        assert matcher.match({"price": 14}, tags={"tenant": "acme"}).ids == ["range"]
+        assert len(matcher.history) == 2
+        assert [matcher.publish({"price": price}).ids for price in (14.5, 16)] == [
+            ["range", "rescored"],
+            ["range", "record", "rescored"],
+        ]
+
+
+def test_an_older_version_names_the_command_that_upgrades_it(index: Path) -> None:
+    with pytest.raises(StorageError, match=rf"version 3, .* version {VERSION}\. Run `tocsin index upgrade {index}`"):
+        Matcher.open(index)
+    assert content(index) == content(VERSION_3)
+
+
+def test_an_upgrade_keeps_subscriptions_options_and_history(index: Path) -> None:
+    assert upgrade(index) == Upgrade(3, len(SCORES), [], is_committed=True)
+    snapshot = Folder(index).read(3)
+    assert Options.of(snapshot["options"]) == Options(77, {"n": "urn:news"}, retain_events=50)
+    assert [part["subscriptions"] for part in snapshot["parts"]] == [8, 1]
+    assert [part["changes"] for part in snapshot["parts"]] == [None, None]
+    old = content(VERSION_3)
+    kept = {name for name, data in content(index).items() if old.get(name) == data}
+    assert kept == {name for name in old if name.startswith("history/")}
+    assert_upgraded(index)
+
+
+def test_an_index_that_is_up_to_date_stays_as_it_is(index: Path) -> None:
+    upgrade(index)
+    before = content(index)
+    assert upgrade(index) == Upgrade(VERSION, len(SCORES), [], is_committed=False)
+    assert content(index) == before
+
+
+def test_an_older_normal_form_is_parsed_again(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upgrade(index)
+    for module in ("commit", "segment", "upgrade"):
+        monkeypatch.setattr(f"tocsin.index.{module}.FORM_VERSION", form.FORM_VERSION + 1)
+    with pytest.raises(StorageError, match=r"normal form version 1, this Tocsin reads version 2.*index upgrade"):
+        Matcher.open(index)
+    assert upgrade(index).is_committed
+    assert_upgraded(index)
+    monkeypatch.undo()
+    for read in (Matcher.open, upgrade):
+        with pytest.raises(StorageError, match=r"normal form version 2, this Tocsin reads version 1\. Update Tocsin"):
+            read(index)
+
+
+def test_a_newer_version_asks_for_a_newer_tocsin(index: Path) -> None:
+    upgrade(index)
+    segment = next(index.glob("segment-*.tocsin"))
+    raw = bytearray(segment.read_bytes())
+    struct.pack_into("<I", raw, 8, VERSION + 1)
+    segment.write_bytes(raw)
+    for read in (Matcher.open, upgrade):
+        with pytest.raises(StorageError, match=rf"format version {VERSION + 1}, .* {VERSION}\. Update Tocsin"):
+            read(index)
+
+
+def die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["tocsin.storage.container.write", "tocsin.storage.folder.Folder.commit", "tocsin.index.upgrade.LiveSegment"],
+)
+def test_the_old_snapshot_stands_until_the_new_one_is_committed(
+    index: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(step, die)
+        # As if the process was killed: it does not tidy up.
+        dying.setattr(Folder, "remove_new", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(index)
+    assert content(index).items() >= content(VERSION_3).items()
+    assert Folder(index).newest() == 2
+    assert upgrade(index).version == 3
+    assert len(list(index.glob("segment-*"))) == 2
+    assert_upgraded(index)
+
+
+def test_a_process_that_dies_before_it_tidies_up_has_upgraded(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(Folder, "clean", die)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(index)
+    assert Folder(index).newest() == 3
+    assert_upgraded(index)
+
+
+def test_a_writer_keeps_an_upgrade_out(index: Path) -> None:
+    writer = Folder(index)
+    writer.lock()
+    with pytest.raises(StorageError, match="is being written by process"):
+        upgrade(index)
+    writer.unlock()
+    assert content(index) == content(VERSION_3)
+
+
+def test_a_history_that_was_just_saved_comes_along(index: Path) -> None:
+    (index / "history").rename(index / ".history-000002")
+    upgrade(index)
+    assert not (index / ".history-000002").exists()
+    assert_upgraded(index)
+
+
+def flip(file: Path) -> None:
+    raw = bytearray(file.read_bytes())
+    raw[raw.index(b"price BETWEEN")] ^= 1
+    file.write_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"), [(flip, "is damaged: array 'texts.bytes'"), (Path.unlink, "lacks its file segment-1628")]
+)
+def test_a_damaged_index_is_not_upgraded(index: Path, damage: Callable[[Path], None], said: str) -> None:
+    damage(index / "segment-1628fc9a2d59beeb.tocsin")
+    before = content(index)
+    with pytest.raises(StorageError, match=said):
+        upgrade(index)
+    assert content(index) == before
+
+
+def test_a_folder_without_an_index_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="there is no index in"):
+        upgrade(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+
+
+def test_texts_that_are_refused_now_are_dropped_only_when_told(index: Path) -> None:
+    segment = index / "segment-5fbf9d3789f82cce.tocsin"
+    stored = container.read(segment, oldest=3)
+    text = stored.arrays["texts.bytes"].copy()
+    text[:3] = 33
+    container.write(segment, container.Container({**stored.arrays, "texts.bytes": text}, stored.meta))
+    before = content(index)
+    found = upgrade(index)
+    assert ([error.subscription for error in found.rejected], found.is_committed) == (["later"], False)
+    assert content(index) == before
+    assert upgrade(index, drop_rejected=True).is_committed
+    assert sorted(Matcher.open(index)) == sorted(SCORES.keys() - {"later"})
