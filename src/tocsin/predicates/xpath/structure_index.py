@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from tocsin.errors import EventError
 from tocsin.forks import Guard, Level
-from tocsin.predicates.protocol import Slices
 from tocsin.predicates.xpath.catalog import Catalog, frozen
 from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
 from tocsin.predicates.xpath.expression import XPath
