@@ -48,16 +48,16 @@ class MatchEvidence:
 
     def get(self) -> Evidence:
         """Return the sum over all tasks that have ended; every event counts once, in however many shards."""
-        if self._context is not None:
-            with _lock:
-                kept = _accumulator(self._context).value
-                shards = [_sum([found]) for (call, _), found in kept.items() if call == self._call]
-        else:
-            rows = [observed.get.get("evidence", ()) for observed in self._observed]
-            shards = [_sum(Evidence(**json.loads(row)) for row in of_shard) for of_shard in rows]
-        total = Evidence(events=max((shard.events for shard in shards), default=0))
-        for shard in shards:
-            total.add_segment(shard)
+        with _lock:
+            kept = {} if self._context is None else _accumulator(self._context).value
+            shards = [found for (call, _), found in kept.items() if call == self._call]
+            for observed in self._observed:
+                shards.append(Evidence())
+                for row in observed.get.get("evidence", ()):
+                    shards[-1].add_events(Evidence(**json.loads(row)))
+            total = Evidence(events=max((shard.events for shard in shards), default=0))
+            for shard in shards:
+                total.add_segment(shard)
         return total
 
     def reporter(self, events: DataFrame, schema: StructType, shard: int = 0) -> "Reporter":
@@ -151,10 +151,3 @@ def _warn(found: Evidence, known: Evidence) -> None:
     )
     for name, values in unused_values(new):
         _log.warning("%s count as NULL; in one task: %s", name, values)
-
-
-def _sum(parts: Iterable[Evidence]) -> Evidence:
-    total = Evidence()
-    for part in parts:
-        total.add_events(part)
-    return total

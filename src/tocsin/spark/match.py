@@ -66,16 +66,7 @@ def match(
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
     refuse(Matcher.open(view.path, mode="read").looking_back(tags), "Leave them out, or call match_in_order")
-    return match_view(
-        events,
-        view,
-        options,
-        evidence or MatchEvidence(),
-        id=id,
-        keep_columns=keep_columns,
-        shards=shards,
-        ship_index=ship_index,
-    )
+    return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index)
 
 
 def match_view(
@@ -83,7 +74,6 @@ def match_view(
     view: PinnedSnapshot,
     options: MatchOptions,
     evidence: MatchEvidence,
-    *,
     id: str,
     keep_columns: Sequence[str],
     shards: int | None,

@@ -59,16 +59,7 @@ def match_in_order(
     """
     path = pin(index_path(subscriptions), required=False).path
     scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship_index=ship_index)
-    return match_after(
-        events,
-        path,
-        scan,
-        evidence or MatchEvidence(),
-        id=id,
-        order=order,
-        keep_columns=keep_columns,
-        ship_index=ship_index,
-    )
+    return match_after(events, path, scan, evidence or MatchEvidence(), id, order, keep_columns, ship_index)
 
 
 def scan_history(
@@ -116,11 +107,10 @@ def match_after(
     path: Path,
     scan: Scan,
     evidence: MatchEvidence,
-    *,
     id: str,
     order: str,
-    keep_columns: Sequence[str] = (),
-    ship_index: bool | None = None,
+    keep_columns: Sequence[str],
+    ship_index: bool | None,
 ) -> DataFrame:
     """Define the second pass: match every stretch, starting from its prefix."""
     leading = leading_columns(events, id, keep_columns)

@@ -6,7 +6,7 @@ only, Spark lists the files and gives their types, and Python workers read them.
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -95,7 +95,7 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, R
         attributes = tuple(ParquetColumn(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
         with ThreadPoolExecutor(READERS) as pool:
             footers = list(pool.map(partial(_footer, name=name), files))
-        for schema in _distinct(footer.schema for footer in footers):
+        for schema in {footer.schema.remove_metadata() for footer in footers}:
             arrange(pa.RecordBatch.from_pylist([], schema), attributes)
     except (OSError, pa.ArrowException, PySparkTypeError) as error:
         return str(error), None
@@ -153,14 +153,6 @@ def _old_calendar(properties: Mapping[bytes, bytes]) -> bool:
     """Tell by the properties that Spark writes to the footer; it compares versions as text too."""
     is_marked = b"org.apache.spark.legacyDateTime" in properties or b"org.apache.spark.legacyINT96" in properties
     return is_marked or properties.get(b"org.apache.spark.version", b"9") < b"3.1.0"
-
-
-def _distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
-    found: list[pa.Schema] = []
-    for schema in schemas:
-        if schema not in found:
-            found.append(schema)
-    return found
 
 
 def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[RowGroups, ...], ...]:

@@ -194,8 +194,8 @@ class BatchTable:
         """Return the records of all batches, in order."""
         found = [json.loads(record.read_text()) for record in self.path.glob(f"batch=*/{RECORD}")]
         for record in found:
-            if record.get("evidence") is not None:
-                record["evidence"] = Evidence(**record["evidence"])
+            evidence = record.get("evidence")
+            record["evidence"] = evidence and Evidence(**evidence)
         return sorted((BatchRecord(**record) for record in found), key=lambda record: record.batch)
 
     def _folder(self, number: int) -> Path:

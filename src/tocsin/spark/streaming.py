@@ -116,16 +116,7 @@ def stream(
             record = _write_in_order(frame, write, batch, id, order, keep_columns, ship_index)
         else:
             counted = frame.observe(batch.events, count_rows())
-            matches = match_view(
-                counted,
-                view,
-                options,
-                batch.evidence,
-                id=id,
-                keep_columns=keep_columns,
-                shards=shards,
-                ship_index=ship_index,
-            )
+            matches = match_view(counted, view, options, batch.evidence, id, keep_columns, shards, ship_index)
             record = write(matches, batch)
         _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
         if listener is not None and isinstance(record, BatchRecord):
@@ -175,16 +166,7 @@ def _write_in_order(
     try:
         scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
         counted = kept.observe(batch.events, count_rows())
-        matches = match_after(
-            counted,
-            path,
-            scan,
-            batch.evidence,
-            id=id,
-            order=order,
-            keep_columns=keep_columns,
-            ship_index=ship_index,
-        )
+        matches = match_after(counted, path, scan, batch.evidence, id, order, keep_columns, ship_index)
         return table(matches, batch, scan.total or b"")
     finally:
         kept.unpersist()

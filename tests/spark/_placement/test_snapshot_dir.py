@@ -12,7 +12,7 @@ import pytest
 
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
-from tocsin.spark._placement.snapshot_dir import drop_older, pin, read, share
+from tocsin.spark._placement.snapshot_dir import drop_older, pin, share
 from tocsin.storage.folder import Folder
 
 
@@ -45,7 +45,7 @@ def test_views_follow_the_commits_and_older_ones_for_the_same_purpose_can_go(wri
     index = tmp_path / "index"
     first, other = pin(index, "me"), pin(index, "you")
     assert pin(index, "me") == first
-    shares = share(first, [read(first.path, 1)["parts"], []])
+    shares = share(first, [Folder(first.path).read(1)["parts"], []])
     assert [ids(view.path) for view in shares] == [["low"], []]
     writer.unsubscribe("low")
     writer.subscribe("high", "price > 10")
@@ -61,7 +61,7 @@ def test_views_follow_the_commits_and_older_ones_for_the_same_purpose_can_go(wri
 LEAVE = """
 import os, sys
 from pathlib import Path
-from tocsin.spark._placement.snapshot_dir import drop_older, pin, read, share
+from tocsin.spark._placement.snapshot_dir import drop_older, pin, share
 print(pin(Path(sys.argv[1])).path, flush=True)
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), 9)

@@ -4,7 +4,8 @@ import logging
 from pathlib import Path
 
 from tocsin.errors import OptionError
-from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, read, share
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, share
+from tocsin.storage.folder import Folder
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +17,7 @@ def shard(view: PinnedSnapshot, count: int) -> list[Path]:
     """
     if count < 1:
         raise OptionError(f"shards is {count}", "It must be at least 1")
-    parts = sorted(read(view.path, view.snapshot)["parts"], key=lambda part: part["subscriptions"], reverse=True)
+    parts = sorted(Folder(view.path).read(view.snapshot)["parts"], key=lambda part: part["subscriptions"], reverse=True)
     shares: list[list[dict[str, object]]] = [[] for _ in range(min(count, len(parts)) or 1)]
     sizes = [0] * len(shares)
     for part in parts:

@@ -50,7 +50,7 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> PinnedSna
             views.mkdir(exist_ok=True)
             view = PinnedSnapshot(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
             if not view.path.exists():
-                content = read(index, number)
+                content = Folder(index).read(number)
                 _link(index, view, content, content["parts"])
                 _log.info("pinned snapshot %d of %s as %s", number, index, view.path.name)
             return view
@@ -78,7 +78,7 @@ def drop_older(view: PinnedSnapshot) -> None:
 
 def share(view: PinnedSnapshot, shares: Sequence[Sequence[dict[str, Any]]]) -> list[PinnedSnapshot]:
     """Divide a pinned snapshot: make one for each share of its parts."""
-    content = read(view.path, view.snapshot)
+    content = Folder(view.path).read(view.snapshot)
     views = []
     for place, parts in enumerate(shares):
         name = f"{view.path.name}-{place}of{len(shares)}"
@@ -95,11 +95,6 @@ def newest(index: Path) -> int:
     if number is None:
         raise StorageError(f"there is no index in {index}", "Make one with tocsin.spark.build or Matcher.save")
     return number
-
-
-def read(index: Path, number: int) -> dict[str, Any]:
-    """Return the content of a snapshot."""
-    return Folder(index).read(number)
 
 
 def _link_file(source: Path, target: Path) -> None:
