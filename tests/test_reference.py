@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from reference_matcher import ReferenceMatcher
 from tocsin.errors import UnknownSubscriptionError
 from tocsin.language.parse import parse
-from tocsin.reference import ReferenceMatcher, evaluate
+from tocsin.reference import evaluate
 
 UTC = dt.UTC
 

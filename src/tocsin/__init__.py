@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tocsin.conjunctions.protocol import Step
     from tocsin.errors import (
         EventError,
         MissingDependencyError,
@@ -20,37 +21,62 @@ if TYPE_CHECKING:
         TocsinError,
         UnknownSubscriptionError,
     )
-    from tocsin.index.explanation import Explanation
+    from tocsin.index.explanation import Explanation, Verdict
+    from tocsin.index.history import History
+    from tocsin.index.plan import Plan
+    from tocsin.index.stats import Statistics
     from tocsin.matcher import Matcher
     from tocsin.model.result import Evidence, Matches
     from tocsin.model.subscription import Subscription
+    from tocsin.model.values import Kind
+
+    __version__: str
 
 __all__ = [
     "EventError",
     "Evidence",
     "Explanation",
+    "History",
+    "Kind",
     "Matcher",
     "Matches",
     "MissingDependencyError",
     "OptionError",
+    "Plan",
+    "Statistics",
+    "Step",
     "StorageError",
     "Subscription",
     "SubscriptionError",
     "TocsinError",
     "UnknownSubscriptionError",
+    "Verdict",
 ]
 
 _HOMES = {
-    "Explanation": "tocsin.index.explanation",
-    "Matcher": "tocsin.matcher",
     "Evidence": "tocsin.model.result",
+    "Explanation": "tocsin.index.explanation",
+    "History": "tocsin.index.history",
+    "Kind": "tocsin.model.values",
+    "Matcher": "tocsin.matcher",
     "Matches": "tocsin.model.result",
+    "Plan": "tocsin.index.plan",
+    "Statistics": "tocsin.index.stats",
+    "Step": "tocsin.conjunctions.protocol",
     "Subscription": "tocsin.model.subscription",
+    "Verdict": "tocsin.index.explanation",
 }
+"""Where an export is defined; errors are in `tocsin.errors`."""
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for, when it is: the indexes and their compiler take a second to load."""
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("tocsin")
     if name not in __all__:
         raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES.get(name, "tocsin.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -130,7 +130,8 @@ class Matcher:
         if mode not in ("read", "write", "copy"):
             raise OptionError(f"mode is {mode!r}", "Use 'read', 'write' or 'copy'")
         opened = cls(background_merge=background_merge)
-        opened._subscriptions.attach(Folder(Path(path)), read_only=mode == "read")
+        opened._subscriptions.attach(Folder(Path(path)))
+        opened._subscriptions.read_only = mode == "read"
         if mode == "copy":
             opened._subscriptions.detach()
         return opened

@@ -1,14 +1,11 @@
-"""The executable specification: evaluate each condition on each event, by the book, in three-valued logic.
+"""Match by the executable specification: evaluate each condition on each event, in three-valued logic.
 
-It is slow, and every index is tested against it. It works on conditions as users write them, before any rewriting.
+It is slow, and every index is tested against it. It evaluates conditions as users write them, without rewriting.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tocsin.errors import UnknownSubscriptionError
-from tocsin.language.parse import parse
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -53,6 +50,7 @@ def evaluate(
 
     `namespaces` has the prefixes that XPath expressions use.
 
+    >>> from tocsin.language.parse import parse
     >>> evaluate(parse("price < 10 OR author = 'Smith'"), {"price": 12}) is None
     True
     """
@@ -98,14 +96,9 @@ def _has_phrase(node: HasPhrase, event: Event, _: History) -> bool | None:
     return judge_text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
 
 
-@lru_cache(maxsize=10_000)
-def _like(pattern: str, escape: str | None, ignore_case: bool) -> Callable[[str], bool]:
-    return like(pattern, escape, ignore_case)
-
-
 def _like_pattern(node: Like, event: Event, _: History) -> bool | None:
     escape = None if node.escape is None else str(node.escape)
-    return judge_text(event, node.attribute, _like(str(node.pattern), escape, node.ignore_case))
+    return judge_text(event, node.attribute, like(str(node.pattern), escape, node.ignore_case))
 
 
 _Evaluator = Callable[[Any, Event, History], bool | None]
@@ -122,62 +115,3 @@ _ATOMS: dict[type, _Evaluator] = {
     HasPhrase: _has_phrase,
     **dict.fromkeys((ArrayContains, AttributeComparison, Exists, Quantified), evaluate_test),
 }
-
-
-class ReferenceMatcher:
-    """Match by evaluating every subscription on every event.
-
-    >>> matcher = ReferenceMatcher()
-    >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
-    >>> matcher.match({"author": "Smith", "price": 12})
-    [('smith', 2.0)]
-    """
-
-    def __init__(self) -> None:
-        self._conditions: dict[str, Condition] = {}
-        self._scores: dict[str, float] = {}
-        self._history: list[Event] = []
-
-    def subscribe(self, id: str, where: str, score: float = 1.0) -> None:  # the public name of the argument
-        """Add a subscription, or replace the one of that id."""
-        self._conditions[id] = parse(where)
-        self._scores[id] = score
-
-    def unsubscribe(self, id: str) -> None:
-        """Remove a subscription."""
-        self._require(id)
-        del self._conditions[id], self._scores[id]
-
-    def rescore(self, id: str, score: float) -> None:
-        """Give a subscription another score."""
-        self._require(id)
-        self._scores[id] = score
-
-    def _require(self, id: str) -> None:
-        if id not in self._conditions:
-            raise UnknownSubscriptionError(
-                f"there is no subscription {id!r}", f"There are {len(self)}; list them by iteration"
-            )
-
-    def match(self, event: Event) -> list[tuple[str, float]]:
-        """Return id and score of each subscription that holds, in the order of subscribing."""
-        return [
-            (id, self._scores[id])
-            for id, condition in self._conditions.items()
-            if evaluate(condition, event, self._history) is True
-        ]
-
-    def publish(self, event: Event) -> list[tuple[str, float]]:
-        """Match an event, then remember it as history."""
-        matches = self.match(event)
-        self._history.append(event)
-        return matches
-
-    def __len__(self) -> int:
-        return len(self._conditions)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._conditions)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._conditions

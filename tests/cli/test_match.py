@@ -62,6 +62,17 @@ def test_997_of_1000_subscriptions_run_and_both_reports_are_clear(
     assert figures["matches"] == "499"
 
 
+def test_values_that_no_subscription_can_use_are_counted(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    subscriptions = write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10 OR price = 'free'"}])
+    events = write_lines("e.jsonl", [{"id": n, "price": n % 2 == 0} for n in range(5)])
+    answer = run(*arguments(subscriptions, events, tmp_path / "out"))
+    assert answer.code == 0
+    figures = figures_of(answer.err)
+    assert (figures["events"], figures["matches"]) == ("5", "0")
+    assert figures["values of another type"] == "price (5)"
+    assert "unreadable values" not in figures
+
+
 def figures_of(text: str) -> dict[str, str]:
     """The rows of the tables with two columns."""
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reference_matcher import ReferenceMatcher
 from strategies import conditions, conditions_on_history, events
 from tocsin import Matcher
 from tocsin.index.by_reference import ReferenceIndex
-from tocsin.reference import ReferenceMatcher
 from tocsin.registry import MatcherName
 
 Event = dict[str, Any]

@@ -118,6 +118,21 @@ def test_a_detached_matcher_leaves_its_folder_alone(tmp_path: Path) -> None:
     assert (list(again), again.match({"price": 25}).ids) == (["cheap", "record"], [])
 
 
+def test_a_matcher_that_was_closed_reads_what_is_committed(tmp_path: Path) -> None:
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe("record", RECORD)
+    matcher.save(tmp_path)
+    matcher.publish({"price": 10})
+    matcher.commit()
+    matcher.publish({"price": 20})
+    matcher.close()
+    other = Matcher.open(tmp_path, background_merge=False)
+    other.publish({"price": 30})
+    assert matcher.match({"price": 15}).ids == ["record"], "neither 20 nor 30 is committed"
+    other.commit()
+    assert len(Matcher.open(tmp_path).history) == 2
+
+
 @pytest.fixture
 def published(tmp_path: Path) -> Path:
     matcher = Matcher()

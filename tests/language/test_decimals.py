@@ -78,7 +78,7 @@ def test_the_context_changes_no_answer(text: str, value: Decimal, at: float) -> 
 
 def test_a_number_that_is_none_is_refused_in_every_context() -> None:
     for context in (getcontext(), NARROW, CARELESS):
-        with localcontext(context), pytest.raises(SubscriptionError, match="is no number"):
+        with localcontext(context), pytest.raises(SubscriptionError, match="is not a number"):
             parse("x = 1.2.3")
 
 

@@ -10,9 +10,9 @@ from sqlglot import Dialect
 
 import strategies
 from tocsin import Matcher
-from tocsin.language.describe import describe
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
+from tocsin.language.to_sql import describe
 from tocsin.model.condition import AttributeComparison, Op
 from tocsin.model.predicate import (
     EVERYTHING,

@@ -17,7 +17,6 @@ from tocsin.model.predicate import Pattern, Wildcard, Word
 from tocsin.model.text import (
     fold,
     has_phrase,
-    is_word_character,
     like,
     like_pattern,
     like_runs,
@@ -31,6 +30,11 @@ from tocsin.model.text import (
 
 CODE_POINTS = [code for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
 SCRIPTS = st.text(alphabet="aBcsSß_-*. 9éÉe\u0301İiıΣσςक\u093fนข\u0e37Жж中\u200d👍%\n", max_size=12)
+
+
+def is_word_character(code: int) -> bool:
+    """The definition: alphanumeric, the underscore, or a combining mark."""
+    return chr(code).isalnum() or chr(code) == "_" or unicodedata.category(chr(code))[0] == "M"
 
 
 def test_every_combining_mark_lies_in_the_ranges_that_are_looked_at() -> None:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reference_matcher import ReferenceMatcher
 from tocsin import Matcher
 from tocsin.language.parse import parse
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.condition import ArrayContains, Comparison, Exists, InList, OldComparedToConstant, Op
-from tocsin.reference import ReferenceMatcher, evaluate
+from tocsin.reference import evaluate
 
 Event = dict[str, Any]
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reference_matcher import ReferenceMatcher
 from strategies import comparisons, conditions, conditions_on_history, events, logic, odd_conditions, odd_events
 from tocsin import Matcher
 from tocsin.conjunctions.pairs import access
 from tocsin.language.parse import parse
 from tocsin.predicates.history.order import Order
 from tocsin.predicates.ranges import quantize
-from tocsin.reference import ReferenceMatcher, evaluate
+from tocsin.reference import evaluate
 from tocsin.registry import IndexName, MatcherName
 from tocsin.tuning import TUNING
 

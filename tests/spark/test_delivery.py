@@ -57,7 +57,7 @@ def test_deliver_numbers_batches_and_names_a_missing_column(spark: "SparkSession
         record = tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user")
         assert record is not None
         assert (record.batch, record.matches) == (number, 2)
-    with pytest.raises(OptionError, match=r"no column 'title' to tell repetitions by.*keep_columns=\['title'\]"):
+    with pytest.raises(OptionError, match=r"no column 'title' to find repetitions by.*keep_columns=\['title'\]"):
         tocsin_spark.deliver(found, tmp_path / "inboxes", index=index, tag="user", dedupe="title")
 
 

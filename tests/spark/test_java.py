@@ -145,7 +145,7 @@ def test_a_shim_that_others_could_have_made_is_not_used(
     assert subprocess.run([home / "bin" / "java"], capture_output=True, text=True, check=True).stdout == "real\n"
     assert home.parent == tmp_path
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    assert f"others may write to {planted}, remove it" in caplog.text
+    assert f"other users can write to {planted}, remove it" in caplog.text
 
 
 def test_a_shim_in_a_folder_that_others_may_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

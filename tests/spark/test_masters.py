@@ -44,10 +44,14 @@ if master.startswith("connect:"):
             refuse()
         except tocsin.errors.OptionError as error:
             refused.append("the server" in error.message)
+texts = spark.createDataFrame([(1, "x"), (2, "y"), (3, "z")], "key int, a string").repartition(2)
+evidence, none = tocsin_spark.MatchEvidence(), tocsin_spark.MatchEvidence()
 answer = {
     "history": sorted(row["event"] for row in in_order.collect()),
     "refused": refused,
-    "matches": sorted(map(list, tocsin_spark.match(events, index, id="key").collect())),
+    "matches": sorted(map(list, tocsin_spark.match(events, index, id="key", evidence=evidence).collect())),
+    "no matches": tocsin_spark.match(texts, index, id="key", keep_columns=["a"], evidence=none).collect(),
+    "evidence": [evidence.get().events, evidence.get().matches, none.get().events, none.get().mismatches],
     "again": tocsin_spark.match(events, index, id="key").count(),
     "rejected": [row["subscription"] for row in index.rejected.collect()],
     "session": type(spark).__module__,
@@ -82,6 +86,8 @@ def test_the_index_reaches_workers_that_do_not_see_the_folders_of_the_driver(mas
         "history": [1, 2],
         "refused": [True, True] if master.startswith("connect:") else [],
         "matches": [[1, "nested", 1.0], [1, "two", 1.0]],
+        "no matches": [],
+        "evidence": [2, 2, 3, {"a": 3}],
         "again": 2,
         "rejected": ["bad"],
         "session": session,

@@ -87,13 +87,13 @@ def _event(key: int) -> dict[str, Any]:
     "options",
     [
         {},
-        {"id": "name", "keep": ["maker", "at", "clock", "i", "tags", "d"]},
-        {"tags": {"parity": "1"}, "keep": ["name"]},
+        {"id": "name", "keep_columns": ["maker", "at", "clock", "i", "tags", "d"]},
+        {"tags": {"parity": "1"}, "keep_columns": ["name"]},
         {"top_k": 2},
         {"top_k": 3, "mode": "relaxed", "score_by": {"f": 3.0, "i": 2.0}},
         {"shards": 3},
         {"shards": 2, "top_k": 2, "mode": "relaxed", "score_by": "max"},
-        {"ship": True},
+        {"ship_index": True},
     ],
     ids=str,
 )
@@ -161,7 +161,7 @@ def test_spark_shifts_the_dates_of_the_old_calendar(
     parquet.write_table(days.replace_schema_metadata(properties), tmp_path / "days.parquet")
     with caplog.at_level("INFO", "tocsin.spark.parquet"):
         found = tocsin_spark.match(tmp_path / "days.parquet", tmp_path / "index", id="key").collect()
-    assert "may have dates of the old calendar" in caplog.text
+    assert "may have dates of the Julian calendar" in caplog.text
     rows = spark.read.parquet(str(tmp_path / "days.parquet")).filter("day = DATE '1582-10-04'").collect()
     assert [row["event"] for row in found] == [row["key"] for row in rows]
 
@@ -202,7 +202,7 @@ def test_spark_reads_what_workers_cannot_and_the_log_says_why(
     with caplog.at_level("INFO", "tocsin.spark.parquet"):
         found = tocsin_spark.match(tmp_path / "months", tmp_path / "index", id="key").collect()
         assert {tuple(row)[:2] for row in found} == {(1, "may"), (3, "may"), (2, "high"), (3, "high")}
-        assert "'month' is in the names of folders" in caplog.text
+        assert "'month' is a partition column, in the names of folders" in caplog.text
         assert tocsin_spark.match(tmp_path / "months" / "month=5", tmp_path / "index", id="key").count() == 1
         assert "workers read the files" in caplog.text
 

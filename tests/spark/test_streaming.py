@@ -327,11 +327,17 @@ def test_the_console_shows_the_matches(place: Place, capsys: pytest.CaptureFixtu
 
 
 def test_what_cannot_be_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"no stream.*readStream"):
+    with pytest.raises(OptionError, match=r"not a stream.*readStream"):
         stream(spark.range(1), tmp_path, id="id", checkpoint=tmp_path, sink="console")
     rate = spark.readStream.format("rate").load()
     with pytest.raises(OptionError, match="keeps its history in a table"):
         stream(rate, tmp_path, id="value", order="value", checkpoint=tmp_path, sink="console")
+    whole: list[dict[str, Any]] = [{"tags": {"a": "b"}}, {"top_k": 3}, {"shards": 2}]
+    for options in whole:
+        with pytest.raises(OptionError, match="with an order finds all matches of all subscriptions"):
+            stream(rate, tmp_path, id="value", order="value", checkpoint=tmp_path, sink=tmp_path / "table", **options)
+    with pytest.raises(OptionError, match=r"mode is 'relaxed', and all matches are wanted\. Give top_k"):
+        stream(rate, tmp_path, id="value", checkpoint=tmp_path, sink="console", mode="relaxed")
     with pytest.raises(OptionError, match="is mounted, not s3://"):
         BatchTable("s3://bucket/matches")
     with pytest.raises(OptionError, match=r"no format 'xml'\. Choose from parquet, jsonl"):

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from tocsin.matcher import BATCH
 from tocsin.spark._worker.batches import match_batches, open_index
-from tocsin.spark._worker.row_groups import Attribute, Piece, read_pieces
+from tocsin.spark._worker.row_groups import ParquetColumn, RowGroups, read_row_groups
 
 PROC = Path("/proc")
 MEGABYTE = 1 << 20
@@ -124,8 +124,8 @@ def _match_files(index: str, files: tuple[str, ...]) -> tuple[float, int]:
     for file in files:
         with pq.ParquetFile(file) as opened:
             types = {field.name: field.type for field in opened.schema_arrow}
-            pieces = [Piece(file, tuple(range(opened.num_row_groups)))]
+            pieces = [RowGroups(file, tuple(range(opened.num_row_groups)))]
         names = ["key", *(name for name in types if name != "key")]
-        events = read_pieces(pieces, [Attribute((name,), types[name]) for name in names])
+        events = read_row_groups(pieces, [ParquetColumn((name,), types[name]) for name in names])
         matches += sum(batch.num_rows for batch in match_batches(events, index, "", names))
     return time.process_time() - start, matches

@@ -12,7 +12,7 @@ from tocsin.cli.console import bad_lines_table, errors, facts, rejected_table
 
 if TYPE_CHECKING:
     from tocsin.matcher import Matcher
-    from tocsin.spark.match_job import Outcome, Progress
+    from tocsin.spark.match_job import MatchJobResult, Progress
 
 
 class Format(Enum):
@@ -68,7 +68,7 @@ def load(path: Path) -> "Matcher":
 
 def run(
     matcher: "Matcher", events: Path, output: Path, *, id: str, master: str, format: Format, verbose: bool = False
-) -> "Outcome":
+) -> "MatchJobResult":
     """Run the job on Spark with its progress on the terminal."""
     from tocsin.spark.match_job import match_files
     from tocsin.spark.session import local_session
@@ -80,13 +80,16 @@ def run(
         return match_files(session, matcher, events, output, id=id, format=format.value, progress=progress)
 
 
-def summary(matcher: "Matcher", outcome: "Outcome") -> list[tuple[str, str]]:
+def summary(matcher: "Matcher", outcome: "MatchJobResult") -> list[tuple[str, str]]:
     """The figures at the end of a job."""
+    from tocsin.spark.evidence import unused_values
+
     return [
         ("events", f"{outcome.events:,}"),
         ("malformed lines", f"{outcome.bad_events:,}"),
         ("subscriptions", f"{len(matcher):,}"),
         ("rejected subscriptions", f"{len(matcher.rejected):,}"),
+        *unused_values(outcome.evidence),
         ("matches", f"{outcome.matches:,}"),
         ("seconds", f"{outcome.seconds:.1f}"),
         ("events/s", f"{outcome.events / outcome.seconds:,.0f}"),

@@ -39,7 +39,7 @@ class Mode(Enum):
     RELAXED = "relaxed"
 
 
-class Interval(Enum):
+class IntervalRule(Enum):
     """When an interval of an event satisfies a range."""
 
     OVERLAPS = "overlaps"
@@ -59,9 +59,9 @@ def top_k(
         typer.Option(help="How relaxed weights become a score: sum, max, or coefficients such as price=3,age=0.5."),
     ] = "sum",
     interval: Annotated[
-        Interval,
+        IntervalRule,
         typer.Option(help="Which ranges an interval of an event satisfies: those it overlaps, or lies within."),
-    ] = Interval.OVERLAPS,
+    ] = IntervalRule.OVERLAPS,
     id: Annotated[str, typer.Option(help="The attribute that names an event.")] = "id",
 ) -> None:
     """Print the best subscriptions of each event as JSON Lines, best first: event, subscription, score.

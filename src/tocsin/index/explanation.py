@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from tocsin.errors import EventError
 from tocsin.index.history import History
 from tocsin.index.options import Options
-from tocsin.language.describe import describe
 from tocsin.language.normal_form import NormalForm
+from tocsin.language.to_sql import describe
 from tocsin.model.condition import Exists, Quantified, XPathExists
 from tocsin.model.events import Event
 from tocsin.model.lookup import lookup

@@ -19,7 +19,7 @@ from tocsin.model.predicate import Test, Tested
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import JoinTable, Truths
-from tocsin.predicates.history.order import Statistics, choose_order
+from tocsin.predicates.history.order import OrderStatistics, choose_order
 from tocsin.predicates.history.prefilter import Prefilter
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.protocol import Probed, Slices
@@ -116,14 +116,14 @@ def refuse(ids: Sequence[str], way_out: str) -> None:
         )
 
 
-def statistics(state: SegmentState, old_events: int) -> Statistics:
+def statistics(state: SegmentState, old_events: int) -> OrderStatistics:
     """Return what the order of constants and history depends on."""
     segment = state.segment
     demands = segment.history_demands
     tests = int(np.unique(demands[:, 0]).size)
     looking_back = np.unique(demands[:, 1]).size
     attributes = len({column.attribute for column in segment.columns})
-    return Statistics(
+    return OrderStatistics(
         subscriptions=max(len(segment), 1),
         old_events=max(old_events, 1),
         history_tests=tests,

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from tocsin.model.subscription import Subscription
 
 Subscriptions: TypeAlias = Any
 """A table of subscriptions: Arrow, whatever has `__arrow_c_stream__`, or dicts."""
+COLUMNS = ("id", "where", "score", "weights", "tags")
 
 
 def table_of(subscriptions: Subscriptions) -> pa.Table:
@@ -26,13 +27,28 @@ def table_of(subscriptions: Subscriptions) -> pa.Table:
     if isinstance(subscriptions, pa.RecordBatchReader):
         return subscriptions.read_all()
     if hasattr(subscriptions, "__arrow_c_stream__") or hasattr(subscriptions, "__arrow_c_array__"):
-        return pa.table(subscriptions)
+        try:
+            return pa.table(subscriptions)
+        except (pa.ArrowException, OverflowError) as error:
+            raise OptionError(f"the table cannot be read: {error}", "Let each column be of one type") from error
+    if not isinstance(subscriptions, Iterable):
+        raise OptionError(f"a {type(subscriptions).__name__} is not a table", "Pass dicts, or what Arrow reads")
     rows: list[Mapping[str, Any]] = list(subscriptions)
-    names = [name for name in ("id", "where", "score", "weights", "tags") if any(name in row for row in rows)]
-    columns = {name: [row.get(name) for row in rows] for name in names}
-    for name in {"weights", "tags"} & columns.keys():
-        columns[name] = [json.dumps(dict(value)) if isinstance(value, Mapping) else value for value in columns[name]]
-    return pa.table(columns)
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise OptionError(f"a subscription is a mapping, not {type(row).__name__}", "Pass dicts, or an Arrow table")
+    given = [name for name in COLUMNS if not rows or any(name in row for row in rows)]
+    return pa.table({name: _column_of([row.get(name) for row in rows]) for name in given})
+
+
+def _column_of(values: list[Any]) -> pa.Array:
+    values = [json.dumps(dict(value), default=str) if isinstance(value, Mapping) else value for value in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        # As texts they get into one column, where each row is judged by itself.
+        texts = [None if value is None else str(value).encode(errors="surrogatepass") for value in values]
+        return pa.array(texts, pa.large_binary()).view(pa.large_string())
 
 
 class SubscriptionRows(NamedTuple):
@@ -169,7 +185,7 @@ def _malformed(table: pa.Table, first: int) -> Iterator[tuple[int, str]]:
 
 def _readable(table: pa.Table) -> tuple[pa.Table, dict[int, SubscriptionError]]:
     """The columns that count, with NULL in the rows that cannot be read, and an error for each of these."""
-    table = table.select([name for name in ("id", "where", "score", "weights", "tags") if name in table.column_names])
+    table = table.select([name for name in COLUMNS if name in table.column_names])
     bad = {}
     for row, reason in malformed(table):
         try:

@@ -50,7 +50,8 @@ class SubscriptionSet:
         self._folder: Folder | None = None
         self._source: tuple[Folder, int] | None = None
         """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
-        self._read_only = False
+        self.read_only = False
+        """Whether changes are refused."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
@@ -58,8 +59,12 @@ class SubscriptionSet:
         tell_children(self)
 
     def become_child(self) -> None:
-        """After a fork: threads and the history on disk are the parent's; what is committed of it can be read."""
+        """After a fork: the threads and the history of the folder are the parent's."""
         self._throttle, self._merging = WriteThrottle(), None
+        self._leave_history()
+
+    def _leave_history(self) -> None:
+        """Leave the history of the folder to its writer; what is committed of it can be read."""
         if self._history is not None and self._history.store.is_stored:
             self._history = None
 
@@ -129,6 +134,7 @@ class SubscriptionSet:
         If that fails, both the folder and these subscriptions are as before.
         """
         with self._lock:
+            self._demand_writable()
             folder = Folder(Path(path))
             if self._folder is not None and self._folder.path == folder.path:
                 self.commit()
@@ -190,8 +196,10 @@ class SubscriptionSet:
         """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
         if self._merging is not None:
             self._merging.join()
-        if self._folder is not None:
-            self._folder.unlock()
+        with self._lock:
+            if self._folder is not None:
+                self._folder.unlock()
+                self._leave_history()
 
     def compact(self) -> None:
         """Merge all segments into one; durable with the next commit."""
@@ -263,9 +271,8 @@ class SubscriptionSet:
     def _all_segments(self) -> tuple[LiveSegment, ...]:
         return self._segments + self._buffer.segments
 
-    def attach(self, folder: Folder, *, read_only: bool = False) -> None:
+    def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._read_only = read_only
         self._number, self.options, self._segments = store.load(folder, self._segments)
         self._folder, self._source = folder, (folder, self._number)
         self._snapshot = None
@@ -292,10 +299,16 @@ class SubscriptionSet:
             finally:
                 self._snapshot = None
 
+    def _demand_writable(self) -> None:
+        if self.read_only:
+            raise OptionError(
+                f"{self.path} was opened for reading",
+                "Open it with mode='write', or mode='copy' to change a copy of it",
+            )
+
     def _begin_write(self) -> None:
         """Take the folder's lock, and see that nobody committed since we read."""
-        if self._read_only:
-            raise OptionError(f"{self.path} was opened for reading", "Open it with mode='write'")
+        self._demand_writable()
         if self._folder is None or not self._folder.lock():
             return
         # As a reader we had what was committed of the history.

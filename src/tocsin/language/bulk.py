@@ -7,21 +7,20 @@ from contextlib import contextmanager
 import numpy as np
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.columns import Columns, Unreadable
 from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import DEFAULT_LIMIT, conjunctions
 from tocsin.language.parse import parse_shape
 from tocsin.language.rewrite import VALUES, rewrite
 from tocsin.language.shape import Shape, literal_types, split
-from tocsin.language.shape_plan import Plan, plan
-from tocsin.language.vectors import add_vectors
+from tocsin.language.shape_plan import ShapePlan, plan
+from tocsin.language.vectors import Columns, Unreadable, add_vectors
 from tocsin.model.condition import Slot
 
 BATCH = 65_536
-"""How many texts are held as pieces at one time."""
+"""How many texts are split into pieces at a time."""
 
 SMALL = 4
-"""Groups of fewer texts are not worth a vector operation."""
+"""Groups of fewer texts than this are bound one by one: a vector operation would cost more."""
 
 _Key = tuple[str, tuple[bool, ...]]
 """The code of a shape, and which of its literals are strings; () if none is."""
@@ -50,7 +49,7 @@ def normalise_texts(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Pause the search for cycles: millions of pieces are allocated here, and none is in a cycle."""
+    """Pause garbage collection: millions of pieces are allocated here, and none is in a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -61,13 +60,13 @@ def _no_collection() -> Iterator[None]:
 
 
 class _Work:
-    """One run over many texts. Plans are kept for its length."""
+    """One run over many texts, with a cache of the plans of their shapes."""
 
     def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: int) -> None:
         self.builder = builder
         self._ids = ids
         self._limit = limit
-        self._plans: dict[_Key, Plan | None] = {}
+        self._plans: dict[_Key, ShapePlan | None] = {}
 
     def add_batch(self, start: int, texts: Sequence[str]) -> None:
         """Add consecutive texts, of which the first has the number `start`."""
@@ -78,7 +77,7 @@ class _Work:
             except SubscriptionError as error:
                 self._report(number, error)
                 continue
-            # Most texts without strings are split without a look at the type of each literal.
+            # Texts without a quote have only numbers.
             key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else ()
             group = groups.get(key)
             if group is None:
@@ -94,7 +93,7 @@ class _Work:
                 template, generic = parse_shape(Shape(members[0]))
                 self._plans[key] = plan(template) if generic else None
             except SubscriptionError:
-                # The error names a place, which each text of the shape has elsewhere.
+                # Each text is parsed again, since its error has a position of its own.
                 self._plans[key] = None
         planned = self._plans[key]
         if planned is None:
@@ -113,7 +112,7 @@ class _Work:
     def _add_without(
         self,
         bad: set[int],
-        planned: Plan,
+        planned: ShapePlan,
         key: _Key,
         numbers: list[int],
         members: list[list[str]],
@@ -125,7 +124,7 @@ class _Work:
         if good:
             self._add_group(key, [numbers[row] for row in good], [members[row] for row in good])
 
-    def _add_one(self, planned: Plan, number: int, pieces: list[str]) -> None:
+    def _add_one(self, planned: ShapePlan, number: int, pieces: list[str]) -> None:
         try:
             constants = planned.template.constants(Shape(pieces))
             bound = rewrite(planned.tree, VALUES, lambda v: constants[v.index] if isinstance(v, Slot) else v)

@@ -13,11 +13,11 @@ MAX_DIGITS = 1000
 """The longest number that is read; longer ones would cost quadratic time."""
 
 _REFUSING = Context(traps=[InvalidOperation])
-"""Raises for a text that is no decimal, whatever the context of the process does. Reading rounds in none."""
+"""Raises for a text that is not a decimal, whatever the context of the process is. Reading never rounds."""
 
 
 class Reading(Enum):
-    """How a literal is to be read."""
+    """How to read a literal."""
 
     STRING = "string"
     NUMBER = "number"
@@ -41,15 +41,15 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where the value of a slot comes from: a literal of the text, by its number, and how it is read."""
+class LiteralSource:
+    """Where the value of a slot comes from: the number of a literal of the text, and how to read it."""
 
     literal: int
     reading: Reading
 
 
 def unquote(literal: str) -> str:
-    """The string that a string literal means.
+    """Return the string that a string literal means.
 
     >>> unquote("'O''Brien'")
     "O'Brien"
@@ -58,7 +58,7 @@ def unquote(literal: str) -> str:
 
 
 def number(literal: str) -> int | Decimal | float:
-    """The number that a number literal means: exact, unless it has an exponent.
+    """Return the number that a number literal means: exact, unless it has an exponent.
 
     >>> number("10"), number("2.5"), number("1e3")
     (10, Decimal('2.5'), 1000.0)
@@ -76,12 +76,12 @@ def number(literal: str) -> int | Decimal | float:
         return Decimal(literal, _REFUSING) if "." in literal else int(literal)
     except (ValueError, InvalidOperation):
         raise SubscriptionError(
-            f"{literal!r} is no number", "Write it as 10, 2.5 or 1e3, with a space after it"
+            f"{literal!r} is not a number", "Write it as 10, 2.5 or 1e3, with a space after it"
         ) from None
 
 
 def read(literal: str, reading: Reading) -> Constant:
-    """The constant that a literal means under a reading.
+    """Return the constant that a literal means under a reading.
 
     >>> read("'2026-01-31'", Reading.DATE)
     datetime.date(2026, 1, 31)
@@ -99,4 +99,4 @@ def read(literal: str, reading: Reading) -> Constant:
         return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)
     except ValueError:
         example = "2026-01-31" if reading is Reading.DATE else "2026-01-31 12:00:00+00:00"
-        raise SubscriptionError(f"{literal} is no {reading.value}", f"Write it as '{example}'") from None
+        raise SubscriptionError(f"{literal} is not a {reading.value}", f"Write it as '{example}'") from None

@@ -1,11 +1,15 @@
-"""Turn a sqlglot tree into a condition with slots. Nothing recurses on the length or depth of the tree."""
+"""Turn a sqlglot tree, subqueries on history included, into a condition with slots.
 
+Nothing recurses on the length or depth of the tree.
+"""
+
+from collections.abc import Callable
 from typing import cast
 
 from sqlglot import exp
 
-from tocsin.language.operands import FUNCTIONS, Attribute, Literal, Operand, Reader, strip
-from tocsin.language.subqueries import HistoryReader
+from tocsin.errors import SubscriptionError
+from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -13,13 +17,18 @@ from tocsin.model.condition import (
     Between,
     Comparison,
     Condition,
+    Exists,
     HasPhrase,
     HasWords,
+    HistoryTerm,
     InList,
     IsNull,
     IsTruth,
     Like,
     Not,
+    OldComparedToConstant,
+    OldComparedToNew,
+    OldIsNull,
     Op,
     Or,
     Quantified,
@@ -29,7 +38,7 @@ from tocsin.model.condition import (
 )
 from tocsin.model.values import compare_to_constant
 
-OPS: dict[type[exp.Expr], Op] = {
+_OPS: dict[type[exp.Expr], Op] = {
     exp.LT: Op.LT,
     exp.LTE: Op.LE,
     exp.EQ: Op.EQ,
@@ -37,6 +46,7 @@ OPS: dict[type[exp.Expr], Op] = {
     exp.GTE: Op.GE,
     exp.GT: Op.GT,
 }
+_HISTORY_HINT = "Write comparisons of h.old with event.new or a constant, BETWEEN and IS [NOT] NULL, joined by AND"
 _QUANTIFIERS: dict[type[exp.Expr], Quantifier] = {exp.Any: Quantifier.ANY, exp.All: Quantifier.ALL}
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
@@ -46,7 +56,7 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 
 
 def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of AND or OR, from left to right."""
+    """Return the operands of a chain of AND or OR, from left to right."""
     found, waiting = [], [node]
     while waiting:
         inner = strip(waiting.pop())
@@ -58,11 +68,11 @@ def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condition:
-    """The condition that a tree means. In a subquery, names without `event.` are refused: they are the history's."""
+    """Convert a tree. In a subquery, names without `event.` mean the history's attributes and are refused."""
     converter = _Converter(reader, in_subquery)
     waiting: list[tuple[exp.Expr, Condition | None]] = [(root, None)]
     done: list[Condition] = []
-    # A node that waits together with a condition is finished: the condition tells how to join its operands on `done`.
+    # A node that waits with a condition has its operands on `done`; the condition says how to join them.
     while waiting:
         node, join = waiting.pop()
         if join is not None:
@@ -90,7 +100,7 @@ def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condit
 
 
 class _Converter:
-    """Converts what stands between AND, OR, NOT and IS TRUE."""
+    """Convert what stands between AND, OR, NOT and IS TRUE."""
 
     def __init__(self, reader: Reader, in_subquery: bool) -> None:
         self._reader = reader
@@ -98,11 +108,11 @@ class _Converter:
         self._in_subquery = in_subquery
 
     def atom(self, node: exp.Expr) -> Condition:
-        """The condition that a node without logic means."""
+        """Convert a node that is not AND, OR, NOT or IS TRUE."""
         if isinstance(node, (exp.Column, exp.Dot, exp.Boolean, exp.Null)):
             return self._bare(node)
-        if type(node) in OPS:
-            return self._comparison(node, OPS[type(node)])
+        if type(node) in _OPS:
+            return self._comparison(node, _OPS[type(node)])
         if isinstance(node, exp.Between):
             return self._between(node)
         if isinstance(node, exp.In):
@@ -119,7 +129,7 @@ class _Converter:
         if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT_FUNCTIONS:
             return self._text_function(node)
         if isinstance(node, exp.Exists):
-            return HistoryReader(self._reader, node.this, convert).exists()
+            return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
         if isinstance(node, (exp.Literal, exp.Neg, exp.Cast)):
             raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         if isinstance(node, (exp.Alias, exp.Aliases)):
@@ -131,18 +141,18 @@ class _Converter:
         raise self._reader.unknown(node)
 
     def _operand(self, node: exp.Expr) -> Operand:
-        # In a subquery no alias can equal "", so that a name without `event.` is read as an old event's.
+        # No alias equals "", so in a subquery a name without `event.` is read as an attribute of an old event.
         return self._reader.operand(node, "" if self._in_subquery else None)
 
     def _attribute(self, node: exp.Expr, what: str) -> str:
         operand = self._operand(node)
-        if not isinstance(operand, Attribute):
+        if not isinstance(operand, EventAttribute):
             raise self._refuse(node, f"{what} needs an attribute first", f"Available: {', '.join(FUNCTIONS)}, LIKE")
         return operand.name
 
     def _bare(self, node: exp.Expr) -> Condition:
         operand = self._operand(node)
-        if isinstance(operand, Attribute):
+        if isinstance(operand, EventAttribute):
             return Comparison(operand.name, Op.EQ, True)
         if isinstance(operand, Literal):
             return Truth(cast(bool | None, operand.value))
@@ -162,9 +172,9 @@ class _Converter:
             if isinstance(right, Literal):
                 return self._fold(left, op, right)
             left, op, right = right, op.flipped, left
-        if not isinstance(left, Attribute):
+        if not isinstance(left, EventAttribute):
             raise self._reader.unknown(node)
-        if isinstance(right, Attribute):
+        if isinstance(right, EventAttribute):
             return AttributeComparison(left.name, op, right.name)
         if not isinstance(right, Literal):
             raise self._reader.unknown(node)
@@ -181,7 +191,7 @@ class _Converter:
             raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
         value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
         bounds = [bound.value for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
-        if isinstance(value, Attribute) and len(bounds) == 2:
+        if isinstance(value, EventAttribute) and len(bounds) == 2:
             return Between(value.name, bounds[0], bounds[1])
         return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
 
@@ -192,7 +202,7 @@ class _Converter:
             raise self._refuse(node, "IN needs a list of constants", "Write IN (1, 2), or array_contains(list, value)")
         value = self._operand(node.this)
         items = [self._operand(item) for item in node.expressions]
-        if isinstance(value, Attribute) and all(isinstance(item, Literal) for item in items):
+        if isinstance(value, EventAttribute) and all(isinstance(item, Literal) for item in items):
             return InList(value.name, tuple(item.value for item in items if isinstance(item, Literal)))
         return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
 
@@ -207,20 +217,20 @@ class _Converter:
                 "For a condition c write c IS NOT TRUE AND c IS NOT FALSE",
             )
         operand = self._operand(tested)
-        if isinstance(operand, Attribute):
+        if isinstance(operand, EventAttribute):
             return IsNull(operand.name)
         if isinstance(operand, Literal):
             return Truth(operand.value is None)
         raise self._reader.unknown(node)
 
     def _same(self, left: Operand, right: Operand) -> Condition:
-        """`left IS NOT DISTINCT FROM right`."""
+        """Convert `left IS NOT DISTINCT FROM right`."""
         if isinstance(left, Literal):
             left, right = right, left
-        if isinstance(left, Attribute) and isinstance(right, Attribute):
+        if isinstance(left, EventAttribute) and isinstance(right, EventAttribute):
             equal: Condition = AttributeComparison(left.name, Op.EQ, right.name)
             return Or((IsTruth(equal, True, False), And((IsNull(left.name), IsNull(right.name)))))
-        if isinstance(left, Attribute) and isinstance(right, Literal):
+        if isinstance(left, EventAttribute) and isinstance(right, Literal):
             if right.value is None:
                 return IsNull(left.name)
             return IsTruth(Comparison(left.name, Op.EQ, right.value), True, False)
@@ -265,12 +275,144 @@ class _Converter:
 
     def _quantified(self, left: exp.Expr, op: Op, quantifier: Quantifier, query: exp.Expr) -> Condition:
         operand = self._operand(left)
-        if not isinstance(operand, Attribute):
+        if not isinstance(operand, EventAttribute):
             raise self._refuse(
                 left,
                 "ANY, ALL and IN on history compare an attribute",
                 "For a constant write EXISTS (SELECT … WHERE …)",
             )
-        history = HistoryReader(self._reader, query, convert)
+        history = _HistoryReader(self._reader, query)
         old = history.selected()
         return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))
+
+
+class _HistoryReader:
+    """Read one subquery: `SELECT … FROM history [h] [WHERE terms]`.
+
+    Terms on the new event alone are lifted out of it: where they are not TRUE, the subquery selects nothing.
+    """
+
+    def __init__(self, reader: Reader, query: exp.Expr) -> None:
+        self._reader = reader
+        self._refuse = reader.refuse
+        while isinstance(query, (exp.Subquery, exp.Paren)):
+            query = query.this
+        if not isinstance(query, exp.Select):
+            raise self._refuse(query, "a subquery on history is expected here", "Write (SELECT … FROM history)")
+        self._query = query
+        self._alias = self._check_source()
+        self._terms: list[HistoryTerm] = []
+        self._lifted: list[Condition] = []
+        where = query.args.get("where")
+        if where is not None:
+            self._read(where.this)
+
+    def _check_source(self) -> str:
+        query = self._query
+        source = query.args.get("from_")
+        table = source.this if source is not None else None
+        if (
+            not isinstance(table, exp.Table)
+            or not isinstance(table.this, exp.Identifier)
+            or len(table.parts) != 1
+            or table.name.lower() != "history"
+        ):
+            raise self._refuse(query, "the subquery is not on history", "Write SELECT … FROM history")
+        extra = [
+            key for key, value in query.args.items() if value and key not in ("expressions", "from_", "where", "kind")
+        ]
+        extra += [key for key, value in table.args.items() if value and key not in ("this", "alias")]
+        if extra:
+            raise self._refuse(
+                query,
+                f"a subquery on history has no {extra[0].rstrip('_').upper()}",
+                "Keep SELECT, FROM history and WHERE",
+            )
+        for selected in query.expressions:
+            aggregate = selected.find(exp.AggFunc)
+            if aggregate is not None:
+                raise self._reader.unknown(aggregate)
+        return (table.alias or "history").lower()
+
+    def selected(self) -> str:
+        """Return the attribute of old events that ANY, ALL or IN compares with."""
+        expressions = [e.this if isinstance(e, exp.Alias) else e for e in self._query.expressions]
+        if len(expressions) == 1:
+            operand = self._operand(expressions[0])
+            if isinstance(operand, OldAttribute):
+                return operand.name
+        raise self._refuse(
+            self._query, "the subquery must select one attribute of history", "Write SELECT price FROM history"
+        )
+
+    def under(self, quantifier: Quantifier, make: Callable[[tuple[HistoryTerm, ...]], Condition]) -> Condition:
+        """Join the condition on the terms with the lifted ones: ANY of nothing is FALSE, ALL of nothing is TRUE."""
+        condition = make(tuple(self._terms))
+        if not self._lifted:
+            return condition
+        if quantifier is Quantifier.ANY:
+            return And((*(IsTruth(lifted, True, False) for lifted in self._lifted), condition))
+        return Or((*(IsTruth(lifted, True, True) for lifted in self._lifted), condition))
+
+    def _operand(self, node: exp.Expr) -> Operand:
+        return self._reader.operand(node, self._alias)
+
+    def _read(self, where: exp.Expr) -> None:
+        for node in operands(where, exp.And):
+            if self._names_old(node):
+                self._terms += self._term(node)
+            else:
+                self._lifted.append(convert(node, self._reader, in_subquery=True))
+
+    def _names_old(self, node: exp.Expr) -> bool:
+        waiting = [node]
+        while waiting:
+            inner = waiting.pop()
+            if isinstance(inner, (exp.Subquery, exp.Query)):
+                raise self._refuse(inner, "a subquery on history contains another one", "Write two conditions")
+            if isinstance(inner, (exp.Column, exp.Dot)):
+                if isinstance(self._operand(inner), OldAttribute):
+                    return True
+            else:
+                waiting += inner.iter_expressions()
+        return False
+
+    def _term(self, node: exp.Expr) -> list[HistoryTerm]:
+        negated = False
+        while isinstance(node, (exp.Not, exp.Paren)):
+            negated ^= isinstance(node, exp.Not)
+            node = node.this
+        if isinstance(node, (exp.Column, exp.Dot)):
+            return [self._compare(node, self._operand(node), Op.NE if negated else Op.EQ, Literal(True))]
+        if type(node) in _OPS:
+            op = _OPS[type(node)]
+            sides = self._operand(node.this), self._operand(node.expression)
+            return [self._compare(node, sides[0], op.negated if negated else op, sides[1])]
+        if isinstance(node, exp.Between) and not negated and not node.args.get("symmetric"):
+            value = self._operand(node.this)
+            bounds = [(op, self._operand(node.args[key])) for op, key in ((Op.GE, "low"), (Op.LE, "high"))]
+            if all(isinstance(value, OldAttribute) or isinstance(bound, OldAttribute) for _, bound in bounds):
+                return [self._compare(node, value, op, bound) for op, bound in bounds]
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            operand = self._operand(node.this)
+            if isinstance(operand, OldAttribute):
+                return [OldIsNull(operand.name, negated)]
+        raise self._unsupported(node)
+
+    def _compare(self, node: exp.Expr, left: Operand, op: Op, right: Operand) -> HistoryTerm:
+        if not isinstance(left, OldAttribute):
+            left, op, right = right, op.flipped, left
+        if not isinstance(left, OldAttribute) or isinstance(right, OldAttribute):
+            raise self._refuse(node, "two attributes of one old event are compared", _HISTORY_HINT)
+        if isinstance(right, EventAttribute):
+            return OldComparedToNew(left.name, op, right.name)
+        if right.value is None:
+            # A comparison with NULL is never TRUE, so the subquery selects nothing.
+            self._lifted.append(Truth(None))
+            return OldIsNull(left.name, negated=False)
+        return OldComparedToConstant(left.name, op, right.value)
+
+    def _unsupported(self, node: exp.Expr) -> SubscriptionError:
+        if isinstance(node, exp.Or):
+            return self._refuse(node, "OR inside a subquery on history", "Write EXISTS (…) OR EXISTS (…)")
+        return self._refuse(node, "this term is not possible in a subquery on history", _HISTORY_HINT)

@@ -1,4 +1,4 @@
-"""The normal form of many subscriptions as columns: what an index is built from.
+"""Hold the normal form of many subscriptions as columns: what an index is built from.
 
 Conjunctions are numbered densely, in the order of their texts. Every range of every conjunction is one row of the
 column of its attribute and kind; several rows of one conjunction in one column are a union.
@@ -23,7 +23,7 @@ Values = npt.NDArray[Any]
 ColumnKey = tuple[str, Kind]
 
 EXACT_FLOAT = 2**53
-"""Up to here every integer is a float64."""
+"""Every integer up to this one is a float64."""
 
 _DTYPES = {
     Kind.TIME: np.int64,
@@ -32,6 +32,8 @@ _DTYPES = {
     Kind.NUMBER: np.float64,
     Kind.ANY: np.bool_,
 }
+
+_ENDS = ("low", "high", "has_low", "low_closed", "has_high", "high_closed")
 
 
 @dataclass(slots=True)
@@ -49,24 +51,16 @@ class RangeColumn:
     low_closed: Bools
     has_high: Bools
     high_closed: Bools
-    null: Int32s
+    null: Int32s = field(default_factory=lambda: np.empty(0, np.int32))
     """The conjunctions whose predicate on this column holds for NULL as well; some have no row."""
 
     def renumbered(self, number: Int32s) -> "RangeColumn":
-        """The rows of the conjunctions that have a new number, not -1, sorted by it."""
+        """Return the rows of the conjunctions that have a new number, not -1, sorted by it."""
         conjunction, null = number[self.conjunction], number[self.null]
         rows = np.flatnonzero(conjunction >= 0)
         rows = rows[np.argsort(conjunction[rows], kind="stable")]
-        return RangeColumn(
-            conjunction=conjunction[rows],
-            low=self.low[rows],
-            high=self.high[rows],
-            has_low=self.has_low[rows],
-            low_closed=self.low_closed[rows],
-            has_high=self.has_high[rows],
-            high_closed=self.high_closed[rows],
-            null=np.sort(null[null >= 0]),
-        )
+        ends = {name: getattr(self, name)[rows] for name in _ENDS}
+        return RangeColumn(conjunction=conjunction[rows], null=np.sort(null[null >= 0]), **ends)
 
 
 @dataclass(slots=True)
@@ -79,7 +73,7 @@ class NormalForm:
     """The text of each conjunction: its place among the texts given."""
     columns: dict[ColumnKey, RangeColumn]
     tests: list[Tested]
-    """The distinct predicates that are no ranges."""
+    """The distinct predicates that are not ranges."""
     test_conjunction: Int32s
     test_id: Int32s
     """Conjunction `test_conjunction[i]` demands `tests[test_id[i]]`; sorted by conjunction."""
@@ -88,7 +82,7 @@ class NormalForm:
     """The texts that can never match."""
 
     def select(self, texts: npt.NDArray[np.int64]) -> "NormalForm":
-        """The normal form of some of the texts, each once, in this order; errors are left behind."""
+        """Return the normal form of some of the texts, each once, in this order; errors are left behind."""
         place = np.full(self.texts, -1, np.int32)
         place[texts] = np.arange(len(texts), dtype=np.int32)
         owner = place[self.owner]
@@ -114,7 +108,7 @@ class NormalForm:
 
     @classmethod
     def joined(cls, forms: Sequence["NormalForm"]) -> "NormalForm":
-        """The normal form of the texts of several, one after the other."""
+        """Return the normal form of the texts of several, one after the other."""
         first_text = np.cumsum([0, *(form.texts for form in forms)]).tolist()
         first = np.cumsum([0, *(form.owner.size for form in forms)]).astype(np.int32)
         parts: dict[ColumnKey, list[RangeColumn]] = {}
@@ -157,7 +151,7 @@ def _one(arrays: Sequence[npt.NDArray[Any]]) -> Int32s:
 
 
 def _joined(columns: Sequence[RangeColumn]) -> RangeColumn:
-    """The rows of one column in several forms, one after the other."""
+    """Return the rows of one column in several forms, one after the other."""
     if len(columns) == 1:
         return columns[0]
     if any(column.low.dtype == object for column in columns):
@@ -165,8 +159,8 @@ def _joined(columns: Sequence[RangeColumn]) -> RangeColumn:
             replace(column, low=_objects(column.low, column.has_low), high=_objects(column.high, column.has_high))
             for column in columns
         ]
-    names = ("conjunction", "low", "high", "has_low", "low_closed", "has_high", "high_closed", "null")
-    return RangeColumn(*(np.concatenate([getattr(column, name) for column in columns]) for name in names))
+    fields = ("conjunction", *_ENDS, "null")
+    return RangeColumn(*(np.concatenate([getattr(column, name) for column in columns]) for name in fields))
 
 
 def _range(column: RangeColumn, kind: Kind, row: int) -> Range:
@@ -181,22 +175,9 @@ def _range(column: RangeColumn, kind: Kind, row: int) -> Range:
     return Range(low, bool(column.low_closed[row]), high, bool(column.high_closed[row]))
 
 
-@dataclass(slots=True)
-class Rows:
-    """Rows of one column for one batch of conjunctions, as arrays of one length."""
-
-    conjunction: Int32s
-    low: Values
-    high: Values
-    has_low: Bools
-    low_closed: Bools
-    has_high: Bools
-    high_closed: Bools
-
-
 @dataclass
 class Builder:
-    """Collects conjunctions, by batches of arrays or one at a time, in any order of texts."""
+    """Collect conjunctions, by batches of arrays or one at a time, in any order of texts."""
 
     check_xpath: Callable[[str], None] | None = None
     errors: dict[int, SubscriptionError] = field(default_factory=dict)
@@ -204,9 +185,8 @@ class Builder:
     _owners: list[Int32s] = field(default_factory=list)
     _size: int = 0
     _single_owners: list[int] = field(default_factory=list)
-    _batches: dict[ColumnKey, list[Rows]] = field(default_factory=dict)
+    _batches: dict[ColumnKey, list[RangeColumn]] = field(default_factory=dict)
     _singles: dict[ColumnKey, list[tuple[int, Range]]] = field(default_factory=dict)
-    _null: dict[ColumnKey, list[Int32s]] = field(default_factory=dict)
     _single_null: dict[ColumnKey, list[int]] = field(default_factory=dict)
     _tests: dict[Tested, int] = field(default_factory=dict)
     _test_rows: list[tuple[Int32s, Int32s]] = field(default_factory=list)
@@ -215,7 +195,7 @@ class Builder:
     def add(self, owner: int, conjunctions: Iterable[Conjunction]) -> None:
         """Add all conjunctions of one text."""
         found = list(conjunctions)
-        # Look at every test first, so that nothing of a refused text is added.
+        # Check every test first, so that nothing of a refused text is added.
         for conjunction in found:
             for predicate in conjunction:
                 self.check(predicate)
@@ -246,7 +226,7 @@ class Builder:
             rows.append((number, candidate))
 
     def test_id(self, predicate: Tested) -> int:
-        """The number of a test; a new one with an XPath is checked first."""
+        """Return the number of a test; a new one with an XPath is checked first."""
         number = self._tests.get(predicate)
         if number is None:
             if self.check_xpath is not None and isinstance(predicate.test, XPathExists):
@@ -261,7 +241,7 @@ class Builder:
         self._size += len(owners)
         return numbers
 
-    def add_rows(self, key: ColumnKey, rows: Rows) -> None:
+    def add_rows(self, key: ColumnKey, rows: RangeColumn) -> None:
         """Add rows whose conjunctions were numbered by `new_conjunctions`."""
         self._batches.setdefault(key, []).append(rows)
 
@@ -271,33 +251,28 @@ class Builder:
             self._test_rows.append((numbers, np.full(len(numbers), self.test_id(predicate), np.int32)))
             return
         key = predicate.attribute, predicate.kind
+        batches = self._batches.setdefault(key, [])
         if predicate.or_null:
-            self._null.setdefault(key, []).append(numbers)
-        columns = self._batches.setdefault(key, [])
+            batches.append(replace(_rows(predicate.kind, []), null=numbers))
         for candidate in predicate.ranges:
-            one = rows_of(predicate.kind, [(0, candidate)])
-            repeated = [np.repeat(values, len(numbers)) for values in _columns(one)[1:]]
-            columns.append(Rows(numbers, *repeated))
+            one = _rows(predicate.kind, [(0, candidate)])
+            batches.append(RangeColumn(numbers, *(np.repeat(getattr(one, name), len(numbers)) for name in _ENDS)))
 
     def finish(self, texts: int) -> NormalForm:
-        """Return the normal form of so many texts, conjunctions in the order of texts, rows in that of these."""
+        """Return the normal form of `texts` texts: conjunctions in the order of the texts, rows in that order."""
         owners = np.concatenate([*self._owners, np.array(self._single_owners, np.int32)]).astype(np.int32)
         order = np.argsort(owners, kind="stable")
-        # The final number of each conjunction; those with negative numbers follow the batches.
         final = np.empty(len(owners), np.int32)
         final[order] = np.arange(len(owners), dtype=np.int32)
-
-        def renumber(numbers: Int32s) -> Int32s:
-            return final[np.where(numbers < 0, self._size - 1 - numbers, numbers)]
-
+        # Conjunctions that were added one at a time are numbered -1, -2, …: turned round, they are found from the end.
+        number = np.concatenate([final[: self._size], final[self._size :][::-1]])
         columns: dict[ColumnKey, RangeColumn] = {}
         for key in sorted({*self._batches, *self._singles}):
-            batches = [*self._batches.get(key, []), rows_of(key[1], self._singles.get(key, []))]
-            single_null = np.array(self._single_null.get(key, []), np.int32)
-            null = np.sort(renumber(np.concatenate([*self._null.get(key, []), single_null])))
-            columns[key] = _assemble(batches, null, renumber)
+            singles = _rows(key[1], self._singles.get(key, []))
+            singles.null = np.array(self._single_null.get(key, []), np.int32)
+            columns[key] = _joined([*self._batches.get(key, []), singles]).renumbered(number)
         single_tests = np.array(self._single_tests, np.int32).reshape(-1, 2)
-        conjunction = renumber(np.concatenate([*(rows[0] for rows in self._test_rows), single_tests[:, 0]]))
+        conjunction = number[np.concatenate([*(rows[0] for rows in self._test_rows), single_tests[:, 0]])]
         ids = np.concatenate([*(rows[1] for rows in self._test_rows), single_tests[:, 1]])
         by_conjunction = np.argsort(conjunction, kind="stable")
         return NormalForm(
@@ -312,24 +287,8 @@ class Builder:
         )
 
 
-def _columns(rows: Rows) -> list[Values]:
-    return [rows.conjunction, rows.low, rows.high, rows.has_low, rows.low_closed, rows.has_high, rows.high_closed]
-
-
-def _assemble(batches: list[Rows], null: Int32s, renumber: Callable[[Int32s], Int32s]) -> RangeColumn:
-    if any(batch.low.dtype == object for batch in batches):
-        for batch in batches:
-            batch.low, batch.high = _objects(batch.low, batch.has_low), _objects(batch.high, batch.has_high)
-    arrays = [np.concatenate(parts) for parts in zip(*map(_columns, batches), strict=True)]
-    arrays[0] = renumber(arrays[0])
-    order = np.argsort(arrays[0], kind="stable")
-    conjunction, *rest = (values[order] for values in arrays)
-    low, high, has_low, low_closed, has_high, high_closed = rest
-    return RangeColumn(conjunction, low, high, has_low, low_closed, has_high, high_closed, null)
-
-
 def _objects(values: Values, has: Bools) -> Values:
-    """Floats as Numbers; objects stay as they are."""
+    """Return floats as Numbers; objects stay as they are."""
     if values.dtype == object:
         return values
     converted = np.empty(len(values), object)
@@ -339,11 +298,11 @@ def _objects(values: Values, has: Bools) -> Values:
     return converted
 
 
-def rows_of(kind: Kind, singles: list[tuple[int, Range]]) -> Rows:
-    """The rows of ranges that were added one at a time."""
+def _rows(kind: Kind, singles: list[tuple[int, Range]]) -> RangeColumn:
+    """Return the rows of ranges that were added one at a time."""
     ranges = [candidate for _, candidate in singles]
     low, high = [r.low for r in ranges], [r.high for r in ranges]
-    return Rows(
+    return RangeColumn(
         np.array([number for number, _ in singles], np.int32),
         *_values(kind, low, high),
         np.array([value is not None for value in low], np.bool_),
@@ -356,15 +315,10 @@ def rows_of(kind: Kind, singles: list[tuple[int, Range]]) -> Rows:
 def _values(kind: Kind, low: list[Any], high: list[Any]) -> tuple[Values, Values]:
     if kind is Kind.NUMBER:
         distinct: set[Number] = {value for value in (*low, *high) if value is not None}
-        if all(fits_float(value) for value in distinct):
+        if all(-EXACT_FLOAT <= value.exact <= EXACT_FLOAT and value.is_float for value in distinct):
             return tuple(np.array([0.0 if v is None else v.nearest for v in ends]) for ends in (low, high))  # type: ignore[return-value]  # a pair
     elif kind is not Kind.STRING:
         return tuple(np.array([v or 0 for v in ends], _DTYPES[kind]) for ends in (low, high))  # type: ignore[return-value]  # a pair
     arrays = np.empty(len(low), object), np.empty(len(high), object)
     arrays[0][:], arrays[1][:] = low, high
     return arrays
-
-
-def fits_float(number: Number) -> bool:
-    """Whether a float64 column may hold the number."""
-    return -EXACT_FLOAT <= number.exact <= EXACT_FLOAT and number.is_float

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
@@ -24,7 +26,7 @@ from tocsin.model.values import Kind
 DEFAULT_LIMIT = 4096
 """How many conjunctions one subscription may become."""
 
-# A conjunction under construction: predicates by what makes two of them mergeable.
+# A conjunction under construction: predicates by the key under which they merge.
 _Merged = dict[Hashable, Predicate]
 _EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
 
@@ -49,7 +51,7 @@ def normalise(
 
 
 def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
-    """Check the path of a test; the place that an error names is one in the path, so it becomes part of the message."""
+    """Check the path of a test. The position in an error is one in the path, so it becomes part of the message."""
     try:
         check_xpath(str(test.path))
     except SubscriptionError as error:
@@ -82,82 +84,61 @@ def conjunctions(root: Node, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, .
 def _single(predicate: Predicate) -> list[_Merged]:
     if never(predicate):
         return []
-    return [{}] if always(predicate) else [{_and_key(predicate): predicate}]
+    return [{}] if always(predicate) else [{_key(predicate, All): predicate}]
 
 
 def never(predicate: Predicate) -> bool:
-    """Whether no event satisfies the predicate."""
+    """Tell whether no event satisfies the predicate."""
     if isinstance(predicate, Ranges):
         return not predicate.ranges and not predicate.or_null
     return not predicate.accepts
 
 
 def always(predicate: Predicate) -> bool:
-    """Whether every event satisfies the predicate."""
+    """Tell whether every event satisfies the predicate."""
     if isinstance(predicate, Ranges):
         return predicate.or_null and predicate.ranges == (EVERYTHING,)
     return predicate.accepts == _EVERY
 
 
-def _and_key(predicate: Predicate) -> Hashable:
-    """Predicates of one key merge under AND."""
+def _unites(predicate: Tested, join: type[All | Some]) -> bool:
+    """Tell whether tests for words or patterns become one: `x OR y` is, and `NOT x AND NOT y` is `NOT (x OR y)`."""
+    excluded = Accepts.TRUE if join is All else Accepts.FALSE
+    return isinstance(predicate.test, (AnyWord, AnyPattern)) and excluded not in predicate.accepts
+
+
+def _key(predicate: Predicate, join: type[All | Some]) -> Hashable:
+    """Return what predicates that merge under All, or under Some, have in common."""
     if isinstance(predicate, Ranges):
         return predicate.attribute, predicate.kind
-    if isinstance(predicate.test, (AnyWord, AnyPattern)) and Accepts.TRUE not in predicate.accepts:
+    if isinstance(predicate.test, (AnyWord, AnyPattern)) and _unites(predicate, join):
         return type(predicate.test), predicate.test.attribute, predicate.accepts
     return predicate.test
 
 
-def _or_key(predicate: Predicate) -> Hashable:
-    """Predicates of one key merge under OR."""
-    if isinstance(predicate, Ranges):
-        return predicate.attribute, predicate.kind
-    if isinstance(predicate.test, (AnyWord, AnyPattern)) and Accepts.FALSE not in predicate.accepts:
-        return type(predicate.test), predicate.test.attribute, predicate.accepts
-    return predicate.test
-
-
-def _both(predicates: list[Predicate]) -> Predicate:
-    """The AND of predicates of one key, in one pass: thousands of `<>` on one attribute are no rarity."""
+def _merge(predicates: list[Predicate], join: type[All | Some]) -> Predicate:
+    """Merge predicates of one key in one pass: thousands of `<>` on one attribute are not rare."""
     first = predicates[0]
     if len(predicates) == 1:
         return first
     if isinstance(first, Ranges):
         several = [p for p in predicates if isinstance(p, Ranges)]
-        if len(several) == 2:
+        if join is Some:
+            ranges = union(inside for p in several for inside in p.ranges)
+        elif len(several) == 2:
             ranges = intersection(several[0].ranges, several[1].ranges)
         else:
             ranges = complement(union(outside for p in several for outside in complement(p.ranges)))
-        return replace(first, ranges=canonical(first.kind, ranges), or_null=all(p.or_null for p in several))
+        or_null = (any if join is Some else all)(p.or_null for p in several)
+        return replace(first, ranges=canonical(first.kind, ranges), or_null=or_null)
     tested = [p for p in predicates if isinstance(p, Tested)]
-    if isinstance(first.test, (AnyWord, AnyPattern)) and Accepts.TRUE not in first.accepts:
+    if _unites(first, join):
         return _united(tested)
-    accepts = first.accepts
-    for other in tested:
-        accepts &= other.accepts
-    return Tested(first.test, accepts)
-
-
-def _either(predicates: list[Predicate]) -> Predicate:
-    """The OR of predicates of one key."""
-    first = predicates[0]
-    if len(predicates) == 1:
-        return first
-    if isinstance(first, Ranges):
-        several = [p for p in predicates if isinstance(p, Ranges)]
-        merged = canonical(first.kind, union(r for p in several for r in p.ranges))
-        return replace(first, ranges=merged, or_null=any(p.or_null for p in several))
-    tested = [p for p in predicates if isinstance(p, Tested)]
-    if isinstance(first.test, (AnyWord, AnyPattern)) and Accepts.FALSE not in first.accepts:
-        return _united(tested)
-    accepts = first.accepts
-    for other in tested:
-        accepts |= other.accepts
-    return Tested(first.test, accepts)
+    return Tested(first.test, reduce(or_ if join is Some else and_, (p.accepts for p in tested)))
 
 
 def _united(predicates: list[Tested]) -> Tested:
-    """The test for any of the words, or patterns, of several tests on one attribute."""
+    """Return the test for any of the words, or patterns, of several tests on one attribute."""
     tests, accepts = [p.test for p in predicates], predicates[0].accepts
     words = {word for test in tests if isinstance(test, AnyWord) for word in test.words}
     patterns = {pattern for test in tests if isinstance(test, AnyPattern) for pattern in test.patterns}
@@ -173,7 +154,7 @@ def _pattern_order(pattern: Pattern) -> tuple[object, ...]:
 
 
 def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
-    """Alternatives: single predicates of one key become one predicate, the others stay apart."""
+    """Return the alternatives: single predicates of one key are merged, the others stay apart."""
     alternatives = [merged for part in parts for merged in part]
     if any(not merged for merged in alternatives):
         return [{}]
@@ -182,21 +163,21 @@ def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
     for merged in alternatives:
         if len(merged) == 1:
             (predicate,) = merged.values()
-            singles.setdefault(_or_key(predicate), []).append(predicate)
+            singles.setdefault(_key(predicate, Some), []).append(predicate)
         else:
             result.append(merged)
     for predicates in singles.values():
-        united = _either(predicates)
+        united = _merge(predicates, Some)
         if always(united):
             return [{}]
-        result.append({_and_key(united): united})
+        result.append({_key(united, All): united})
     if len(result) > limit:
         raise _too_many(limit)
     return result
 
 
 def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
-    """The product of the parts, without contradictions. Parts of one conjunction are merged first, all at once."""
+    """Return the product of the parts, without contradictions. Parts that are one conjunction are merged first."""
     certain = _meet([part[0] for part in parts if len(part) == 1])
     if certain is None or not all(parts):
         return []
@@ -217,7 +198,7 @@ def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
 
 
 def _meet(several: list[_Merged]) -> _Merged | None:
-    """The AND of conjunctions; None if it is a contradiction."""
+    """Return the AND of conjunctions, None if it is a contradiction."""
     if len(several) == 1:
         return several[0]
     by_key: dict[Hashable, list[Predicate]] = {}
@@ -226,7 +207,7 @@ def _meet(several: list[_Merged]) -> _Merged | None:
             by_key.setdefault(key, []).append(predicate)
     result: _Merged = {}
     for key, predicates in by_key.items():
-        both = _both(predicates)
+        both = _merge(predicates, All)
         if never(both):
             return None
         result[key] = both
@@ -241,7 +222,7 @@ def _too_many(limit: int) -> SubscriptionError:
 
 
 def _denied(predicates: list[Predicate]) -> bool:
-    """Whether one test demands any of some words or patterns, and another one none of them."""
+    """Tell whether a test requires one of some words or patterns while others exclude all of them."""
     absent: set[tuple[str, object]] = set()
     demanded: list[set[tuple[str, object]]] = []
     for predicate in predicates:
@@ -257,7 +238,7 @@ def _denied(predicates: list[Predicate]) -> bool:
 
 
 def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
-    """Merge what several kinds say of one attribute; None if they contradict each other.
+    """Merge the ranges of several kinds on one attribute; return None if they contradict each other.
 
     A value has one kind. So a range of one kind that does not admit NULL decides: ranges of another kind then hold
     only if they admit NULL, and presence follows.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Reading, Source, read
+from tocsin.language.constants import LiteralSource, Reading, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
@@ -29,14 +29,14 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class EventAttribute:
     """An attribute of the new event."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
+class OldAttribute:
     """An attribute of an event of the history."""
 
     name: str
@@ -49,11 +49,11 @@ class Literal:
     value: Value | None
 
 
-Operand = Attribute | Old | Literal
+Operand = EventAttribute | OldAttribute | Literal
 
 
 def strip(node: exp.Expr) -> exp.Expr:
-    """The expression inside any parentheses."""
+    """Return the expression inside any parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
@@ -61,20 +61,20 @@ def strip(node: exp.Expr) -> exp.Expr:
 
 @dataclass
 class Reader:
-    """Reads operands of one shape and collects the slots it meets.
+    """Read the operands of one shape and collect their slots.
 
-    `generic` tells whether what was read holds for every text of the shape; it does not once a value was looked at.
+    `generic` tells whether the condition is valid for every text of the shape; it is not once a value was used.
     """
 
     shape: Shape
-    sources: list[Source] = field(default_factory=list)
+    sources: list[LiteralSource] = field(default_factory=list)
     generic: bool = True
 
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
-        """The error that names the place of `node` in the user's text."""
+        """Return the error that names the place of `node` in the user's text."""
         starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
         if not starts and node.parent is not None:
-            # The sign itself has no place, but it follows its sibling: the whole is near enough.
+            # The node itself has no position: that of its parent is near enough.
             starts = [n.meta["start"] for n in node.parent.walk() if "start" in n.meta]
         return SubscriptionError(message, hint, position=self.shape.position(min(starts)) if starts else None)
 
@@ -99,7 +99,7 @@ class Reader:
         raise self.unknown(node)
 
     def _slot(self, literal: exp.Literal, reading: Reading) -> Slot:
-        self.sources.append(Source(int(literal.this), reading))
+        self.sources.append(LiteralSource(int(literal.this), reading))
         return Slot(len(self.sources) - 1)
 
     def _typed(self, node: exp.Cast) -> Literal:
@@ -112,7 +112,7 @@ class Reader:
             )
         return Literal(self._slot(inner, reading))
 
-    def _name(self, node: exp.Expr, history: str | None) -> Attribute | Old:
+    def _name(self, node: exp.Expr, history: str | None) -> EventAttribute | OldAttribute:
         parts: list[exp.Expr] = []
         while isinstance(node, exp.Dot):
             parts.append(node.expression)
@@ -122,17 +122,17 @@ class Reader:
         parts += reversed(node.parts)
         parts.reverse()
         if not all(isinstance(part, exp.Identifier) for part in parts):
-            raise self.refuse(node, "'*' names no attribute", "Name one attribute")
+            raise self.refuse(node, "'*' is not an attribute", "Name one attribute")
         names = [part.name for part in parts]
         qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""
         if qualifier == "event":
-            return Attribute(".".join(names[1:]))
+            return EventAttribute(".".join(names[1:]))
         if history is None:
-            return Attribute(".".join(names))
-        return Old(".".join(names[1:] if qualifier == history else names))
+            return EventAttribute(".".join(names))
+        return OldAttribute(".".join(names[1:] if qualifier == history else names))
 
     def unknown(self, node: exp.Expr) -> SubscriptionError:
-        """The error for an expression that the language does not have."""
+        """Return the error for an expression that the language does not have."""
         if isinstance(node, exp.AggFunc):
             return self.refuse(
                 node,
@@ -165,7 +165,7 @@ class Reader:
         )
 
     def value(self, slot: Value) -> Constant:
-        """The constant of this very text; what is read from now on holds for this text alone."""
+        """Return the constant of this text; the condition is then valid for this text alone."""
         if not isinstance(slot, Slot):
             return slot
         self.generic = False

@@ -13,10 +13,10 @@ from tocsin.language.template import Template
 from tocsin.model.condition import Condition
 
 CACHED_SHAPES = 4096
-"""How many shapes are remembered; the one that was not used for longest is forgotten first."""
+"""How many shapes are cached; the least recently used is dropped first."""
 
 LONG_SHAPE = 10_000
-"""Shapes of more characters are not remembered: few texts share one."""
+"""Shapes with more characters than this are not cached: few texts share one."""
 
 Key = tuple[str, tuple[bool, ...]]
 _templates: dict[Key, Template] = {}
@@ -35,7 +35,7 @@ def parse(text: str) -> Condition:
 
 
 def template_of(shape: Shape) -> Template:
-    """The template of a shape, from the cache if it was met before."""
+    """Return the template of a shape, from the cache if it is there."""
     key = "\0".join(shape.pieces[::2]), literal_types(shape.literals)
     template = _templates.pop(key, None)
     if template is None:
@@ -49,7 +49,7 @@ def template_of(shape: Shape) -> Template:
 
 
 def parse_shape(shape: Shape) -> tuple[Template, bool]:
-    """Parse a shape with sqlglot; tell as well whether the template holds for every text of the shape."""
+    """Parse a shape with sqlglot; return its template, and whether that is valid for every text of the shape."""
     shape.check()
     reader = Reader(shape)
     try:
@@ -63,7 +63,7 @@ def parse_shape(shape: Shape) -> tuple[Template, bool]:
 
 @cache
 def dialect() -> Dialect:
-    """The SQL that texts are read as."""
+    """Return the SQL that texts are read as."""
     return Dialect.get_or_raise("duckdb")
 
 

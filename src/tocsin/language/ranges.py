@@ -10,7 +10,7 @@ _Key = tuple[bool, Scalar | None, bool]
 
 
 def compared(op: Op, constant: Scalar) -> tuple[Range, ...]:
-    """The values that compare so with the constant."""
+    """Return the values that compare so with the constant."""
     if op is Op.NE:
         return Range(None, False, constant, False), Range(constant, False, None, False)
     below, above = op in (Op.LT, Op.LE), op in (Op.GT, Op.GE)
@@ -20,12 +20,12 @@ def compared(op: Op, constant: Scalar) -> tuple[Range, ...]:
 
 
 def point(constant: Scalar) -> Range:
-    """The range of one value."""
+    """Return the range of one value."""
     return Range(constant, True, constant, True)
 
 
 def starting_with(prefix: str) -> Range:
-    """The strings that begin so, in code point order.
+    """Return the strings that begin so, in code point order.
 
     >>> starting_with("ab")
     Range(low='ab', low_closed=True, high='ac', high_closed=False)
@@ -41,7 +41,7 @@ def starting_with(prefix: str) -> Range:
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The values in some of the ranges. Costs one sort."""
+    """Return the values in some of the ranges. Costs one sort."""
     merged: list[Range] = []
     for following in sorted(ranges, key=_by_low):
         if merged and not _gap(merged[-1], following):
@@ -54,7 +54,7 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def intersection(left: Sequence[Range], right: Sequence[Range]) -> tuple[Range, ...]:
-    """The values in both sets. Linear in their ranges."""
+    """Return the values in both sets. Linear in their ranges."""
     common, i, j = [], 0, 0
     while i < len(left) and j < len(right):
         start, end = max(left[i], right[j], key=_by_low), min(left[i], right[j], key=_by_high)
@@ -69,7 +69,7 @@ def intersection(left: Sequence[Range], right: Sequence[Range]) -> tuple[Range, 
 
 
 def complement(ranges: Sequence[Range]) -> tuple[Range, ...]:
-    """The values in none of the ranges."""
+    """Return the values in none of the ranges."""
     outside, low, closed = [], None, False
     for inside in ranges:
         if inside.low is not None:
@@ -81,7 +81,7 @@ def complement(ranges: Sequence[Range]) -> tuple[Range, ...]:
 
 
 def canonical(kind: Kind, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """The same set in its one form: of booleans, only points are kept."""
+    """Return the same set in its one form: of booleans, only points are kept."""
     if kind is not Kind.BOOLEAN:
         return ranges
     values = [value for value in (False, True) if intersection(ranges, (point(value),))]
@@ -89,7 +89,7 @@ def canonical(kind: Kind, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
 
 
 def is_empty(candidate: Range) -> bool:
-    """Whether no value is in the range."""
+    """Tell whether no value is in the range."""
     low, high = candidate.low, candidate.high
     if low is None or high is None:
         return False
@@ -99,7 +99,7 @@ def is_empty(candidate: Range) -> bool:
 
 
 def _gap(first: Range, second: Range) -> bool:
-    """Whether a value lies between two ranges, of which the first starts first."""
+    """Tell whether a value lies between two ranges, of which the first starts first."""
     if first.high is None or second.low is None:
         return False
     if first.high == second.low:

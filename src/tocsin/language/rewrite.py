@@ -54,7 +54,7 @@ from tocsin.model.values import Kind, kind_of, scalar
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The condition is to have an accepted truth value."""
+    """A condition, and the truth values under which it is accepted."""
 
     condition: Condition
     accepts: Accepts = Accepts.TRUE
@@ -86,18 +86,18 @@ _EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
 
 
 def fold_truth(condition: Truth, accepts: Accepts) -> Node:
-    """TRUE, FALSE and NULL hold always or never."""
+    """Fold TRUE, FALSE and NULL, which hold always or never."""
     value = {True: Accepts.TRUE, False: Accepts.FALSE, None: Accepts.NULL}[condition.value]
     return ALWAYS if value in accepts else NEVER
 
 
 def push_not(condition: Not, accepts: Accepts) -> Node:
-    """NOT c accepts FALSE where c accepts TRUE, and the other way round."""
+    """Push NOT inward: it accepts FALSE where its operand accepts TRUE, and vice versa."""
     return Goal(condition.operand, _OPPOSITE[accepts])
 
 
 def push_is_truth(condition: IsTruth, accepts: Accepts) -> Node:
-    """`c IS NOT TRUE` accepts c when it is FALSE or NULL."""
+    """Push IS inward: `c IS NOT TRUE` accepts c when it is FALSE or NULL."""
     inner = Accepts.TRUE if condition.value else Accepts.FALSE
     if condition.negated == (Accepts.TRUE in accepts):
         inner = _EVERY ^ inner
@@ -105,19 +105,19 @@ def push_is_truth(condition: IsTruth, accepts: Accepts) -> Node:
 
 
 def push_into_logic(condition: And | Or, accepts: Accepts) -> Node:
-    """De Morgan: NOT (a AND b) is NOT a OR NOT b."""
+    """Push a goal into AND and OR, by De Morgan: `NOT (a AND b)` is `NOT a OR NOT b`."""
     goals = tuple(Goal(operand, accepts) for operand in condition.operands)
     return All(goals) if isinstance(condition, And) == (Accepts.TRUE in accepts) else Some(goals)
 
 
 def split_between(condition: Between, accepts: Accepts) -> Node:
-    """`a BETWEEN 1 AND 2` is `a >= 1 AND a <= 2`."""
+    """Split `a BETWEEN 1 AND 2` into `a >= 1 AND a <= 2`."""
     low = Comparison(condition.attribute, Op.GE, condition.low)
     return Goal(And((low, Comparison(condition.attribute, Op.LE, condition.high))), accepts)
 
 
 def comparison_to_range(condition: Comparison, accepts: Accepts) -> Node:
-    """`a < 5` is a range of a."""
+    """Turn `a < 5` into a range of a."""
     op = condition.op if Accepts.TRUE in accepts else condition.op.negated
     constant: Any = condition.constant
     kind = kind_of(constant)
@@ -126,7 +126,7 @@ def comparison_to_range(condition: Comparison, accepts: Accepts) -> Node:
 
 
 def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
-    """`a IN (1, 2)` is two points; of constants of several kinds, or NULL, it is what the OR of equalities is."""
+    """Turn `a IN (1, 2)` into two points; constants of several kinds, or NULL, are an OR of equalities."""
     by_kind: dict[Kind, list[Range]] = {}
     for constant in condition.constants:
         kind = kind_of(constant)
@@ -143,14 +143,14 @@ def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
 
 
 def is_null_to_presence(condition: IsNull, accepts: Accepts) -> Node:
-    """`a IS NULL` is no value of any kind, or NULL."""
+    """Turn `a IS NULL` into an empty set of values, or NULL."""
     if Accepts.TRUE in accepts:
         return Ranges(condition.attribute, Kind.ANY, (), or_null=True)
     return Ranges(condition.attribute, Kind.ANY, (EVERYTHING,))
 
 
 def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
-    """`a LIKE 'x%'` is a range of strings, `a LIKE 'x'` a point; every other pattern stays one."""
+    """Turn `a LIKE 'x%'` into a range of strings and `a LIKE 'x'` into a point; other patterns stay patterns."""
     pattern, escape = str(condition.pattern), condition.escape if condition.escape is None else str(condition.escape)
     runs = like_runs(pattern, escape, condition.ignore_case)
     beginning = "".join(character for character in runs[0] if character is not None)
@@ -164,26 +164,26 @@ def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
 
 
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
-    """`has_words(a, 'x y')` is the word x and the word y."""
+    """Split `has_words(a, 'x y')` into the word x and the word y."""
     words = parse_words(str(condition.text))
     if not words:
-        raise SubscriptionError(f"has_words({condition.attribute}, …) names no word", "Give at least one word")
+        raise SubscriptionError(f"has_words({condition.attribute}, …) does not name a word", "Give at least one word")
     found = tuple(Tested(AnyWord(condition.attribute, (word,)), accepts) for word in words)
     return All(found) if Accepts.TRUE in accepts else Some(found)
 
 
 def has_phrase_to_phrase(condition: HasPhrase, accepts: Accepts) -> Node:
-    """`has_phrase(a, 'x y')` is a phrase; a phrase of one word is a word."""
+    """Turn `has_phrase(a, 'x y')` into a phrase, or into a word if it has only one."""
     words = tuple(tokens(str(condition.text)))
     if not words:
-        raise SubscriptionError(f"has_phrase({condition.attribute}, …) names no word", "Give at least one word")
+        raise SubscriptionError(f"has_phrase({condition.attribute}, …) does not name a word", "Give at least one word")
     if len(words) == 1:
         return Tested(AnyWord(condition.attribute, (Word(words[0]),)), accepts)
     return Tested(Phrase(condition.attribute, words), accepts)
 
 
 def compare_attributes(condition: AttributeComparison, accepts: Accepts) -> Node:
-    """`NOT a < b` is `a >= b`; `b > a` is `a < b`: the smaller name comes first."""
+    """Turn `NOT a < b` into `a >= b`, and `b > a` into `a < b`: the smaller name comes first."""
     op = condition.op if Accepts.TRUE in accepts else condition.op.negated
     left, right = condition.left, condition.right
     if right < left:
@@ -192,7 +192,7 @@ def compare_attributes(condition: AttributeComparison, accepts: Accepts) -> Node
 
 
 def negate_quantified(condition: Quantified, accepts: Accepts) -> Node:
-    """`NOT a < ANY (…)` is `a >= ALL (…)`."""
+    """Turn `NOT a < ANY (…)` into `a >= ALL (…)`."""
     if Accepts.FALSE in accepts:
         other = Quantifier.ALL if condition.quantifier is Quantifier.ANY else Quantifier.ANY
         condition = Quantified(condition.attribute, condition.op.negated, other, condition.old, condition.terms)
@@ -200,12 +200,12 @@ def negate_quantified(condition: Quantified, accepts: Accepts) -> Node:
 
 
 def test_exists(condition: Exists, accepts: Accepts) -> Node:
-    """EXISTS is never NULL."""
+    """Test EXISTS, which is never NULL."""
     return Tested(condition, accepts & ~Accepts.NULL)
 
 
 def test_as_it_is(condition: Test, accepts: Accepts) -> Node:
-    """The other families are tests already."""
+    """Keep a condition that is a test already."""
     return Tested(condition, accepts)
 
 
@@ -223,7 +223,7 @@ STRUCTURAL: tuple[Rule, ...] = (
     ((IsNull,), is_null_to_presence),
     ((AttributeComparison,), compare_attributes),
 )
-"""Rules that look at no constant: they work on the template of a shape, once for all its texts."""
+"""Rules that do not look at constants: they are applied to the template of a shape, once for all its texts."""
 
 VALUES: tuple[Rule, ...] = (
     ((Comparison,), comparison_to_range),
@@ -235,7 +235,7 @@ VALUES: tuple[Rule, ...] = (
     ((Exists,), test_exists),
     ((ArrayContains, XPathExists), test_as_it_is),
 )
-"""Rules that look at constants: they work on one text."""
+"""Rules that look at constants: they are applied to each text."""
 
 RULES: tuple[Rule, ...] = STRUCTURAL + VALUES
 
@@ -251,7 +251,7 @@ def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = Non
     waiting: list[Node | None] = [goal]
     joins: list[All | Some] = []
     done: list[Node] = []
-    # None on `waiting` says that the children of the last of `joins` are the last on `done`.
+    # None on `waiting` means: the children of the last node on `joins` are complete, and are the last on `done`.
     while waiting:
         node = waiting.pop()
         if node is None:

@@ -70,7 +70,7 @@ def _split_around_names(text: str) -> list[str]:
 
 
 def literal_types(literals: list[str]) -> tuple[bool, ...]:
-    """Which of the literals are strings; the others are numbers."""
+    """Tell which of the literals are strings; the others are numbers."""
     return tuple([literal[0] == "'" for literal in literals])
 
 
@@ -96,24 +96,24 @@ class Shape:
         return numbered
 
     def position(self, offset: int) -> int:
-        """The place in the user's text of an offset in the shape's text."""
+        """Return the place in the user's text of an offset in the shape's text."""
         starts = list(accumulate(map(len, self._numbered()), initial=0))
         piece = min(bisect_right(starts, offset) - 1, len(self.pieces) - 1)
         inside = offset - starts[piece] if piece % 2 == 0 else 0
         return sum(map(len, self.pieces[:piece])) + inside
 
     def literal_position(self, number: int) -> int:
-        """The place in the user's text of a literal."""
+        """Return the place in the user's text of a literal."""
         return sum(map(len, self.pieces[: 2 * number + 1]))
 
     def culprit(self, position: int) -> str:
-        """The word, literal or sign at a place in the user's text."""
+        """Return the word, literal or sign at a place in the user's text."""
         text = "".join(self.pieces)
         found = re.compile(rf"{_STRING}|{_NAME.pattern}|\w+|\S").match(text, position)
         return found.group()[:60] if found else "the end"
 
     def check(self) -> None:
-        """Refuse what the parser below could not survive: no code, open quotes, lost or too many parentheses."""
+        """Refuse what sqlglot does not handle: no code, open quotes, unbalanced or too many parentheses."""
         if not any(piece.strip() for piece in self.pieces):
             raise SubscriptionError("the condition is empty", "Write TRUE to match every event", position=0)
         text = "".join(self.pieces)

@@ -1,4 +1,4 @@
-"""Plans: how all texts of one shape become rows at once.
+"""Plan how to bind all texts of one shape at once.
 
 A shape is *regular* if its template is a few conjunctions that cannot merge, each of comparisons with constants, which
 become vector operations, and of other leaves on other attributes, which are bound one by one and remembered. All other
@@ -17,7 +17,7 @@ from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, S
 from tocsin.model.predicate import Accepts, Predicate, Ranges
 
 MAX_CONJUNCTIONS = 16
-"""Shapes of more conjunctions are rare: they are bound text by text."""
+"""Shapes with more conjunctions than this are rare: they are bound text by text."""
 
 
 @dataclass(slots=True)
@@ -29,18 +29,18 @@ class VectorConjunction:
     points: dict[ColumnKey, list[Slot]] = field(default_factory=dict)
     """Constants by column, of which one must be equal."""
     leaves: list[Goal] = field(default_factory=list)
-    """What is bound one by one."""
+    """Conditions that are bound for each distinct literal."""
     constant: list[Predicate] = field(default_factory=list)
-    """What holds no slot."""
+    """Predicates without a slot."""
 
     def names(self) -> list[object]:
-        """What each part is about; parts of one name could merge."""
+        """Return the subject of each part; parts with the same subject could merge."""
         columns = [*self.bounds, *self.points]
         return [attribute for attribute, _ in columns] + [_about(leaf) for leaf in [*self.leaves, *self.constant]]
 
 
 @dataclass(slots=True)
-class Plan:
+class ShapePlan:
     """What to do with the texts of one shape: `vector` conjunctions if it is regular, else bind the `tree`."""
 
     template: Template
@@ -48,18 +48,18 @@ class Plan:
     vector: list[VectorConjunction] | None
 
 
-def plan(template: Template) -> Plan:
+def plan(template: Template) -> ShapePlan:
     """Plan the texts of a shape, once."""
     tree = rewrite(Goal(template.condition), STRUCTURAL)
     alternatives = _alternatives(tree)
     readings = [source.reading for source in template.sources]
     vectors = None if alternatives is None else [_vector(leaves, readings) for leaves in alternatives]
     regular = None if vectors is None or None in vectors else [vector for vector in vectors if vector is not None]
-    return Plan(template, tree, regular)
+    return ShapePlan(template, tree, regular)
 
 
 def slots(goal: Goal) -> list[Slot]:
-    """The slots of a goal without logic."""
+    """Return the slots of a goal without logic."""
     found: list[Slot] = []
 
     def note(value: object) -> object:
@@ -72,13 +72,13 @@ def slots(goal: Goal) -> list[Slot]:
 
 
 def _about(leaf: Goal | Predicate) -> object:
-    """The attribute of a leaf; a leaf on history, or on two attributes, is about itself."""
+    """Return the subject of a leaf: its attribute, or the leaf itself if it is on history or on two attributes."""
     subject = leaf.condition if isinstance(leaf, Goal) else leaf if isinstance(leaf, Ranges) else leaf.test
     return subject if isinstance(subject, (Exists, Quantified)) else getattr(subject, "attribute", subject)
 
 
 def _alternatives(root: Node) -> list[tuple[Goal | Predicate, ...]] | None:
-    """The disjunctive normal form over leaves; None if it is large, or if alternatives could merge."""
+    """Return the disjunctive normal form over leaves; None if it is large, or if alternatives could merge."""
     waiting: list[tuple[Node, bool]] = [(root, False)]
     done: list[list[tuple[Goal | Predicate, ...]]] = []
     while waiting:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Source, read
+from tocsin.language.constants import LiteralSource, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import (
     And,
@@ -31,7 +31,7 @@ from tocsin.model.condition import (
 from tocsin.model.values import Constant
 
 Fill = Callable[[Any], Any]
-"""Replaces a slot by its constant and leaves everything else as it is."""
+"""Replaces a slot by its constant and returns every other value unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ class Template:
     """The condition of every text of one shape; `sources` says which literal fills which slot."""
 
     condition: Condition
-    sources: tuple[Source, ...]
+    sources: tuple[LiteralSource, ...]
 
     def constants(self, shape: Shape) -> list[Constant]:
-        """The constants of one text of this shape, by slot."""
+        """Return the constants of one text of this shape, by slot."""
         literals, constants = shape.literals, []
         for source in self.sources:
             try:
@@ -53,21 +53,16 @@ class Template:
         return constants
 
     def bind(self, shape: Shape) -> Condition:
-        """The condition of one text of this shape."""
-        return bind(self.condition, self.constants(shape)) if self.sources else self.condition
+        """Return the condition of one text of this shape."""
+        return _bind(self.condition, self.constants(shape)) if self.sources else self.condition
 
 
-def bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
+def _bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
     """Fill every slot of a condition. Linear in its size; nothing recurses on its depth."""
 
     def fill(value: object) -> object:
         return constants[value.index] if isinstance(value, Slot) else value
 
-    return rebuild(condition, lambda atom: fill_atom(atom, fill))
-
-
-def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
-    """The same logic over changed atoms."""
     waiting: list[tuple[Condition, bool]] = [(condition, False)]
     done: list[Condition] = []
     while waiting:
@@ -85,12 +80,12 @@ def rebuild(condition: Condition, change: Callable[[Atom], Atom]) -> Condition:
             else:
                 waiting += [(node, True), (node.operand, False)]
         else:
-            done.append(change(node))
+            done.append(fill_atom(node, fill))
     return done.pop()
 
 
 def fill_atom(atom: Condition, fill: Fill) -> Any:
-    """The atom with its slots filled; logic has none of its own."""
+    """Return the atom with its slots filled; logic has none of its own."""
     maker = _FILLERS.get(type(atom))
     return atom if maker is None else maker(atom, fill)
 

@@ -1,14 +1,17 @@
-"""Turn a condition back into SQL that DuckDB evaluates over a table `event`, and `history` for the earlier events.
+"""Turn conditions and predicates back into SQL: `to_sql` for DuckDB, `describe` for a person and for our own parser.
 
-DuckDB has no has_words and has_phrase: they become regular expressions that mean the same for texts whose lower case
-is their folded case, such as ASCII. xpath_exists stays a function call that DuckDB does not know.
+DuckDB evaluates the SQL of a condition over a table `event`, and `history` for the earlier events. It does not have
+has_words and has_phrase: they become regular expressions that mean the same for texts whose lower case is their folded
+case, such as ASCII. xpath_exists stays a function call that DuckDB does not know.
 """
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from tocsin.language.parse import dialect
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -32,12 +35,44 @@ from tocsin.model.condition import (
     Truth,
     XPathExists,
 )
+from tocsin.model.predicate import (
+    EVERYTHING,
+    Accepts,
+    AnyPattern,
+    AnyWord,
+    Pattern,
+    Phrase,
+    Predicate,
+    Range,
+    Ranges,
+    Test,
+    Word,
+)
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
-from tocsin.model.values import Constant, microseconds
+from tocsin.model.values import Constant, Kind, Number, Scalar, microseconds
 
 _EPOCH = dt.datetime(1970, 1, 1)
-_WIDEST = dt.timedelta(hours=23, minutes=59)
+_WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_READ_OTHERWISE = {"connect_by_root", "event", "if", "lambda"}
+"""Not keywords, but sqlglot reads a name that begins with one of them as something else."""
+_ACCEPTS = {
+    Accepts.TRUE: "{}",
+    Accepts.FALSE: "NOT {}",
+    Accepts.NULL: "{0} IS NOT TRUE AND {0} IS NOT FALSE",
+    Accepts.TRUE | Accepts.NULL: "{} IS NOT FALSE",
+    Accepts.FALSE | Accepts.NULL: "{} IS NOT TRUE",
+    Accepts.TRUE | Accepts.FALSE: "{0} IS TRUE OR {0} IS FALSE",
+}
+# Conditions that are TRUE for every value of the kind and NULL for all others, as comparisons are.
+_EVERY_VALUE = {
+    Kind.NUMBER: "{0} <= 0 OR {0} > 0",
+    Kind.STRING: "{} LIKE '%'",
+    Kind.BOOLEAN: "{} IN (TRUE, FALSE)",
+    Kind.TIME: "{0} <= DATE '1970-01-01' OR {0} > DATE '1970-01-01'",
+    Kind.ANY: "{} IS NOT NULL",
+}
 
 
 def to_sql(condition: Condition, as_written: bool = False) -> str:
@@ -72,7 +107,7 @@ def to_sql(condition: Condition, as_written: bool = False) -> str:
 
 
 def name(attribute: str) -> str:
-    """An attribute as a quoted name.
+    """Return an attribute as a quoted name.
 
     >>> name('user-agent')
     '"user-agent"'
@@ -81,7 +116,7 @@ def name(attribute: str) -> str:
 
 
 def constant(value: Any) -> str:
-    """A constant as a literal; times are converted to UTC."""
+    """Return a constant as a literal; times are converted to UTC."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -96,7 +131,9 @@ def constant(value: Any) -> str:
 
 
 def timestamp(time: int) -> str:
-    """A time as a literal, from microseconds since 1970 in UTC; in another zone if its year there has no date.
+    """Return a time, in microseconds since 1970 in UTC, as a literal.
+
+    A time whose year in UTC is before 1 or after 9999 is written in a zone in which it has a date.
 
     >>> timestamp(0)
     "TIMESTAMP '1970-01-01 00:00:00'"
@@ -104,7 +141,7 @@ def timestamp(time: int) -> str:
     moment = dt.timedelta(microseconds=time)
     zone, offset = "", dt.timedelta()
     if not dt.datetime.min - _EPOCH <= moment <= dt.datetime.max - _EPOCH:
-        zone, offset = ("+23:59", _WIDEST) if time < 0 else ("-23:59", -_WIDEST)
+        zone, offset = ("+23:59", _WIDEST_OFFSET) if time < 0 else ("-23:59", -_WIDEST_OFFSET)
     return f"TIMESTAMP '{_EPOCH + (moment + offset)}{zone}'"
 
 
@@ -115,7 +152,7 @@ def _call(function: str, attribute: str, argument: Constant | object) -> str:
 def _like(node: Like) -> str:
     pattern, escape = node.pattern, node.escape
     if node.ignore_case and isinstance(escape, str) and escape.isalpha():
-        # DuckDB would take both cases of a letter for the escape.
+        # DuckDB takes both cases of a letter for the escape.
         pattern, escape = pattern_text(like_pattern(str(pattern), escape, ignore_case=True)), "\\"
     ending = "" if escape is None else f" ESCAPE {constant(escape)}"
     return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(pattern)}{ending})"
@@ -168,3 +205,81 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     Exists: lambda node: f"EXISTS (SELECT 1 FROM history h{_where(node.terms)})",
     Quantified: _quantified,
 }
+
+
+def describe(predicate: Predicate) -> str:
+    """Return a predicate as SQL that is TRUE for the events for which the predicate holds.
+
+    >>> describe(Ranges("price", Kind.NUMBER, (Range(Number(10), True, Number(30), False),)))
+    'price >= 10 AND price < 30'
+    """
+    if isinstance(predicate, Ranges):
+        return _describe_ranges(predicate)
+    alternatives = _describe_test(predicate.test)
+    text = " OR ".join(alternatives)
+    bare = predicate.accepts == Accepts.TRUE or (predicate.accepts == Accepts.FALSE and len(alternatives) == 1)
+    return _ACCEPTS[predicate.accepts].format(text if bare else f"({text})")
+
+
+def _describe_ranges(predicate: Ranges) -> str:
+    attribute, kind = _name(predicate.attribute), predicate.kind
+    if not predicate.ranges:
+        # The value is not of the kind: for such values, and for missing ones, the condition on the kind is NULL.
+        every = _EVERY_VALUE[kind].format(attribute)
+        return f"{attribute} IS NULL" if kind is Kind.ANY else f"({every}) IS NOT TRUE"
+    alternatives = [_describe_range(attribute, candidate, kind) for candidate in predicate.ranges]
+    if len(alternatives) > 3 and all(candidate.low == candidate.high for candidate in predicate.ranges):
+        values = ", ".join(_scalar(candidate.low, kind) for candidate in predicate.ranges)
+        alternatives = [f"{attribute} IN ({values})"]
+    text = " OR ".join(alternatives)
+    return f"({text}) IS NOT FALSE" if predicate.or_null else text
+
+
+def _describe_range(attribute: str, candidate: Range, kind: Kind) -> str:
+    if candidate == EVERYTHING:
+        return _EVERY_VALUE[kind].format(attribute)
+    if candidate.low == candidate.high:
+        return f"{attribute} = {_scalar(candidate.low, kind)}"
+    ends = []
+    if candidate.low is not None:
+        ends.append(f"{attribute} {'>=' if candidate.low_closed else '>'} {_scalar(candidate.low, kind)}")
+    if candidate.high is not None:
+        ends.append(f"{attribute} {'<=' if candidate.high_closed else '<'} {_scalar(candidate.high, kind)}")
+    return " AND ".join(ends)
+
+
+def _scalar(value: Scalar | None, kind: Kind) -> str:
+    if isinstance(value, Number):
+        return constant(value.exact)
+    if kind is Kind.TIME and isinstance(value, int):
+        return timestamp(value)
+    return constant(value)
+
+
+def _describe_test(test: Test) -> list[str]:
+    """Return a test as alternatives, of which one must hold."""
+    if isinstance(test, AnyWord):
+        return [f"has_words({_name(test.attribute)}, {constant(_word(word))})" for word in test.words]
+    if isinstance(test, Phrase):
+        return [f"has_phrase({_name(test.attribute)}, {constant(' '.join(test.words))})"]
+    if isinstance(test, AnyPattern):
+        return [_like_pattern(_name(test.attribute), pattern) for pattern in test.patterns]
+    return [to_sql(test, as_written=True)]
+
+
+def _name(attribute: str) -> str:
+    """Return the name, in quotes only if the parser needs them."""
+    if not _PLAIN_NAME.fullmatch(attribute) or attribute.partition(".")[0].lower() in _READ_OTHERWISE:
+        return name(attribute)
+    parts = dialect().tokenize(attribute)[::2]
+    return attribute if all(part.token_type.name == "VAR" for part in parts) else name(attribute)
+
+
+def _word(word: Word) -> str:
+    return f"{word.text}*" if word.prefix else word.text
+
+
+def _like_pattern(attribute: str, pattern: Pattern) -> str:
+    text = pattern_text(pattern)
+    escape = " ESCAPE '\\'" if "\\" in text else ""
+    return f"{attribute} {'ILIKE' if pattern.ignore_case else 'LIKE'} {constant(text)}{escape}"

@@ -32,7 +32,7 @@ _ENUMS: dict[str, Any] = {"Op": condition.Op, "Quantifier": condition.Quantifier
 
 
 def encode_test(test: Test) -> str:
-    """A test as JSON text.
+    """Return a test as JSON text.
 
     >>> test = condition.AttributeComparison("high", condition.Op.GT, "open")
     >>> decode_test(encode_test(test)) == test
@@ -42,7 +42,7 @@ def encode_test(test: Test) -> str:
 
 
 def decode_test(text: str) -> Test:
-    """The test that `encode_test` made the text from."""
+    """Return the test that `encode_test` made the text from."""
     test: Test = _decode(json.loads(text))
     return test
 

@@ -31,7 +31,7 @@ class Op(Enum):
         return _FLIPPED[self]
 
     def holds(self, sign: int) -> bool:
-        """Whether the comparison holds when left minus right has this sign."""
+        """Tell whether the comparison holds when left minus right has this sign."""
         return sign in _SIGNS[self]
 
 
@@ -49,7 +49,7 @@ class Quantifier(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of the literal number `index` of a text in its template."""
+    """The place of a constant in a template; `index` is its number."""
 
     index: int
 
@@ -59,7 +59,7 @@ Text = str | Slot
 
 
 class _HoldsConstants:
-    """Equality by what constants mean, so that what is merged because it is equal means the same."""
+    """Equality by the meaning of constants: `= 1` and `= TRUE` differ, `= 0.1` and `= Decimal("0.1")` do not."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -75,7 +75,7 @@ class _HoldsConstants:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """TRUE, FALSE or NULL, written as such or found so."""
+    """TRUE, FALSE or NULL, as written or as folded from constants."""
 
     value: bool | None
 

@@ -20,15 +20,23 @@ Events: TypeAlias = Any
 def event_batches(events: Events) -> "Iterator[EventBatch]":
     """Read events as one batch, or a reader batch by batch, so that its events need not be in memory at once."""
     if isinstance(events, pa.RecordBatchReader):
+        # Without a batch there is still a schema, which has the column that names events or not.
+        yield EventBatch(events.schema.empty_table())
         yield from (EventBatch(batch) for batch in events)
     elif isinstance(events, (pa.Table, pa.RecordBatch)):
         yield EventBatch(events)
     elif hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
-        yield EventBatch(pa.table(events))
+        try:
+            table = pa.table(events)
+        except (pa.ArrowException, OverflowError) as error:
+            raise EventError(f"the events cannot be read: {error}", "Let each column be of one type") from error
+        yield EventBatch(table)
     elif isinstance(events, (Mapping, str)):
         raise EventError(f"events are several mappings, not one {type(events).__name__}", "Pass a list, or call match")
-    else:
+    elif isinstance(events, Iterable):
         yield EventBatch(list(events))
+    else:
+        raise EventError(f"a {type(events).__name__} is not a batch of events", "Pass dicts, or what Arrow reads")
 
 
 class EventBatch:
@@ -55,13 +63,13 @@ class EventBatch:
         self.unreadable: dict[str, int] = {}
         """How many values of the columns that were asked for could not be read, by attribute and reason."""
         self.remembered: dict[Hashable, Any] = {}
-        """What was made of the events and may be asked for again."""
+        """A cache of what was computed from the events."""
 
     def __len__(self) -> int:
         return self._length
 
     def column(self, attribute: str) -> Values | None:
-        """The values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
+        """Return the values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
         if attribute not in self._columns:
             self._columns[attribute] = self._read_column(attribute)
         return self._columns[attribute]
@@ -77,49 +85,49 @@ class EventBatch:
         return values
 
     def values(self, attribute: str) -> list[Any] | None:
-        """The values of an attribute as Python has them (see `python_values`), or None if no event has it."""
+        """Return the values of an attribute as Python has them (see `python_values`), or None if no event has it."""
         if attribute not in self._python:
             column = self.column(attribute)
             self._python[attribute] = None if column is None else python_values(column)
         return self._python[attribute]
 
     def event(self, row: int) -> Event:
-        """One event as a mapping, which has a value for every attribute: None for one that is missing."""
+        """Return one event as a mapping, which has a value for every attribute: None for one that is missing."""
         return _Row(self, row)
 
     def names_of(self, row: int) -> Sequence[str]:
-        """The names that an event has on its uppermost level."""
+        """Return the names that an event has on its uppermost level."""
         return list(self._rows[row]) if self.table is None else self.table.column_names
 
     def names(self) -> list[str]:
-        """The names that some event has on its uppermost level."""
+        """Return the names that some event has on its uppermost level."""
         if self.table is not None:
             return list(self.table.column_names)
         return sorted(set().union(*self._rows))
 
     def has(self, attribute: str) -> bool:
-        """Whether some event has the attribute, if only as NULL."""
+        """Tell whether some event has the attribute, if only as NULL."""
         if self.table is not None:
             return self.column(attribute) is not None
         return any(attribute in row for row in self._rows) or any(v is not None for v in self.column(attribute) or ())
 
     def parts(self, most: int) -> "Iterator[tuple[int, EventBatch]]":
-        """The batch in parts of at most so many events and of about the same size, each with its first row.
+        """Return the batch in parts of at most so many events and of about the same size, each with its first row.
 
-        A small rest would cost more an event.
+        A small last part would cost more for each event.
         """
         size = max(1, math.ceil(len(self) / max(1, math.ceil(len(self) / most))))
         for start in range(0, len(self), size):
             yield start, self.slice(start, size) if len(self) > size else self
 
     def slice(self, start: int, length: int) -> "EventBatch":
-        """The events from `start` on, `length` of them at most."""
+        """Return the events from `start` on, `length` of them at most."""
         if self.table is not None:
             return EventBatch(self.table.slice(start, length))
         return EventBatch(self._rows[start : start + length])
 
     def take(self, rows: npt.NDArray[np.int64]) -> "EventBatch":
-        """Some of the events, in this order; they are read as part of this batch."""
+        """Return some of the events, in this order; they are read as part of this batch."""
         return _Some(self, rows)
 
 
@@ -139,7 +147,7 @@ class _Some(EventBatch):
         return None if values is None else values.take(pa.array(self._chosen))
 
     def names_of(self, row: int) -> Sequence[str]:
-        """The names of the event that stands there in the whole batch."""
+        """Return the names of the event that stands there in the whole batch."""
         return self._batch.names_of(int(self._chosen[row]))
 
 
@@ -165,7 +173,7 @@ class _Row(Mapping[str, Any]):
 
 
 def read_attribute(table: pa.Table, attribute: str) -> tuple[Values | None, Lost]:
-    """The values of the column of that name, or of the field that its dots lead to; None if there is none.
+    """Return the values of the column of that name, or of the field that its dots lead to; None if there is none.
 
     With it, by reason, how many of the values could not be read.
     """
@@ -183,7 +191,7 @@ def read_attribute(table: pa.Table, attribute: str) -> tuple[Values | None, Lost
 
 
 def _path(fields: Iterable[pa.Field], attribute: str, asked: str) -> list[str] | None:
-    """The names of a field, and of the structs that lead to it: the field of that name, or else the shortest head."""
+    """Return the names that lead to a field: the field of that name, or else a struct named by the shortest head."""
     kinds = [(field.name, field.type) for field in fields]
     names = [name for name, _ in kinds]
     head, dot, rest = attribute, "", ""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def lookup(event: Mapping[str, object], attribute: str) -> object:
-    """The value of an attribute, None if it is missing: the key of that name, or else the nested one a dot leads to.
+    """Return the value of an attribute: of the key of that name, or else of nested keys, by its dots; None if missing.
 
     >>> lookup({"user": {"name": "Ada"}, "user.age": 36}, "user.name"), lookup({"user.age": 36}, "user.age")
     ('Ada', 36)

@@ -1,7 +1,7 @@
 """Predicates in normal form: what the rewriter makes of a condition and the indexes are built from.
 
-A subscription is an OR of *conjunctions*; a conjunction is an AND of *predicates*; a predicate holds or does not: there
-is no NULL left. Equal predicates are equal objects, so that each distinct predicate is stored and evaluated once.
+A subscription is an OR of *conjunctions*; a conjunction is an AND of *predicates*; a predicate holds or does not hold,
+and is never NULL. Equal predicates are equal objects, so that each distinct predicate is stored and evaluated once.
 """
 
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ EVERYTHING = Range(None, False, None, False)
 class Ranges:
     """The attribute's value is of `kind` and in one of the ranges; or it is NULL for that kind, if `or_null`.
 
-    The ranges are sorted, disjoint and do not touch. `IS NOT NULL` is everything of `Kind.ANY`; `IS NULL` is no range
-    of `Kind.ANY`, with `or_null`.
+    The ranges are sorted, disjoint and do not touch. `IS NOT NULL` is everything of `Kind.ANY`; `IS NULL` has no
+    ranges of `Kind.ANY`, and `or_null`.
     """
 
     attribute: str
@@ -72,7 +72,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A LIKE pattern with its wildcards apart from its text: `%` is MANY, `_` is ONE, all else is literal."""
+    """A LIKE pattern, with its wildcards apart from its literal text."""
 
     parts: tuple["str | Wildcard", ...]
     ignore_case: bool = False
@@ -95,7 +95,7 @@ class AnyPattern:
 
 
 Test = AnyWord | Phrase | AnyPattern | ArrayContains | AttributeComparison | XPathExists | Exists | Quantified
-"""An expression with three truth values that is no range of one attribute."""
+"""An expression with three truth values that is not a range of one attribute."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Values of events as the indexes read them: few Arrow layouts, and NULL for what cannot be read.
+"""Read values of events into the few Arrow layouts that the indexes know, and NULL for what cannot be read.
 
 A column of a table may come in chunks, as run ends, as views, in dictionaries that differ from chunk to chunk. It is
 read into one array without run ends, views, extensions and NULLs among the entries of a dictionary; lists become large
 lists. A column of types that Arrow does not compute with (unions) becomes a list of Python values.
 
-What cannot be read is NULL and counted: a text that is no valid Unicode, and a time so far off that 64 bits do not
+What cannot be read is NULL and counted: a text that is not valid Unicode, and a time so far off that 64 bits do not
 hold its microseconds.
 """
 
@@ -24,7 +24,7 @@ Lost: TypeAlias = dict[str, int]
 Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
-NO_UNICODE = "a text that is no valid Unicode"
+NO_UNICODE = "a text that is not valid Unicode"
 FAR_OFF = "a time beyond 64 bits of microseconds"
 UNREADABLE = "a value that Arrow cannot read"
 
@@ -41,10 +41,10 @@ class Read(NamedTuple):
     lost: Mapping[str, Int64]
 
     def take(self, rows: Int64, missing: Bools | None = None) -> "Read":
-        """The values at these rows, NULL where they are missing."""
+        """Return the values at these rows, NULL where they are missing."""
         gone = np.zeros(rows.size, bool) if missing is None else missing
         if gone.all():
-            # There may be no value at all to take.
+            # There may be no value to take.
             return Read([None] * rows.size if isinstance(self.values, list) else _nulls(rows.size, self.values), {})
         lost = {reason: np.where(gone, 0, counts[rows]) for reason, counts in self.lost.items()}
         if isinstance(self.values, list):
@@ -54,7 +54,7 @@ class Read(NamedTuple):
 
 
 def read_column(column: pa.ChunkedArray, path: Sequence[str] = ()) -> tuple[Values, Lost]:
-    """The values of a column, or of a field of its structs, and by reason how many could not be read.
+    """Return the values of a column, or of a field of its structs, and by reason how many could not be read.
 
     >>> import pyarrow.compute as pc
     >>> read_column(pa.chunked_array([pc.run_end_encode(pa.array([1, 1, None]))]))[0].to_pylist()
@@ -73,7 +73,7 @@ def read_column(column: pa.ChunkedArray, path: Sequence[str] = ()) -> tuple[Valu
 
 
 def fields_of(kind: pa.DataType) -> list[pa.Field]:
-    """The fields of structs in any layout; none if the type is no such."""
+    """Return the fields of structs in any layout; none if the type is not a struct."""
     while not pa.types.is_struct(kind):
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
@@ -85,7 +85,7 @@ def fields_of(kind: pa.DataType) -> list[pa.Field]:
 
 
 def _read_field(array: pa.Array, path: Sequence[str]) -> Read:
-    """A field of structs; it is NULL where a struct is, which Arrow forgets in some layouts."""
+    """Return a field of structs; it is NULL where a struct is, which Arrow forgets in some layouts."""
     types = pa.types
     rows, missing = np.arange(len(array)), np.zeros(len(array), bool)
     for name in path:
@@ -108,10 +108,10 @@ def _read_field(array: pa.Array, path: Sequence[str]) -> Read:
 
 
 def read_values(values: Iterable[Any]) -> tuple[list[Any], Lost]:
-    """The same for Python values, and for the items of lists among them.
+    """Read Python values, and the items of lists among them.
 
     >>> read_values([1, "half of a pair: \\ud83d", ["a", "\\ud83d"]])
-    ([1, None, ['a', None]], {'a text that is no valid Unicode': 2})
+    ([1, None, ['a', None]], {'a text that is not valid Unicode': 2})
     """
     lost: Lost = {}
     read = []
@@ -119,27 +119,58 @@ def read_values(values: Iterable[Any]) -> tuple[list[Any], Lost]:
         if type(given) in _SAFE:
             read.append(given)
             continue
-        value = _plain(given)
-        read.append(
-            [_read_value(_plain(item), lost) for item in value] if isinstance(value, list) else _read_value(value, lost)
-        )
+        value = given if type(given) in _PLAIN else _plain(given, lost)
+        if isinstance(value, list):
+            read.append([_read_value(item if type(item) in _PLAIN else _plain(item, lost), lost) for item in value])
+        else:
+            read.append(_read_value(value, lost))
     return read, lost
 
 
-def _plain(value: Any) -> Any:
+_PLAIN = {type(None), bool, int, float, str, bytes, list, dict, dt.date, dt.datetime}
+
+
+_ARROW_UNITS = {"ms": "ms", "us": "us", "ns": "ns", "ps": "ns", "fs": "ns", "as": "ns"}
+"""The unit in which Arrow reads a time of NumPy; seconds for all that are coarser."""
+
+
+def _plain(value: Any, lost: Lost) -> Any:
     """The Python value that a scalar of NumPy, Arrow or pandas stands for; tuples, sets and arrays as lists."""
-    if isinstance(value, (str, list)):
-        return value
+    if isinstance(value, np.ndarray):
+        if value.ndim:
+            # Not `tolist`, which makes numbers of times that are finer than microseconds.
+            return list(value)
+        return None if value is np.ma.masked else _plain(value[()], lost)
     if isinstance(value, np.datetime64):
-        return value.astype("datetime64[us]").item()
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
+        exact = value.astype("datetime64[us]")
+        if exact.astype(value.dtype) == value and isinstance(exact.item(), dt.datetime):
+            return exact.item()
+        unit = _ARROW_UNITS.get(np.datetime_data(value.dtype)[0], "s")
+        return _from_arrow(pa.array(np.array([value], f"datetime64[{unit}]")), lost)[0]
+    if isinstance(value, np.timedelta64):
+        # It compares with nothing, and its `item` may be an integer.
+        return None if np.isnat(value) else ...
+    if isinstance(value, np.generic):
+        return float(value) if isinstance(value, np.floating) else value.item()
     if isinstance(value, pa.Scalar):
-        return value.as_py()
+        try:
+            return value.as_py()
+        except (ValueError, OverflowError):
+            # Text that is not UTF-8, or a time that no datetime is.
+            is_list = isinstance(value, pa.ListScalar)
+            read = _from_arrow(value.values if is_list else pa.array([value], value.type), lost)
+            return read if is_list else read[0]
     if isinstance(value, (tuple, set, frozenset)):
         return list(value)
-    # pandas is not imported for its sake: its NA has no other mark.
+    # The name of its type identifies the NA of pandas without an import of pandas.
     return None if type(value).__name__ == "NAType" else value
+
+
+def _from_arrow(array: pa.Array, lost: Lost) -> list[Any]:
+    values, unread = read_column(pa.chunked_array([array]))
+    for reason, count in unread.items():
+        lost[reason] = lost.get(reason, 0) + count
+    return python_values(values)
 
 
 def _read_value(value: Any, lost: Lost) -> Any:
@@ -174,7 +205,7 @@ def _is_near(value: dt.date) -> bool:
 
 
 def python_values(values: Values) -> list[Any]:
-    """The values as Python has them; `...` stands for one that is there and compares with nothing."""
+    """Return the values as Python has them; `...` stands for one that is there and compares with nothing."""
     if isinstance(values, list):
         return values
     types, kind = pa.types, values.type
@@ -196,7 +227,7 @@ def python_values(values: Values) -> list[Any]:
 
 
 def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a batch as mappings; a column that Arrow cannot give to Python is as the indexes read it."""
+    """Return the rows of a batch as mappings; a column that Arrow cannot give to Python is as the indexes read it."""
     columns = []
     for column in batch.columns:
         try:
@@ -208,7 +239,7 @@ def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
 
 
 def present(values: Values) -> Bools:
-    """Whether there is a value: neither NULL nor NaN."""
+    """Tell whether there is a value: neither NULL nor NaN."""
     if isinstance(values, list):
         return np.array([not is_null(value) for value in values], bool)
     if pa.types.is_dictionary(values.type):
@@ -219,7 +250,7 @@ def present(values: Values) -> Bools:
 
 
 def moments(times: pa.Array) -> tuple[Int64, Int64]:
-    """Dates or timestamps as microseconds since 1970 in UTC, and the nanoseconds beyond; 0 for NULL."""
+    """Return dates or timestamps as microseconds since 1970 in UTC, and the nanoseconds beyond; 0 for NULL."""
     ticks, scale = _ticks(times)
     if scale == _TICKS["ns"]:
         return ticks // 1_000, ticks % 1_000
@@ -227,18 +258,18 @@ def moments(times: pa.Array) -> tuple[Int64, Int64]:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is one of numbers."""
+    """Tell whether an Arrow type is one of numbers."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _ticks(times: pa.Array) -> tuple[Int64, int]:
-    """The integers behind times, 0 for NULL, and how many of them are a second; 0: each is a day."""
+    """Return the integers behind times, 0 for NULL, and how many of them are a second; 0: each is a day."""
     if pa.types.is_timestamp(times.type):
         return np.asarray(times.cast(pa.int64()).fill_null(0)), _TICKS[times.type.unit]
     if pa.types.is_date32(times.type):
         return np.asarray(times.cast(pa.int32()).fill_null(0)).astype(np.int64), 0
-    # Such a date is its day, whatever the milliseconds say.
+    # A date64 means its day, whatever its milliseconds are.
     return np.asarray(times.cast(pa.int64()).fill_null(0)) // (_DAY * 1_000), 0
 
 
@@ -266,20 +297,20 @@ def _read(array: pa.Array) -> Read:
 
 
 def _runs(array: pa.RunEndEncodedArray) -> Int64:
-    """The run of each row."""
+    """Return the run of each row."""
     rows = np.arange(array.offset, array.offset + len(array))
     return np.searchsorted(np.asarray(array.run_ends), rows, side="right")
 
 
 def _entries(array: pa.DictionaryArray) -> tuple[Int64, Bools]:
-    """The entry of each row, 0 if it has none, and whether it has none."""
+    """Return the entry of each row, 0 if it has none, and whether it has none."""
     return np.asarray(array.indices.cast(pa.int64()).fill_null(0)), np.asarray(array.indices.is_null())
 
 
 def _read_extension(array: pa.Array) -> Read:
     if array.type == pa.bool8():
         return Read(array.cast(pa.bool_()), {})
-    # An UUID compares with nothing and names events well: it stays what it is.
+    # A UUID does not compare with anything, but may name events: it stays as it is.
     return Read(array, {}) if array.type == pa.uuid() else _read(array.storage)
 
 
@@ -327,7 +358,7 @@ def _read_lists(array: pa.Array) -> Read:
 
 
 def _bounds(lists: pa.Array) -> tuple[Int64, Int64]:
-    """Where the items of each list start, and how many there are; what a list that is NULL has is undefined."""
+    """Return where the items of each list start, and how many there are; both are undefined for NULL."""
     types, kind = pa.types, lists.type
     if types.is_fixed_size_list(kind):
         size = kind.list_size
@@ -394,7 +425,7 @@ def _joined(parts: Sequence[Values]) -> Values:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """The values without a dictionary."""
+    """Return the values without a dictionary."""
     return values.dictionary.take(values.indices) if pa.types.is_dictionary(values.type) else values
 
 

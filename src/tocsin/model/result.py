@@ -1,6 +1,6 @@
-"""What a match returns, with the evidence of how it was found."""
+"""Define what a match returns, with the evidence of how it was found."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -23,31 +23,28 @@ class Evidence:
     mismatches: dict[str, int] = field(default_factory=dict)
     """Values by attribute whose type no subscription compares that attribute with; they count as NULL."""
     errors: dict[str, int] = field(default_factory=dict)
-    """Values that could not be read, such as malformed XML or text that is no Unicode, by attribute and reason; they
+    """Values that could not be read, such as malformed XML or text that is not Unicode, by attribute and reason; they
     count as NULL."""
 
     def add_segment(self, other: "Evidence") -> None:
         """Add the work of another segment on the same events: it met the same values."""
-        self._add_work(other)
-        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
-            for name, count in theirs.items():
-                mine[name] = max(mine.get(name, 0), count)
+        self._add(other, max)
 
     def add_events(self, other: "Evidence") -> None:
         """Add the work on other events."""
         self.events += other.events
-        self._add_work(other)
-        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
-            for name, count in theirs.items():
-                mine[name] = mine.get(name, 0) + count
+        self._add(other, int.__add__)
 
-    def _add_work(self, other: "Evidence") -> None:
+    def _add(self, other: "Evidence", join: Callable[[int, int], int]) -> None:
         self.candidates += other.candidates
         self.matches += other.matches
         self.encode_s += other.encode_s
         self.match_s += other.match_s
         self.history_s += other.history_s
         self.rank_s += other.rank_s
+        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
+            for name, count in theirs.items():
+                mine[name] = join(mine.get(name, 0), count)
 
 
 @dataclass(frozen=True)

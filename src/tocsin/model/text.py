@@ -1,4 +1,4 @@
-"""What text means: how it falls into words, and what LIKE says about it. The definitions that every index must equal.
+"""Define the words of a text, and LIKE. Every index must agree with these definitions.
 
 Words. A text is folded (canonical composition, full case folding) and cut into maximal runs of word characters:
 letters, numbers, combining marks and the underscore. Subscriptions and events are cut by the same function, so that
@@ -14,7 +14,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.predicate import Pattern, Wildcard, Word
@@ -24,21 +24,11 @@ _MARK_RANGES = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))
 _ASCII_WORDS = re.compile(r"\w+", re.ASCII)
 
 
-def is_mark(code_point: int) -> bool:
-    """Tell whether a code point is a combining mark, which belongs to the word it stands in."""
-    return unicodedata.category(chr(code_point))[0] == "M"
-
-
 @cache
 def _words() -> re.Pattern[str]:
-    marks = [f"{chr(r)}" for ranges in _MARK_RANGES for r in ranges if is_mark(r)]
+    # A combining mark belongs to the word that it stands in.
+    marks = [chr(code) for codes in _MARK_RANGES for code in codes if unicodedata.category(chr(code))[0] == "M"]
     return re.compile(rf"[\w{''.join(marks)}]+")
-
-
-def is_word_character(code_point: int) -> bool:
-    """Tell whether a code point belongs to words: alphanumeric, the underscore, or a combining mark."""
-    character = chr(code_point)
-    return character.isalnum() or character == "_" or is_mark(code_point)
 
 
 def word_spans() -> list[tuple[int, int]]:
@@ -188,6 +178,7 @@ def pattern_text(pattern: Pattern) -> str:
     )
 
 
+@lru_cache(maxsize=10_000)
 def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Callable[[str], bool]:
     """Return the test that ``LIKE pattern ESCAPE escape`` (ILIKE if `ignore_case`) makes of a text.
 

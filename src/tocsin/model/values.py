@@ -1,11 +1,11 @@
-"""Kinds of values, and how values of one kind compare.
+"""Define the kinds of values, and how values of one kind compare.
 
 A *kind* is a set of values that compare with each other: all numbers, all strings, both booleans, all points in time.
 A comparison of two kinds is NULL. Within a kind, values compare exactly:
 
-- numbers by value, whatever their type: ``1 == 1.0 == Decimal(1)``, and 2**53 + 1 is no float. The value of a float64
-  with a fraction is the shortest decimal that reads as it: 19.99 is the decimal 19.99, which keeps the order of floats
-  and makes every comparison with a literal agree with every other;
+- numbers by value, whatever their type: ``1 == 1.0 == Decimal(1)``, and 2**53 + 1 is not a float. The value of a
+  float64 with a fraction is the shortest decimal that reads as it: 19.99 is the decimal 19.99, which keeps the order of
+  floats and makes every comparison with a literal agree with every other;
 - strings by code point;
 - dates are their midnight, timestamps with a zone are converted to UTC, those without one are taken as UTC. Literals
   are whole microseconds; an event's timestamp may be finer, and then lies between two of them.
@@ -24,12 +24,12 @@ Constant = bool | int | float | Decimal | str | dt.date | dt.datetime
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A point in time as tables have it: finer than a datetime, and beyond its years."""
+    """A point in time as tables have it: finer than a datetime, and with years beyond 9999."""
 
     microseconds: int
     """Since 1970 in UTC."""
     nanoseconds: int = 0
-    """Those beyond."""
+    """Those beyond the microseconds."""
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -52,7 +52,7 @@ class Kind(Enum):
 
 @total_ordering
 class Number:
-    """A number constant: a float64 that means its shortest decimal, or an exact integer or decimal that no float64 is.
+    """A number constant: a float64 that means its shortest decimal, or an integer or decimal that is not a float64.
 
     Compared with a float it is `nearest`, if `is_float`; in every other comparison it is `exact`.
     """
@@ -87,7 +87,7 @@ class Number:
 
 
 def nearest_float(number: int | float | Decimal) -> float:
-    """The float64 nearest to a number; infinity beyond all of them."""
+    """Return the float64 nearest to a number; infinity beyond all of them."""
     try:
         return float(number)
     except OverflowError:
@@ -99,7 +99,7 @@ Scalar = Number | str | bool | int
 
 
 def kind_of(value: object) -> Kind | None:
-    """The kind of a Python value; None for NULL, NaN and for values that compare with nothing (lists, bytes, dicts)."""
+    """Return the kind of a Python value; None for NULL, NaN and values that do not compare (lists, bytes, dicts)."""
     if isinstance(value, bool):
         return Kind.BOOLEAN
     if isinstance(value, int):
@@ -116,7 +116,7 @@ def kind_of(value: object) -> Kind | None:
 
 
 def is_null(value: object) -> bool:
-    """Whether an event's value counts as missing: None, NaN, and the NaT of pandas, which is a datetime."""
+    """Tell whether an event's value counts as missing: None, NaN, and the NaT of pandas, which is a datetime."""
     return (
         value is None
         or (isinstance(value, dt.date) and value != value)
@@ -126,7 +126,7 @@ def is_null(value: object) -> bool:
 
 
 def microseconds(value: dt.date | Moment) -> int:
-    """A date or timestamp as microseconds since 1970 in UTC.
+    """Return a date or timestamp as microseconds since 1970 in UTC.
 
     >>> microseconds(dt.date(1970, 1, 2))
     86400000000
@@ -141,14 +141,14 @@ def microseconds(value: dt.date | Moment) -> int:
 
 
 def moment(value: dt.date | Moment) -> tuple[int, int]:
-    """A date or timestamp as microseconds since 1970 in UTC, and the nanoseconds beyond, which those of pandas have."""
+    """Return a date or timestamp as microseconds since 1970 in UTC, and the nanoseconds beyond (of pandas)."""
     if isinstance(value, Moment):
         return value.microseconds, value.nanoseconds
     return microseconds(value), getattr(value, "nanosecond", 0)
 
 
 def scalar(constant: Constant) -> Scalar:
-    """A literal in the form in which it is compared."""
+    """Return a literal in the form in which it is compared."""
     if isinstance(constant, (bool, str)):
         return constant
     if isinstance(constant, (int, float, Decimal)):
@@ -157,10 +157,10 @@ def scalar(constant: Constant) -> Scalar:
 
 
 def identity(value: object) -> object:
-    """What a constant is in a dictionary or a set: equal for two constants exactly if no value tells them apart.
+    """Return a key that is equal for two constants exactly if every value compares with both in the same way.
 
     Python's own equality cannot serve: 1 equals True there, and 0.1 differs from Decimal("0.1"). A tuple is one of
-    identities; what is no constant is itself.
+    identities; what is not a constant is returned as it is.
 
     >>> identity(1) == identity(True), identity(0.1) == identity(Decimal("0.1"))
     (False, True)
@@ -176,7 +176,9 @@ def identity(value: object) -> object:
 
 
 def compare_to_constant(value: object, constant: Constant) -> int | None:
-    """-1, 0 or 1 as the event's value is less than, equal to or greater than the constant; None if they do not compare.
+    """Return -1, 0 or 1 as the event's value is less than, equal to or greater than the constant, or None.
+
+    It is None if they do not compare.
 
     >>> compare_to_constant(19.99, Decimal("19.99")), compare_to_constant(2**53 + 1, float(2**53))
     (0, 1)
@@ -195,7 +197,7 @@ def compare_to_constant(value: object, constant: Constant) -> int | None:
 
 
 def compare_values(left: object, right: object) -> int | None:
-    """-1, 0 or 1 as two values of events compare; None if they do not.
+    """Return -1, 0 or 1 as two values of events compare; None if they do not.
 
     >>> compare_values(1, 1.0), compare_values("a", 1)
     (0, None)

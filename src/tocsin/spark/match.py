@@ -1,4 +1,4 @@
-"""Match a DataFrame or files of events: one narrow stage, lazy, no shuffle."""
+"""Match a DataFrame or files of events, lazily, in one narrow stage without a shuffle."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
@@ -9,17 +9,19 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
-from tocsin.errors import OptionError, StorageError
+from tocsin.errors import OptionError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
-from tocsin.spark._placement.snapshot_dir import View, pin
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
 from tocsin.spark._worker.batches import COLUMNS, MatchOptions, match_batches
-from tocsin.spark._worker.row_groups import read_pieces
+from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.build import build
-from tocsin.spark.parquet import Plan, plan, read_parquet
+from tocsin.spark.evidence import MatchEvidence, Reporter
+from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
 
 
 def match(
@@ -35,49 +37,64 @@ def match(
     interval: Interval = "overlaps",
     shards: int | None = None,
     ship_index: bool | None = None,
+    evidence: MatchEvidence | None = None,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
 
-    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read them by
-    themselves, which costs less than to have Spark read them. So they do if a DataFrame is nothing but such files.
+    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read such
+    files themselves, also if a DataFrame consists of nothing else: that is cheaper than rows that pass the JVM.
 
     `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
-    `Matcher.save` made. Events are named by their column `id`; of the others only those that a subscription names are
-    read and moved. Struct fields are dotted names. Also a step of a chain: ``events.transform(match, index, id="id")``.
+    `Matcher.save` made. The column `id` identifies an event; of the other columns only those that a subscription names
+    are read. Struct fields have dotted names. `match` can be chained: ``events.transform(match, index, id="id")``.
 
-    With `tags`, only subscriptions that have all of them count. With `top_k`, each event has its best matches only, as
-    `Matcher.top_k` has them by this `mode`, `score_by` and `interval`. With `shards`, the index is divided into
-    so many groups of segments, and each task maps only one: for an index that does not fit a host. The events are then
-    read once for each, and for `top_k` the best of all shards are found by a shuffle on `event`, which must name an
-    event.
+    With `tags`, only subscriptions that have all of them are matched. With `top_k`, only the best matches of each event
+    are returned, as `Matcher.top_k` finds them by this `mode`, `score_by` and `interval`. With `shards`, the index is
+    divided into that many groups of segments and each task maps only one, for an index that does not fit a host. The
+    events are then read once for each shard, and `top_k` needs a shuffle on `event`, whose values must be unique.
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
-    ``ship_index=False`` it must be on storage that all of them mount at the same path. The subscriptions are those of
-    the snapshot that is the newest now, for all tasks and whenever they run. If some of them look back at earlier
-    events, call `match_in_order`: here events have no order.
+    ``ship_index=False`` it must be on storage that all of them mount at the same path. All tasks match against the
+    snapshot that is the newest now, whenever they run. If subscriptions look back at earlier events, call
+    `match_in_order`: here events have no order.
+
+    Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the log says so. With
+    `evidence` they are counted, and the work and time of all tasks.
     """
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
     refuse(Matcher.open(view.path, mode="read").looking_back(tags), "Leave them out, or call match_in_order")
-    return match_view(events, view, options, id=id, keep_columns=keep_columns, shards=shards, ship_index=ship_index)
+    return match_view(
+        events,
+        view,
+        options,
+        evidence or MatchEvidence(),
+        id=id,
+        keep_columns=keep_columns,
+        shards=shards,
+        ship_index=ship_index,
+    )
 
 
 def match_view(
     events: DataFrame,
-    view: View,
+    view: PinnedSnapshot,
     options: MatchOptions,
+    evidence: MatchEvidence,
     *,
     id: str,
     keep_columns: Sequence[str],
     shards: int | None,
     ship_index: bool | None,
 ) -> DataFrame:
-    """Match against a view of an index; see `match`."""
+    """Match against a pinned snapshot of an index; see `match`."""
     leading = leading_columns(events, id, keep_columns)
     parts = [view.path] if shards is None else shard(view, shards)
-    frames = [_match_on(events, leading, part, ship_index, options) for part in parts]
+    frames = [
+        _match_on(events, leading, part, number, ship_index, options, evidence) for number, part in enumerate(parts)
+    ]
     if shards is None:
         return frames[0]
     united = reduce(DataFrame.unionAll, frames)
@@ -85,17 +102,14 @@ def match_view(
 
 
 def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
-    """The folder of the index of the subscriptions; built now if they are a DataFrame."""
+    """Return the folder of the index; build it now if the subscriptions are a DataFrame."""
     if isinstance(subscriptions, DataFrame):
         subscriptions = build(subscriptions)
-    path = Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
-    if not path.is_dir():
-        raise StorageError(f"there is no index in {path}", "Make one with tocsin.spark.build or Matcher.save")
-    return path
+    return Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
 
 
 def leading_columns(events: DataFrame, id: str, keep_columns: Sequence[str]) -> dict[str, Column]:
-    """The columns that go with each match: the one that names the event, then those to keep."""
+    """Return the columns that go with each match: the id of the event, then the columns to keep."""
     for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep_columns)]:
         if name not in events.columns:
             raise OptionError(
@@ -104,18 +118,18 @@ def leading_columns(events: DataFrame, id: str, keep_columns: Sequence[str]) -> 
     taken = [name for name in keep_columns if name in (*COLUMNS, id)]
     if taken:
         raise OptionError(
-            f"{taken[0]!r} is a column of the matches already", "Rename it, or leave it out of keep_columns"
+            f"{taken[0]!r} is already a column of the matches", "Rename it, or leave it out of keep_columns"
         )
     return {name: column([name]) for name in (id, *keep_columns)}
 
 
-def match_schema(events: DataFrame, leading: Sequence[str], all_named: bool = False) -> StructType:
-    """The columns of the matches; `event` is never NULL if all events are named."""
+def match_schema(events: DataFrame, leading: Sequence[str], id_not_null: bool = False) -> StructType:
+    """Return the schema of the matches; `event` is declared non-nullable if no id is NULL."""
     id, *kept = leading
-    # What is never NULL is not asked for it, row by row: that was a third of what the JVM did with matches.
+    # The JVM tests every value of a nullable column for NULL: a third of its work on matches, when all were nullable.
     return StructType(
         [
-            StructField("event", events.schema[id].dataType, nullable=not all_named),
+            StructField("event", events.schema[id].dataType, nullable=not id_not_null),
             StructField("subscription", StringType(), nullable=False),
             StructField("score", DoubleType(), nullable=False),
             *(StructField(name, events.schema[name].dataType) for name in kept),
@@ -124,7 +138,7 @@ def match_schema(events: DataFrame, leading: Sequence[str], all_named: bool = Fa
 
 
 def numbered(events: DataFrame, columns: Iterable[Column]) -> DataFrame:
-    """The columns under numbers: mapInArrow takes no names with dots, so workers get the names beside."""
+    """Select the columns under numbers: mapInArrow refuses names with dots, so workers get the names separately."""
     return events.select(*(source.alias(str(number)) for number, source in enumerate(columns)))
 
 
@@ -132,12 +146,16 @@ def _match_on(
     events: DataFrame,
     leading: dict[str, Column],
     path: Path,
+    number: int,
     ship_index: bool | None,
     options: MatchOptions,
+    evidence: MatchEvidence,
 ) -> DataFrame:
     attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
     work = plan(events, {name: [name] for name in leading} | attributes)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
+    schema = match_schema(events, list(leading), id_not_null=work is not None and work.id_not_null)
+    reporter = evidence.reporter(events, schema, number)
     task = partial(
         _match_partition,
         place=place(path, events.sparkSession, ship_index),
@@ -145,32 +163,34 @@ def _match_on(
         keep=len(leading),
         options=options,
         work=work,
+        reporter=reporter,
     )
     if work is None:
-        return numbered(events, columns.values()).mapInArrow(task, match_schema(events, list(leading)))
-    numbers = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
-    return numbers.mapInArrow(task, match_schema(events, list(leading), work.all_named))
+        rows = numbered(events, columns.values())
+    else:
+        rows = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
+    return evidence.observe(rows.mapInArrow(task, schema), reporter)
 
 
 def _best(matches: DataFrame, k: int) -> DataFrame:
-    """The best k matches of each event; of equal scores the lesser ids, as everywhere."""
+    """Keep the best k matches of each event; equal scores are ordered by id, as everywhere."""
     ranked = Window.partitionBy("event").orderBy(F.col("score").desc(), "subscription")
     return matches.withColumn("_rank", F.row_number().over(ranked)).filter(F.col("_rank") <= k).drop("_rank")
 
 
 def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:
-    """The columns of the events that some attribute names, by its dotted name; the rest is never read."""
+    """Return the columns of the events that the attributes name, by dotted name; no others are read."""
     return {attribute: column(steps) for attribute, steps in event_steps(schema, attributes).items()}
 
 
 def event_steps(schema: StructType, attributes: Iterable[str]) -> dict[str, list[str]]:
-    """The names that lead to the columns that some attribute names."""
+    """Return the path through structs to each attribute that the schema has."""
     found = {name: [name] if name in schema.names else _steps(schema, name) for name in sorted(attributes)}
     return {name: steps for name, steps in found.items() if steps}
 
 
 def _steps(schema: StructType, attribute: str) -> list[str]:
-    """The names that lead to a dotted attribute through structs; none if it is not there."""
+    """Return the path to a dotted attribute; empty if the schema does not have it."""
     steps = attribute.split(".")
     type_: DataType = schema
     for step in steps:
@@ -181,7 +201,7 @@ def _steps(schema: StructType, attribute: str) -> list[str]:
 
 
 def column(steps: list[str]) -> Column:
-    """The column that these names lead to, whatever characters they have."""
+    """Return the column at a path; names may have any characters."""
     return F.col(".".join("`" + step.replace("`", "``") + "`" for step in steps))
 
 
@@ -191,17 +211,19 @@ def _match_partition(
     names: tuple[str, ...],
     keep: int,
     options: MatchOptions,
-    work: Plan | None,
+    work: RowGroupPlan | None,
+    reporter: Reporter,
 ) -> Iterator[pa.RecordBatch]:
-    """Match what comes: events, or the numbers of tasks to read."""
+    """Match the events of a partition; with `work` its rows are numbers of tasks, whose row groups are read here."""
     if work is not None:
         tasks = (work.tasks[number] for batch in batches for number in batch.column(0).to_pylist())
-        batches = (events for pieces in tasks for events in read_pieces(pieces, work.attributes, work.all_named))
-    matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep)
-    return map(_named, matches) if work is not None and work.all_named else matches
+        batches = (events for pieces in tasks for events in read_row_groups(pieces, work.attributes, work.id_not_null))
+    evidence = Evidence()
+    matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep, evidence=evidence)
+    return reporter.report(map(_named, matches) if work is not None and work.id_not_null else matches, evidence)
 
 
 def _named(matches: pa.RecordBatch) -> pa.RecordBatch:
-    """The matches, with a schema that says that their events have names."""
+    """Declare the column `event` non-nullable."""
     schema = matches.schema.set(0, matches.schema.field(0).with_nullable(False))
     return pa.RecordBatch.from_arrays(matches.columns, schema=schema)

@@ -1,6 +1,7 @@
-"""The job behind `tocsin match` and `tocsin demo`: files in, a folder of matches out, everything counted on the way."""
+"""The job behind `tocsin match` and `tocsin demo`: match files and write a folder of matches."""
 
 import contextlib
+import logging
 import tempfile
 import threading
 import time
@@ -12,25 +13,30 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
+from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match
 from tocsin.spark.read_files import MALFORMED, read_events
 
 Progress = Callable[[int, int], None]
-"""Is told how many tasks are done, and of how many."""
+"""Called with the number of tasks that are done, and of all tasks."""
 
 POLL_SECONDS = 0.2
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
-class Outcome:
-    """What a job did."""
+class MatchJobResult:
+    """The counts of a job."""
 
     events: int
     matches: int
     seconds: float
+    evidence: Evidence
     bad_events: int = 0
     bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
-    """Some of the lines that are no events: line number, if known, and text."""
+    """Some of the malformed lines: line number, if known, and text."""
 
 
 def match_files(
@@ -42,27 +48,22 @@ def match_files(
     id: str = "id",
     format: str = "parquet",
     progress: Progress | None = None,
-) -> Outcome:
+) -> MatchJobResult:
     """Match the events of a file, or a folder of files, and write the matches to the new folder `output`."""
     start = time.perf_counter()
     kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
     source = read_events(session, events, kinds, id)
-    seen, written = Observation(), Observation()
-    lines = F.count(F.lit(1)).alias("lines")
+    frame, seen, evidence = source.events, Observation(), MatchEvidence()
     if source.can_be_malformed:
         malformed = F.col(MALFORMED)
-        frame = source.events.observe(seen, lines, F.count(malformed).alias("bad")).filter(malformed.isNull())
-    else:
-        frame = source.events.observe(seen, lines, F.lit(0).alias("bad"))
-    in_files = source.format == "parquet"
+        frame = frame.observe(seen, F.count(malformed).alias("bad")).filter(malformed.isNull())
     with tempfile.TemporaryDirectory(prefix="tocsin-index-") as index, _polled(session, progress):
         matcher.save(index)
-        found = match(source.path if in_files else frame, index, id=id)
-        matches = found.observe(written, F.count(F.lit(1)).alias("matches"))
+        matches = match(source.path if source.format == "parquet" else frame, index, id=id, evidence=evidence)
         matches.write.format("json" if format == "jsonl" else format).save(str(output))
-        # What workers read themselves, Spark has not seen; it counts by the ends of the files.
-        read, bad = (source.events.count(), 0) if in_files else (seen.get["lines"], seen.get["bad"])
-    outcome = Outcome(read - bad, written.get["matches"], time.perf_counter() - start, bad)
+    done, bad = evidence.get(), seen.get["bad"] if source.can_be_malformed else 0
+    _log.info("%s: %s", output, describe(done))
+    outcome = MatchJobResult(done.events, done.matches, time.perf_counter() - start, done, bad)
     if outcome.bad_events:
         outcome.bad_lines = source.bad_lines()
     return outcome
@@ -70,7 +71,7 @@ def match_files(
 
 @contextlib.contextmanager
 def _polled(session: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` from a thread how far the running stages are."""
+    """Report the progress of the running stages from a thread."""
     if progress is None:
         yield
         return

@@ -1,9 +1,9 @@
-"""Subscriptions that look back, on Spark: history is a prefix, computed in parts.
+"""Match subscriptions that look back at earlier events, by a prefix scan.
 
-The events are cut into stretches by their order. The first pass summarises each stretch by what the subscriptions need
-to know of it; the driver merges the summaries from left to right, so that each stretch has the summary of all before
-it; the second pass matches each stretch from there, event by event. The bounds between stretches are values of the
-order, so that both passes cut alike, and nothing is kept between them but the summaries.
+The events are cut into stretches by their order. The first pass summarises each stretch; the driver merges the
+summaries from left to right, so that each stretch has the summary of all events before it; the second pass matches each
+stretch, event by event, starting from that summary. The bounds between stretches are values of the order, so both
+passes cut alike, and only the summaries are kept between them.
 """
 
 import tempfile
@@ -19,21 +19,23 @@ from pyspark.sql.types import BinaryType, StructField, StructType, TimestampNTZT
 
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.predicates.history.summary import merge
 from tocsin.spark._placement.ship import Index, Place, is_connect, place, scratch
 from tocsin.spark._placement.snapshot_dir import pin
 from tocsin.spark._worker.history_scan import Tests, match_stretches, summarise_stretch
+from tocsin.spark.evidence import MatchEvidence, Reporter
 from tocsin.spark.match import column, event_columns, index_path, leading_columns, match_schema, numbered
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The outcome of the first pass."""
+    """The result of the first pass."""
 
     bounds: list[object]
-    """The least order of every stretch but the first."""
+    """The least value of the order in every stretch but the first."""
     prefixes: list[bytes | None]
-    """For each stretch, the summary of all events before it."""
+    """The summary of all events before each stretch."""
     total: bytes | None
     """The summary of all events."""
 
@@ -47,17 +49,26 @@ def match_in_order(
     keep_columns: Sequence[str] = (),
     partitions: int | None = None,
     ship_index: bool | None = None,
+    evidence: MatchEvidence | None = None,
 ) -> DataFrame:
-    """Match events one after the other, each with those before it as its history; as `Matcher.publish` does.
+    """Match events in order, each with the events before it as its history, as `Matcher.publish` does.
 
-    The order is that of the column `order`, and of `id` where it is equal; NULL comes first. The result is the same for
-    any number of `partitions`; not given, there is one a core. A first pass over the events runs at once; the matching
-    is lazy, with one shuffle. How long events are remembered is an option of the index; the others here are those of
-    `match`.
+    Events are ordered by the column `order`, then by `id`; NULL comes first. The result does not depend on the number
+    of `partitions`, by default one for each core. A first pass over the events runs now; the matching is lazy, with
+    one shuffle. How long events are remembered is an option of the index. The other options are those of `match`.
     """
     path = pin(index_path(subscriptions), required=False).path
     scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship_index=ship_index)
-    return match_after(events, path, scan, id=id, order=order, keep_columns=keep_columns, ship_index=ship_index)
+    return match_after(
+        events,
+        path,
+        scan,
+        evidence or MatchEvidence(),
+        id=id,
+        order=order,
+        keep_columns=keep_columns,
+        ship_index=ship_index,
+    )
 
 
 def scan_history(
@@ -71,9 +82,9 @@ def scan_history(
     whole: bool = False,
     ship_index: bool | None = None,
 ) -> Scan:
-    """The first pass: summarise every stretch, and merge; `start` is the summary of what came before the events.
+    """Run the first pass: summarise every stretch and merge; `start` is the summary of earlier events.
 
-    With `whole` the summaries hold every event, for tests that come later.
+    With `whole` the summaries hold every event, for subscriptions that are added later.
     """
     if order not in events.columns:
         raise OptionError(
@@ -104,13 +115,14 @@ def match_after(
     events: DataFrame,
     path: Path,
     scan: Scan,
+    evidence: MatchEvidence,
     *,
     id: str,
     order: str,
     keep_columns: Sequence[str] = (),
     ship_index: bool | None = None,
 ) -> DataFrame:
-    """The second pass: match every stretch from its prefix on."""
+    """Define the second pass: match every stretch, starting from its prefix."""
     leading = leading_columns(events, id, keep_columns)
     attributes = Matcher.open(path, mode="read").attributes | Tests(path).attributes
     columns = leading | event_columns(events.schema, attributes - leading.keys())
@@ -118,20 +130,23 @@ def match_after(
     bounds = F.array(*(F.lit(bound) for bound in scan.bounds))
     stretch = F.size(F.filter(bounds, lambda bound: bound <= key)) if scan.bounds else F.lit(0)
     rows = numbered(events, [stretch.cast("int"), key, *columns.values()])
-    # A task may get several stretches, one after the other.
+    # A task may get several stretches.
     stretches = rows.repartition(len(scan.bounds) + 1, "0").sortWithinPartitions("0", "1", "2").drop("1")
+    schema = match_schema(events, list(leading))
+    reporter = evidence.reporter(events, schema)
     task = partial(
         _match_partition,
         index=place(path, events.sparkSession, ship_index),
         prefixes=place(_write(scan), events.sparkSession, ship_index),
         names=tuple(columns),
         keep=len(leading),
+        reporter=reporter,
     )
-    return stretches.mapInArrow(task, match_schema(events, list(leading)))
+    return evidence.observe(stretches.mapInArrow(task, schema), reporter)
 
 
 def order_key(events: DataFrame, order: str) -> Column:
-    """The order as values that survive the way to the driver and back; points in time do as numbers only."""
+    """Return the order as values that the driver can send back unchanged: timestamps as microseconds."""
     key = column([order])
     if isinstance(events.schema[order].dataType, (TimestampType, TimestampNTZType)):
         return F.unix_micros(key.cast("timestamp"))
@@ -166,5 +181,7 @@ def _match_partition(
     prefixes: Place,
     names: tuple[str, ...],
     keep: int,
+    reporter: Reporter,
 ) -> Iterator[pa.RecordBatch]:
-    return match_stretches(batches, index.folder(), prefixes.folder(), names, keep)
+    evidence = Evidence()
+    return reporter.report(match_stretches(batches, index.folder(), prefixes.folder(), names, keep, evidence), evidence)

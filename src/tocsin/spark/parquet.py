@@ -1,7 +1,7 @@
-"""Events in Parquet files that workers read themselves: which task reads which row groups.
+"""Plan which task reads which row groups of Parquet files.
 
-Events in a DataFrame pass the JVM as rows: Parquet to columns, to rows, to Arrow, to Python. If it is nothing but files
-they need not. Spark lists the files and says what types they have; the rest is for Python alone.
+Events of a DataFrame pass the JVM: Parquet to columns, to rows, to Arrow, to Python. If the DataFrame consists of files
+only, Spark lists the files and gives their types, and Python workers read them.
 """
 
 import logging
@@ -21,54 +21,58 @@ from pyspark.sql.types import DataType, StructType
 
 from tocsin.errors import OptionError
 from tocsin.spark._placement.ship import is_connect
-from tocsin.spark._worker.row_groups import Attribute, Piece, arrange, open_file
+from tocsin.spark._worker.row_groups import ParquetColumn, RowGroups, arrange, open_file
 
 TASKS_A_CORE = 2
-"""Enough for an even end; each costs the JVM 15 ms of processor time, and more of them the matcher nothing less."""
+"""Enough for the tasks to end at about the same time; each costs the JVM 15 ms of processor time."""
 BYTES_A_TASK = 1 << 27
-"""A task has no more, if the row groups are small enough: what is lost when it fails."""
+"""The most bytes for a task, unless a row group has more: it bounds the work that a failed task repeats."""
 READERS = 16
 MOST_FILES = 10_000
-"""The ends of more are not read on the driver, which takes a minute or so of these on a far store."""
+"""The most files whose footers the driver reads; on a remote store these take about a minute."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The pieces of each task, and the columns to read of them."""
+class RowGroupPlan:
+    """The row groups of each task, and the columns to read."""
 
-    tasks: tuple[tuple[Piece, ...], ...]
-    attributes: tuple[Attribute, ...]
-    all_named: bool
-    """Whether the first column, which names the events, is never NULL."""
+    tasks: tuple[tuple[RowGroups, ...], ...]
+    attributes: tuple[ParquetColumn, ...]
+    id_not_null: bool
+    """Whether the first column, the id of the event, is never NULL."""
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What the end of a file says of it."""
+    """What is needed of the footer of a file."""
 
     uri: str
     rows: tuple[int, ...]
     """Of each row group."""
     nbytes: int
     schema: pa.Schema
-    all_named: bool
+    id_not_null: bool
     old_calendar: bool = False
-    """Whether Spark shifts dates before 1582, since a Spark of before 2021 or its calendar wrote them."""
+    """Whether Spark rebases dates before 1582, because the file was written with the Julian calendar."""
 
 
 def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
-    """The files of a folder or a glob, which may be an address, as a DataFrame."""
+    """Return the files of a folder, a glob or a URI as a DataFrame."""
     session = session or SparkSession.getActiveSession()
     if session is None:
         raise OptionError("there is no Spark session to read files in", "Start one, or give the events as a DataFrame")
-    # The JVM may have been started in another folder.
-    return session.read.parquet(str(path) if "://" in str(path) else str(Path(path).absolute()))
+    return session.read.parquet(address(path))
 
 
-def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
-    """Divide the files that a DataFrame is made of; None if Spark must read the events, and the log says why."""
+def address(path: str | Path) -> str:
+    """Return a URI as it is and a path as absolute: the JVM may have been started in another folder."""
+    return str(path) if "://" in str(path) else str(Path(path).absolute())
+
+
+def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> RowGroupPlan | None:
+    """Divide the files of a DataFrame into tasks; return None, and log the reason, if Spark must read the events."""
     reason, found = _plan(events, steps)
     if found is None:
         _log.info("plan: Spark reads the events: %s", reason)
@@ -77,18 +81,18 @@ def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> Plan | None:
     return found
 
 
-def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, Plan | None]:
+def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, RowGroupPlan | None]:
     session = events.sparkSession
     name = next(iter(steps))
     if is_connect(session):
-        return "they are those of the Spark Connect server", None
+        return "the files are on the Spark Connect server", None
     if not is_plain(events):
-        return "they are more than Parquet files read without options", None
+        return "the DataFrame is not just Parquet files read without options", None
     files = sorted(events.inputFiles())
     if len(files) > MOST_FILES:
-        return f"they are in more than {MOST_FILES:,} files", None
+        return f"there are more than {MOST_FILES:,} files", None
     try:
-        attributes = tuple(Attribute(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
+        attributes = tuple(ParquetColumn(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
         with ThreadPoolExecutor(READERS) as pool:
             footers = list(pool.map(partial(_footer, name=name), files))
         for schema in _distinct(footer.schema for footer in footers):
@@ -97,18 +101,18 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, P
         return str(error), None
     for footer in footers:
         if footer.old_calendar:
-            return f"{footer.uri} may have dates of the old calendar", None
+            return f"{footer.uri} may have dates of the Julian calendar", None
     for column in {path[0] for path in steps.values()}:
         if any(f"/{column}=" in footer.uri for footer in footers):
-            return f"{column!r} is in the names of folders", None
+            return f"{column!r} is a partition column, in the names of folders", None
         if footers and not any(column in footer.schema.names for footer in footers):
             return f"no file has a column {column!r}", None
     tasks = divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE)
-    return "", Plan(tasks, attributes, all(footer.all_named for footer in footers))
+    return "", RowGroupPlan(tasks, attributes, all(footer.id_not_null for footer in footers))
 
 
 def is_plain(events: DataFrame) -> bool:
-    """Whether a DataFrame is all columns and rows of Parquet files, read without options, and not cached."""
+    """Return whether a DataFrame is Parquet files, read without options, with no further step and not cached."""
     relation: Any = events._jdf.queryExecution().analyzed()
     if _class_name(relation) != "LogicalRelation" or _class_name(relation.relation()) != "HadoopFsRelation":
         return False
@@ -146,7 +150,7 @@ def _footer(uri: str, name: str) -> Footer:
 
 
 def _old_calendar(properties: Mapping[bytes, bytes]) -> bool:
-    """By what Spark writes at the end of a file; versions compare as texts, as Spark itself compares them."""
+    """Tell by the properties that Spark writes to the footer; it compares versions as text too."""
     is_marked = b"org.apache.spark.legacyDateTime" in properties or b"org.apache.spark.legacyINT96" in properties
     return is_marked or properties.get(b"org.apache.spark.version", b"9") < b"3.1.0"
 
@@ -159,8 +163,8 @@ def _distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
     return found
 
 
-def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[Piece, ...], ...]:
-    """Lay all row groups end to end and cut them into stretches of as many events; a group goes where its middle is."""
+def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[RowGroups, ...], ...]:
+    """Lay all row groups end to end and cut them into equal ranges of events; a group belongs where its middle is."""
     total = sum(sum(footer.rows) for footer in footers)
     count = max(least, math.ceil(sum(footer.nbytes for footer in footers) / BYTES_A_TASK))
     tasks: list[dict[str, list[int]]] = [{} for _ in range(count)]
@@ -171,4 +175,4 @@ def divide(footers: Sequence[Footer], least: int) -> tuple[tuple[Piece, ...], ..
                 middle = before + rows / 2
                 tasks[int(middle * count / total)].setdefault(footer.uri, []).append(group)
                 before += rows
-    return tuple(tuple(Piece(uri, tuple(groups)) for uri, groups in task.items()) for task in tasks if task)
+    return tuple(tuple(RowGroups(uri, tuple(groups)) for uri, groups in task.items()) for task in tasks if task)

@@ -1,4 +1,4 @@
-"""Files of events as DataFrames: each attribute as the kind of value it is compared with, bad lines set apart."""
+"""Read files of events as DataFrames: each attribute as the type it is compared with, malformed lines apart."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tocsin.model.values import Kind
 from tocsin.spark.match import column, event_columns
 
 MALFORMED = "_malformed"
-"""The column of a line that could not be read, as it stands in the file."""
+"""The column that holds a malformed line as it stands in the file."""
 
 SUFFIXES = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
@@ -23,7 +23,7 @@ Kinds = Mapping[str, Set[Kind]]
 
 @dataclass(frozen=True)
 class EventFile:
-    """Events as read: the columns that are needed, and `MALFORMED` if the format can have bad lines."""
+    """A DataFrame of the columns that are needed, and `MALFORMED` if the format can have malformed lines."""
 
     events: DataFrame
     path: Path
@@ -31,7 +31,7 @@ class EventFile:
     can_be_malformed: bool
 
     def bad_lines(self, limit: int = 10) -> list[tuple[int | None, str]]:
-        """Some of the lines that could not be read, with their numbers if the file is plain text."""
+        """Return some of the malformed lines, with their numbers if the file is plain text."""
         rows = self.events.filter(F.col(MALFORMED).isNotNull()).limit(limit).collect()
         lines = [row[MALFORMED] for row in rows]
         numbers = _line_numbers(self.path, set(lines)) if self.path.is_file() else {}
@@ -39,11 +39,11 @@ class EventFile:
 
 
 def read_events(session: SparkSession, path: Path, kinds: Kinds, id: str) -> EventFile:
-    """Read the column `id` and the attributes in `kinds` from JSON Lines, CSV or Parquet, told by the suffix.
+    """Read the column `id` and the attributes in `kinds` from JSON Lines, CSV or Parquet, by the suffix.
 
-    JSON has no dates and CSV no types at all. So a text attribute that is only compared with points in time is read as
-    timestamps, one that is only compared with numbers as numbers, and a CSV column that is only compared with strings
-    stays text; what cannot be read so is NULL. Parquet is taken as it is.
+    JSON has no dates and CSV no types. So a text attribute that is only compared with points in time is cast to
+    timestamps, one that is only compared with numbers to numbers, and a CSV column that is only compared with strings
+    stays text; a value that cannot be cast is NULL. Parquet files keep their types.
     """
     given, path = path, path.absolute()  # the JVM may have been started in another folder
     if not path.exists():
@@ -67,7 +67,7 @@ def read_events(session: SparkSession, path: Path, kinds: Kinds, id: str) -> Eve
 
 
 def file_format(path: Path) -> str:
-    """The format of a file, or of the files in a folder, by suffix."""
+    """Return the format of a file, or of the files in a folder, by suffix."""
     file = path
     if path.is_dir():
         inside = (item for item in sorted(path.rglob("*")) if item.is_file() and not item.name.startswith(("_", ".")))
@@ -75,13 +75,13 @@ def file_format(path: Path) -> str:
     suffixes = [suffix for suffix in file.suffixes if suffix not in COMPRESSED]
     format_ = SUFFIXES.get(suffixes[-1]) if suffixes else None
     if format_ is None:
-        raise OptionError(f"the format of {path} cannot be told", f"Name it with one of {', '.join(SUFFIXES)}")
+        raise OptionError(f"the format of {path} is unknown", f"Name it with one of {', '.join(SUFFIXES)}")
     return format_
 
 
 def _read_json(session: SparkSession, path: Path, kinds: Kinds) -> DataFrame:  # noqa: ARG001 (one signature)
     reader = session.read.option("columnNameOfCorruptRecord", MALFORMED)
-    # The first pass finds the types, and whether any line is malformed; only then does the schema have the column.
+    # The first pass finds the types; the schema has the column for malformed lines only if there are any.
     return reader.schema(reader.json(str(path)).schema).json(str(path))
 
 
@@ -94,7 +94,7 @@ def _read_csv(session: SparkSession, path: Path, kinds: Kinds) -> DataFrame:
         StructField(field.name, StringType()) if _only(kinds, field.name) is Kind.STRING else field
         for field in found.fields
     ]
-    # A line with too few or too many fields is seen only if all columns are parsed.
+    # A line with too few or too many fields is detected only if all columns are parsed.
     reader = reader.option("columnPruning", False)
     return reader.schema(StructType([*fields, StructField(MALFORMED, StringType())])).csv(str(path))
 
@@ -107,7 +107,7 @@ _READERS = {"json": _read_json, "csv": _read_csv, "parquet": _read_parquet}
 
 
 def casts(frame: DataFrame, kinds: Kinds) -> dict[str, Column]:
-    """Text columns as what they are compared with, if that is one kind."""
+    """Cast text columns to the kind that they are compared with, if there is only one."""
     types = {Kind.TIME: "timestamp", Kind.NUMBER: "double"}
     return {
         field.name: column([field.name]).try_cast(types[kind])
@@ -117,7 +117,7 @@ def casts(frame: DataFrame, kinds: Kinds) -> dict[str, Column]:
 
 
 def _only(kinds: Kinds, attribute: str) -> Kind | None:
-    """The one kind that an attribute is compared with; None if there are several or none."""
+    """Return the one kind that an attribute is compared with; None if there are several or none."""
     compared = kinds.get(attribute, set()) - {Kind.ANY}
     return next(iter(compared)) if len(compared) == 1 else None
 

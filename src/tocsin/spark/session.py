@@ -1,6 +1,6 @@
-"""A Spark session for the command line, the demo and the tests. A library user brings their own.
+"""Start a Spark session for the commands and the tests; a program that uses `tocsin.spark` has its own.
 
-Nothing else in `tocsin.spark` sets an option of a session.
+No other module of `tocsin.spark` sets an option of a session.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tocsin.errors import OptionError, TocsinError
-from tocsin.spark.java import java_environment
+from tocsin.spark.java import environment, java_environment
 
 ARROW_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Java options: Arrow checks no bounds, and Spark, which asks for NULL before each value, is not asked again."""
+"""Java options: no bounds checks in Arrow, and no second test for NULL, which Spark makes before each value."""
 
 KEEP_MEMORY = {
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
@@ -26,14 +26,14 @@ KEEP_MEMORY = {
 """Python workers keep the memory of a batch for the next one: Arrow's (mimalloc) and NumPy's (glibc)."""
 
 SETTINGS = {
-    # A worker that gives memory back spends a tenth of its time on getting it again, page by page.
+    # A worker that returns memory to the system spends a tenth of its time on page faults to get it again.
     **KEEP_MEMORY,
-    # Taking a match from Python costs the JVM a third less.
+    # The JVM takes a match from Python at two thirds of the cost.
     "spark.driver.extraJavaOptions": ARROW_OPTIONS,
     "spark.executor.extraJavaOptions": ARROW_OPTIONS,
-    # One task moves this many rows a time to Python and back: see docs/spark.md for the measurement.
+    # Rows in a batch to Python and back: see docs/spark.md for the measurement.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # A small task costs half as much over a socket file as over TCP, and a tenth as much with a worker that lives on.
+    # A small task costs half as much over a Unix socket as over TCP, and a tenth with a worker that is reused.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     # Workers start with Tocsin and its kernels loaded.
@@ -58,7 +58,7 @@ def local_session(
 ) -> Iterator[SparkSession]:
     """Yield the session that runs in this process, or start one on `master` and stop it at the end.
 
-    What the JVM writes goes to a file, which is named if something fails and removed if not; `verbose` shows it.
+    The output of the JVM goes to a file, which an error names and which is removed otherwise; `verbose` shows it.
     """
     if master.startswith("sc://"):
         raise OptionError(
@@ -81,26 +81,15 @@ def local_session(
 
 
 def _start(builder: SparkSession.Builder, log: Path | None, local: bool) -> SparkSession:
-    # Workers run the interpreter that runs this, not the first python3 on the PATH.
+    # Workers use this interpreter, not the first python3 on the PATH; what the user has set is kept.
     defaults = {"PYSPARK_PYTHON": sys.executable} | ({"SPARK_LOCAL_IP": "127.0.0.1"} if local else {})
-    with java_environment(), _environment(defaults), _stderr_to(log):
+    unset = {name: value for name, value in defaults.items() if name not in os.environ}
+    with java_environment(), environment(unset), _stderr_to(log):
         try:
             return builder.getOrCreate()
         except Exception as error:
             where = f"What Spark wrote is in {log}" if log else "What Spark wrote is above"
             raise TocsinError(f"Spark did not start: {error}", where) from error
-
-
-@contextlib.contextmanager
-def _environment(defaults: Mapping[str, str]) -> Iterator[None]:
-    """Set what the user has not set, for as long as the JVM is being started."""
-    added = {name: value for name, value in defaults.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
 
 
 @contextlib.contextmanager
@@ -122,7 +111,7 @@ def _log_file() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _stderr_to(log: Path | None) -> Iterator[None]:
-    """Let the processes started meanwhile write their errors to `log`; they keep it for their lifetime."""
+    """Redirect the standard error of processes that are started here to `log`, for their lifetime."""
     if log is None:
         yield
         return

@@ -1,18 +1,18 @@
-"""Where a stream writes its batches, each exactly once: tables, or functions of the user.
+"""Sinks of a stream: tables in which each batch is written exactly once, and functions of the user.
 
 A table is a folder:
 
-    batch=000012/     what batch 12 wrote: Parquet or JSON Lines, its record in `_batch.json`, and in `_history` what is
-                      to be remembered for the next batch, if subscriptions look back
-    _writing-000013/  what is being written; readers of the table do not see it
-    _stream/id        the stream that the batches are of
+    batch=000012/     the rows of batch 12 as Parquet or JSON Lines, its record in `_batch.json`, and the history
+                      for the next batch in `_history` if the stream has an order
+    _writing-000013/  a batch that is being written; readers of the table ignore it
+    _stream/id        the identity of the stream that writes the table
 
-A batch is written beside the table and appears by one rename, together with its record. A batch that is there is never
-written again, so that a stream may replay it after a crash. `batch` is a column of the table when Spark reads it.
+A batch is written under a temporary name and appears by one rename, together with its record. A batch that is there is
+not written again, so a stream can replay it after a crash. `batch` is a column of the table when Spark reads it.
 
-Numbers say which batch it is only within one stream: another stream counts from 0 as well, and so does one whose
-checkpoint is lost. So a table is of one stream, the first that writes to it. The identity of a stream is Spark's id of
-its query, which is in the checkpoint.
+Batch numbers are unique within one stream only: another stream counts from 0 as well, and so does one whose checkpoint
+is lost. So a table belongs to one stream, the first that writes to it. The identity of a stream is Spark's id of its
+query, which is in the checkpoint.
 """
 
 import errno
@@ -20,19 +20,21 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.errors import OptionError, StorageError
+from tocsin.model.result import Evidence
 from tocsin.spark._placement.ship import is_connect
-from tocsin.spark._placement.snapshot_dir import View
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
+from tocsin.spark.evidence import MatchEvidence
 
 FORMATS = {"parquet": "parquet", "jsonl": "json"}
 EVENTS, MATCHES = "tocsin.events", "tocsin.matches"
-"""The names under which Spark's own listeners see the counts of a batch, each as `rows`."""
+"""The observed metrics of a batch that Spark's own listeners see; each has `rows`."""
 RECORD = "_batch.json"
 HISTORY = "_history"
 STREAM = "_stream/id"
@@ -40,33 +42,37 @@ STREAM = "_stream/id"
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch, as a sink sees it."""
+    """A micro-batch, as it is passed to a sink."""
 
     number: int
-    """The same when the batch is replayed: write by stream and number, with overwrite, and nothing is doubled."""
-    index: View
-    """The subscriptions that the batch is matched against, with the number of their snapshot."""
+    """The same when the batch is replayed: a sink that overwrites by stream and number writes nothing twice."""
+    index: PinnedSnapshot
+    """The snapshot of the index that the batch is matched against."""
     events: Observation
     """Counts the events: ``events.get["rows"]``, once the matches have been written."""
     stream: str
     """The identity of the stream, which its checkpoint holds. Another stream has batches of the same numbers."""
+    evidence: MatchEvidence
+    """How the matches were found: ``evidence.get()``, once they have been written."""
 
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What a batch was: its number in the stream, the snapshot that it was matched against, and its counts."""
+    """The record of a batch: its number in the stream, the snapshot it was matched against, and its counts."""
 
     batch: int
     snapshot: int
     events: int | None
-    """None where they were not seen."""
+    """None if they were not counted."""
     matches: int
     stream: str | None = None
     """The identity of its stream; None if it was written before batches had one."""
+    evidence: Evidence | None = field(default=None, compare=False)
+    """How the matches were found, with the values that could not be used; None if it was not collected."""
 
 
 Sink = Callable[[DataFrame, Batch], object]
-"""Is given the matches of each batch and must write them; called again with the same number after a crash."""
+"""Called with the matches of each batch, which it must write; called again with the same number after a crash."""
 
 
 class BatchTable:
@@ -87,14 +93,14 @@ class BatchTable:
         return self._folder(number).exists()
 
     def __call__(self, matches: DataFrame, batch: Batch, history: bytes | None = None) -> BatchRecord | None:
-        """Write a batch, unless it is there already; return its record if it was written."""
+        """Write a batch and return its record; return None if it is already written."""
         if not self.lacks(batch.number, batch.stream):
             return None
-        return self.write(matches, batch.number, batch.stream, batch.index.snapshot, batch.events, history)
+        return self.write(matches, batch.number, batch.stream, batch.index.snapshot, batch, history)
 
     @property
     def stream(self) -> str | None:
-        """The identity of the stream that the table is of; None if it is of none yet, or does not say."""
+        """The identity of the stream that the table belongs to; None if there is none yet, or it is not noted."""
         try:
             return (self.path / STREAM).read_text().strip()
         except FileNotFoundError:
@@ -106,9 +112,9 @@ class BatchTable:
         return max((int(path.name.partition("=")[2]) for path in self.path.glob("batch=*")), default=None)
 
     def lacks(self, number: int, stream: str) -> bool:
-        """Whether a batch of a stream is still to be written. Raises StorageError if the table is of another stream."""
+        """Return whether a batch is still to be written; raise StorageError if the table belongs to another stream."""
         self.demand(stream)
-        # Whoever goes on where an old table ends is taken for its stream; one that begins anew is not.
+        # A table without identity goes to the stream whose batch is the next; one that starts at 0 again is refused.
         if self.stream is None and self.last not in (None, number - 1):
             raise StorageError(
                 f"{self.path} does not say which stream wrote it, and has batches up to {self.last}; "
@@ -119,7 +125,7 @@ class BatchTable:
         return number not in self
 
     def demand(self, stream: str) -> None:
-        """Raise StorageError if the table is of another stream."""
+        """Raise StorageError if the table belongs to another stream."""
         if self.stream not in (None, stream):
             raise StorageError(
                 f"{self.path} belongs to the stream {self.stream}, and this is the stream {stream}: "
@@ -130,7 +136,7 @@ class BatchTable:
             )
 
     def take(self, stream: str) -> None:
-        """Make the table one of a stream, by one rename; of several that do so at once one succeeds."""
+        """Note the stream as the owner of the table, by one rename; of several at once, one succeeds."""
         taking = self.path / f"_taking-{uuid.uuid4().hex}"
         taking.mkdir(parents=True)
         try:
@@ -148,10 +154,10 @@ class BatchTable:
         number: int,
         stream: str,
         snapshot: int,
-        events: Observation | None = None,
+        batch: Batch | None = None,
         history: bytes | None = None,
     ) -> BatchRecord:
-        """Write rows as the batch of that number, which the table lacks; a table of no stream becomes one of this."""
+        """Write rows as a batch that the table lacks; a table that belongs to no stream now belongs to this one."""
         if is_connect(rows.sparkSession):
             raise OptionError(
                 "a table of batches is committed by the driver, and under Spark Connect that is the server",
@@ -163,7 +169,8 @@ class BatchTable:
         folder = self.path / f"_writing-{number:06}"
         observed = rows.observe(written, count_rows())
         observed.write.format(FORMATS[self.format]).mode("overwrite").save(str(folder))
-        record = BatchRecord(number, snapshot, events.get["rows"] if events else None, written.get["rows"], stream)
+        events, evidence = (batch.events.get["rows"], batch.evidence.get()) if batch else (None, None)
+        record = BatchRecord(number, snapshot, events, written.get["rows"], stream, evidence)
         (folder / RECORD).write_text(json.dumps(asdict(record)) + "\n")
         if history is not None:
             (folder / HISTORY).write_bytes(history)
@@ -172,7 +179,7 @@ class BatchTable:
         return record
 
     def history(self, number: int) -> bytes | None:
-        """What was to be remembered after a batch; None before the first."""
+        """Return the history after a batch; None before the first."""
         if number < 0:
             return None
         try:
@@ -184,9 +191,12 @@ class BatchTable:
             ) from error
 
     def records(self) -> list[BatchRecord]:
-        """The records of all batches, in order."""
-        texts = [record.read_text() for record in self.path.glob(f"batch=*/{RECORD}")]
-        return sorted((BatchRecord(**json.loads(text)) for text in texts), key=lambda record: record.batch)
+        """Return the records of all batches, in order."""
+        found = [json.loads(record.read_text()) for record in self.path.glob(f"batch=*/{RECORD}")]
+        for record in found:
+            if record.get("evidence") is not None:
+                record["evidence"] = Evidence(**record["evidence"])
+        return sorted((BatchRecord(**record) for record in found), key=lambda record: record.batch)
 
     def _folder(self, number: int) -> Path:
         return self.path / f"batch={number:06}"
@@ -199,5 +209,5 @@ def console(matches: DataFrame, batch: Batch) -> None:
 
 
 def count_rows() -> Column:
-    """The number of rows, to be observed."""
+    """Return the metric that counts rows."""
     return F.count(F.lit(1)).alias("rows")

@@ -1,10 +1,10 @@
-"""The job behind `tocsin stream`: a folder that event files are put into, a table of matches, everything counted."""
+"""The job behind `tocsin stream`: match the files that arrive in a folder and write a table of matches."""
 
 import datetime as dt
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -14,7 +14,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
-from tocsin.spark._placement.snapshot_dir import View
+from tocsin.model.result import Evidence
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark.read_files import MALFORMED, casts, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
@@ -22,12 +23,12 @@ from tocsin.spark.streaming import stream
 POLL_SECONDS = 0.1
 
 ARRIVED = "_arrived"
-"""The column of the time when the file of an event was written."""
+"""The column with the time when the file of an event was written."""
 
 
 @dataclass
 class Progress:
-    """What a stream has done so far."""
+    """The counts of a stream so far."""
 
     batch: int = -1
     snapshot: int = 0
@@ -35,7 +36,8 @@ class Progress:
     matches: int = 0
     malformed: int = 0
     seconds: float = 0.0
-    """What the batches took."""
+    """The time of all batches."""
+    evidence: Evidence = field(default_factory=Evidence)
     lag: float = 0.0
     """Seconds from the writing of the newest event to its matches, in the last batch."""
 
@@ -54,14 +56,14 @@ def stream_files(
     until_now: bool = False,
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> StreamingQuery:
-    """Start to match the files in the folder `events` and those that will be there; `until_now` ends with the first.
+    """Start to match the files in the folder `events` and those that arrive; `until_now` takes only the former.
 
-    The attributes and types are those of the files that are there, or `schema`, such as "id long, price double".
+    The attributes and types are those of the files that are there, or of `schema`, such as "id long, price double".
     """
     done = Progress()
     arrived = Observation()
 
-    def prepare(frame: DataFrame, view: View) -> DataFrame:
+    def prepare(frame: DataFrame, view: PinnedSnapshot) -> DataFrame:
         nonlocal arrived
         arrived = Observation()
         facts = F.max(ARRIVED).alias("newest"), F.count(MALFORMED).alias("malformed")
@@ -74,6 +76,8 @@ def stream_files(
         done.matches += record.matches
         done.malformed += arrived.get["malformed"]
         done.seconds += seconds
+        if record.evidence is not None:
+            done.evidence.add_events(record.evidence)
         newest = arrived.get["newest"]
         done.lag = 0.0 if newest is None else dt.datetime.now().timestamp() - newest.timestamp()
         progress(done)
@@ -91,7 +95,7 @@ def stream_files(
 
 
 def follow(query: StreamingQuery, asked_to_stop: threading.Event) -> None:
-    """Wait until the query ends, or stop it when asked to: after the batch under way, if there is one."""
+    """Wait until the query ends; when asked to stop, stop it after the batch that is running."""
     while query.isActive and not asked_to_stop.is_set():
         time.sleep(POLL_SECONDS)
     under_way = _last_batch(query)

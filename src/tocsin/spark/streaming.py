@@ -1,6 +1,7 @@
-"""Match a stream of events: every micro-batch against the newest snapshot, into tables exactly once."""
+"""Match a stream of events: each micro-batch against the newest snapshot, written exactly once."""
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -15,16 +16,20 @@ from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.ship import is_connect
-from tocsin.spark._placement.snapshot_dir import View, drop_older, pin
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests
 from tocsin.spark.delivery import Inboxes
+from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match_view
 from tocsin.spark.ordered import match_after, scan_history
+from tocsin.spark.parquet import address
 from tocsin.spark.sinks import EVENTS, Batch, BatchRecord, BatchTable, Sink, console, count_rows
 
+_log = logging.getLogger(__name__)
+
 Listener = Callable[[BatchRecord, float], object]
-"""Is told what each batch was, and the seconds that it took."""
+"""Called with the record of each batch and the seconds that it took."""
 
 
 def stream(
@@ -36,7 +41,7 @@ def stream(
     sink: str | Path | Sink,
     trigger: Mapping[str, Any] | None = None,
     order: str | None = None,
-    prepare: Callable[[DataFrame, View], DataFrame] | None = None,
+    prepare: Callable[[DataFrame, PinnedSnapshot], DataFrame] | None = None,
     listener: Listener | None = None,
     keep_columns: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
@@ -49,32 +54,33 @@ def stream(
 ) -> StreamingQuery:
     """Start to match a streaming DataFrame; return its query.
 
-    Every micro-batch takes the newest snapshot of the index that is committed when it starts, for all of its tasks. So
-    subscriptions may change while the stream runs: `Matcher.commit` in any process is enough.
+    All tasks of a micro-batch match against the snapshot of the index that is the newest when the batch starts. So
+    subscriptions can change while the stream runs: `Matcher.commit` in any process is enough.
 
     `sink` is the folder of a Parquet table, or a `BatchTable`, which are written exactly once; `"console"`; or a
-    function of the matches and the `Batch`. A table is of one stream and refuses another. `trigger` is that of Spark,
-    such as ``{"availableNow": True}``. `prepare` changes the events of each batch before they are matched. `listener`
-    is told of each batch that a table has taken. The other options are those of `match`.
+    function of the matches and the `Batch`. A table belongs to one stream and refuses others. `trigger` is that of
+    Spark, such as ``{"availableNow": True}``. `prepare` changes the events of each batch before they are matched.
+    `listener` is called for each batch that was written to a table. The other options are those of `match`.
 
-    With `order`, every event is history for those behind it: by this column in a batch, as `match_in_order` does, and
-    from batch to batch. What is to be remembered is in the table, with the batch, so that a table must be the sink; all
-    matches of all subscriptions are found, as `match_in_order` finds them. Without it, subscriptions that look back are
+    With `order`, every event is history for later ones: by this column within a batch, as in `match_in_order`, and from
+    batch to batch. The history is stored in the table with each batch, so the sink must be a table; and as in
+    `match_in_order` all matches of all subscriptions are found. Without `order`, subscriptions that look back are
     refused.
     """
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
     if not events.isStreaming:
-        raise OptionError("these events are no stream", "Read them with spark.readStream, or call tocsin.spark.match")
+        raise OptionError(
+            "these events are not a stream", "Read them with spark.readStream, or call tocsin.spark.match"
+        )
     if is_connect(events.sparkSession):
         raise OptionError(
             "a stream commits its batches in the driver, and under Spark Connect that is the server",
             "Start it in a classic session: with spark-submit, or a master that is not sc://…",
         )
     path = Path(index).absolute()
-    # The JVM may have been started in another folder.
-    notes = str(checkpoint) if "://" in str(checkpoint) else str(Path(checkpoint).absolute())
-    # A process may run several streams over an index; each drops its own views.
-    purpose = hashlib.sha256(notes.encode()).hexdigest()[:12]
+    checkpoint = address(checkpoint)
+    # A process may run several streams over an index; each drops its own pinned snapshots.
+    purpose = hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
 
     table = write if isinstance(write, BatchTable) else write.table if isinstance(write, Inboxes) else None
@@ -88,7 +94,7 @@ def stream(
             "Leave out tags, top_k and shards, or the order",
         )
 
-    def newest() -> View:
+    def newest() -> PinnedSnapshot:
         view = pin(path, purpose)
         if order is None:
             looking_back = Matcher.open(view.path, mode="read").looking_back(tags)
@@ -103,7 +109,7 @@ def stream(
         start = time.perf_counter()
         view = newest()
         drop_older(view)
-        batch = Batch(number, view, Observation(EVENTS), stream)
+        batch = Batch(number, view, Observation(EVENTS), stream, MatchEvidence())
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
@@ -111,19 +117,27 @@ def stream(
         else:
             counted = frame.observe(batch.events, count_rows())
             matches = match_view(
-                counted, view, options, id=id, keep_columns=keep_columns, shards=shards, ship_index=ship_index
+                counted,
+                view,
+                options,
+                batch.evidence,
+                id=id,
+                keep_columns=keep_columns,
+                shards=shards,
+                ship_index=ship_index,
             )
             record = write(matches, batch)
+        _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
-    newest()  # what cannot be matched is refused before the first event comes
-    writer = events.writeStream.foreachBatch(run).option("checkpointLocation", notes)
+    newest()  # refuses what cannot be matched before the first batch
+    writer = events.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint)
     try:
         query = (writer.trigger(**trigger) if trigger else writer).start()
         identity.set_result(query.id)
     except BaseException as error:
-        identity.set_exception(error)  # or else a batch would wait for it
+        identity.set_exception(error)  # a batch may wait for it
         raise
     if table is not None:
         try:
@@ -135,7 +149,7 @@ def stream(
 
 
 def _demand_replay(table: BatchTable, number: int) -> None:
-    """Raise if a batch that is there is not the last: Spark replays none but that, from a checkpoint that is whole."""
+    """Raise unless a batch that is written is the last: with a current checkpoint Spark replays only that."""
     if number + 1 in table:
         raise StorageError(
             f"the checkpoint is older than the table: it goes on with batch {number}, "
@@ -153,7 +167,7 @@ def _write_in_order(
     keep_columns: Sequence[str],
     ship_index: bool | None,
 ) -> BatchRecord | None:
-    """Match a batch after all batches before it, and let the next begin where it ends."""
+    """Match a batch with the history of all batches before it, and store the history for the next."""
     path = batch.index.path
     before = table.history(batch.number - 1)
     start = None if before is None else Tests(path).carried(before)
@@ -161,7 +175,16 @@ def _write_in_order(
     try:
         scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
         counted = kept.observe(batch.events, count_rows())
-        matches = match_after(counted, path, scan, id=id, order=order, keep_columns=keep_columns, ship_index=ship_index)
+        matches = match_after(
+            counted,
+            path,
+            scan,
+            batch.evidence,
+            id=id,
+            order=order,
+            keep_columns=keep_columns,
+            ship_index=ship_index,
+        )
         return table(matches, batch, scan.total or b"")
     finally:
         kept.unpersist()

@@ -5,10 +5,9 @@ import pyarrow as pa
 import pytest
 
 from tocsin.model.condition import Op
-from tocsin.predicates.history.fences import STEPS, Fences
 from tocsin.predicates.history.search import every, some
 from tocsin.predicates.history.store import HistoryStore
-from tocsin.predicates.history.tree import FENCED
+from tocsin.predicates.history.tree import FENCED, STEPS, Fences
 
 
 @pytest.mark.parametrize("retain", [None, 50_000])

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroaring import BitMap
 
 from tocsin.errors import OptionError
 from tocsin.model.condition import (
@@ -139,29 +138,6 @@ def test_aggregates_of_events_chosen_by_constants(retain: int | None, truth_of: 
         table.store.append(event)
 
 
-@given(data=st.data())
-def test_a_batch_is_its_rows_in_order(
-    data: st.DataObject, mixed_tests: st.SearchStrategy[list[Test]], truth_of: Truths
-) -> None:
-    values = st.none() | st.integers(0, 3)
-    rows = data.draw(st.lists(st.fixed_dictionaries({"a": values, "b": values, "c": values}), max_size=8))
-    tests, remember = data.draw(mixed_tests), data.draw(st.booleans())
-    one, many = build(tests), build(tests)
-    for table in (one, many):
-        table.store.append({"a": 1, "b": 2})
-    schema = pa.schema([(name, pa.int64()) for name in "abc"])
-    batch = many.probe_batch(pa.Table.from_pylist(rows, schema), remember)
-    for number, row in enumerate(rows):
-        truths = truth_of(one, row)
-        true = batch.true_ids[batch.true_rows == number].tolist()
-        null = batch.null_ids[batch.null_rows == number].tolist()
-        assert sorted(true) == [test for test, truth in enumerate(truths) if truth is True]
-        assert sorted(null) == [test for test, truth in enumerate(truths) if truth is None]
-        if remember:
-            one.store.append(row)
-    assert len(many.store) == len(one.store)
-
-
 def test_example_5_gives_011() -> None:
     tests = [
         Quantified("price", Op.LT, Quantifier.ANY, "price"),
@@ -169,12 +145,12 @@ def test_example_5_gives_011() -> None:
         Quantified("author", Op.EQ, Quantifier.ANY, "author"),
     ]
     store = HistoryStore(attributes=["price", "year", "author"])
-    table = JoinTable(enumerate(tests), store, {number: BitMap([number]) for number in range(3)})
+    table = JoinTable(enumerate(tests), store)
     store.append({"price": 10, "year": 2000, "author": "Smith"})
     store.append({"price": 25, "year": 1999})
     new = {"price": 30, "year": 2001, "author": "Smith"}
-    matching = table.matching(new)
-    assert "".join("1" if profile in matching else "0" for profile in range(3)) == "011"
+    true = table.probe(new).true
+    assert "".join("1" if profile in true else "0" for profile in range(3)) == "011"
     assert table.witness(tests[2], new) == 0, "D1 is by Smith"
     assert table.witness(tests[1], new) is None, "no document breaks ALL"
     assert table.witness(tests[1], {**new, "year": 1999}) in (0, 1), "both are of 1999 or later"

@@ -21,10 +21,9 @@ from tocsin.model.condition import (
 from tocsin.model.predicate import EVERYTHING, Accepts, Predicate, Range, Ranges
 from tocsin.model.values import Kind, Number
 from tocsin.predicates.evaluate import holds
-from tocsin.predicates.history.implied import gaps, implied_range, is_point
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
-from tocsin.predicates.history.order import Statistics, choose_order
-from tocsin.predicates.history.prefilter import Prefilter
+from tocsin.predicates.history.order import OrderStatistics, choose_order
+from tocsin.predicates.history.prefilter import Prefilter, gaps, implied_range, is_point
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
@@ -204,12 +203,12 @@ def test_probing_the_wanted_tests_alone(truth_of: Callable[[JoinTable, Event], l
 
 
 def test_the_cheaper_phase_comes_first() -> None:
-    few_tests = choose_order(Statistics(1_000_000, 1000, 2, 10, 2, 1))
+    few_tests = choose_order(OrderStatistics(1_000_000, 1000, 2, 10, 2, 1))
     assert not few_tests.constants_first
     assert few_tests.reason.startswith("history first: 2 log D + 1 log N = 40 evaluations, constants first 10 log N")
-    many_tests = choose_order(Statistics(1000, 1_000_000, 500, 3, 5, 3))
+    many_tests = choose_order(OrderStatistics(1000, 1_000_000, 500, 3, 5, 3))
     assert many_tests.constants_first
-    assert choose_order(Statistics(1000, 0, 0, 3, 0, 3)).constants_first, "equal costs need no history"
+    assert choose_order(OrderStatistics(1000, 0, 0, 3, 0, 3)).constants_first, "equal costs need no history"
 
 
 def test_one_and_true_are_two_conditions_on_old_events() -> None:

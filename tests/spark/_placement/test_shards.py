@@ -77,5 +77,5 @@ def test_a_column_that_cannot_be_kept_is_named(spark: "SparkSession", index: Pat
     events = spark.createDataFrame([(1, 2, 3.0)], "key long, a long, score double")
     with pytest.raises(OptionError, match=r"no column 'nothing' to keep\. Choose from key, a, score"):
         tocsin_spark.match(events, index, id="key", keep_columns=["nothing"])
-    with pytest.raises(OptionError, match="'score' is a column of the matches already"):
+    with pytest.raises(OptionError, match="'score' is already a column of the matches"):
         tocsin_spark.match(events, index, id="key", keep_columns=["score"])

@@ -12,7 +12,7 @@ import pytest
 
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
-from tocsin.spark._worker.batches import Texts, match_batches, open_index, united
+from tocsin.spark._worker.batches import IdDecoder, match_batches, open_index, united
 
 WHERES = {"cheap": "price < 10", "dear": "price >= 10", "nested": "maker.name = 'Ada'", "all": "price IS NOT NULL"}
 
@@ -70,14 +70,14 @@ def test_the_event_column_keeps_the_type_of_the_ids(index: str, type_: pa.DataTy
 
 @pytest.mark.parametrize("worth", [0, 1, 16])
 def test_ids_are_decoded_whichever_way_is_worth_it(monkeypatch: pytest.MonkeyPatch, worth: int) -> None:
-    monkeypatch.setattr(Texts, "WORTH", worth)
-    texts = Texts()
+    monkeypatch.setattr(IdDecoder, "WORTH", worth)
+    decoder = IdDecoder()
     for ids in (["a", "", "Ångström", "x" * 40], ["b", "c"], ["only"]):
         dictionary = pa.array(["before", *ids], pa.large_string()).slice(1)
         numbers = [len(ids) - 1, *range(len(ids)), 0]
         column = pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), dictionary)
         for part, expected in ((column, numbers), (column.slice(1, 1), numbers[1:2])):
-            found = texts.decode(part)
+            found = decoder.decode(part)
             assert found.type == pa.string()
             assert found.to_pylist() == [ids[number] for number in expected]
 

@@ -31,7 +31,7 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
     SECOND_SHIFT,
     TagPredicates,
     find_table,
-    test_table,
+    judge_table,
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
@@ -175,7 +175,7 @@ def publish(documents: Documents, rows: Ints, predicates: TagPredicates, tags: i
                 table = find_table(keys, slots, int(a), int(b))
                 tested += 1
                 if table >= 0:
-                    used, end = test_table(keys, table, positions[a], positions[b], length, out, used)
+                    used, end = judge_table(keys, table, positions[a], positions[b], length, out, used)
                     tested += end - table
         unload_path(positions, present, found)
         offsets[i + 1] = used

@@ -1,4 +1,4 @@
-"""What a single quantified comparison needs to know of the history: counts, the least and the greatest value."""
+"""Keep the count, the least and the greatest old value of an attribute: enough for one quantified comparison."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.model.values import Kind
-from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.encode import LANES_OF, Encoder, comparable
 from tocsin.predicates.history.kernels import LANES, tally
 
 BLOCK = 4096
+"""How many events have aggregates of their own, to recompute those of a window from."""
 
 
 class Aggregates:
@@ -20,7 +21,7 @@ class Aggregates:
     aggregates of each block of 4,096 events, so that a sliding window costs O(n / 4096) at worst, not O(n).
     """
 
-    def __init__(self, column: Column, encoder: Encoder) -> None:
+    def __init__(self, column: OldColumn, encoder: Encoder) -> None:
         self.column = column
         self._encoder = encoder
         self._first = self._next = 0
@@ -29,7 +30,7 @@ class Aggregates:
         self._ends: dict[Kind, tuple[int, Any, Any]] = {}
 
     def refresh(self, first: int, stop: int) -> None:
-        """Take in the positions up to `stop` and forget those before `first`."""
+        """Add the positions up to `stop` and drop those before `first`."""
         if (self._first, self._next) != (first, stop):
             self._ends = {}
         if self._next < stop:
@@ -40,7 +41,7 @@ class Aggregates:
             self._forget(first)
 
     def ends(self, kind: Kind) -> tuple[int, Any, Any]:
-        """How many old values have this kind, the least and the greatest; None if there is none. Cost: O(1)."""
+        """Return how many old values have this kind, the least and the greatest; None if there is none. Cost: O(1)."""
         found = self._ends.get(kind)
         if found is None:
             lanes = [lane for lane in LANES_OF[kind] if self._counts[lane]]

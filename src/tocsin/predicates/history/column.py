@@ -1,4 +1,4 @@
-"""Arrays that grow at the end, in memory or mapped from a file; a column is two of them."""
+"""Keep columns of old values in arrays that grow at the end, in memory or mapped from a file."""
 
 import errno
 import mmap
@@ -15,12 +15,12 @@ import numpy.typing as npt
 from tocsin.errors import StorageError
 from tocsin.storage.regular_files import open_regular
 
-_HEADROOM = 10  # an array that is full grows by a tenth: at most 10% of a column is empty
+_HEADROOM = 10  # a full array grows by a tenth, so that at most 10% of a column is empty
 _ZEROS = bytes(1 << 20)
 
 
 class GrowingArray:
-    """An array with room to grow. The owner knows how much of it is in use."""
+    """An array with room to grow. Its user knows how much of it is in use."""
 
     def __init__(self, dtype: npt.DTypeLike, path: Path | None = None, used: int = 0) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class GrowingArray:
 
     @classmethod
     def of_reader(cls, dtype: npt.DTypeLike, path: Path, used: int) -> "GrowingArray":
-        """The first `used` values of a file, which is never written: where it grows or changes, that is in memory."""
+        """Map the first `used` values of a file that is never written: changes and growth stay in memory."""
         result = cls(dtype)
         with open_regular(path) as file:
             if used:
@@ -63,7 +63,7 @@ class GrowingArray:
             self.array = np.frombuffer(self._mapped, dtype=self.dtype)
 
     def sync(self, used: int) -> int:
-        """Write the first `used` values through to the disk; return their checksum. Cost: what is new."""
+        """Write the first `used` values to the disk and return their checksum. Cost: the values since the last call."""
         new = self.array[self._checked : used]
         self.checksum = zlib.crc32(new.tobytes(), self.checksum)
         self._checked = used
@@ -74,14 +74,14 @@ class GrowingArray:
         return self.checksum
 
     def verify(self, used: int, checksum: int) -> None:
-        """Refuse the file unless its first `used` values have this checksum; forget what follows them."""
+        """Refuse the file unless its first `used` values have this checksum; clear what follows them."""
         if zlib.crc32(self.array[:used].tobytes()) != checksum:
             raise StorageError(f"history file {self.path} is damaged", "Restore it from a copy, or start a new history")
         self.array[used:] = 0
         self.checksum, self._checked = checksum, used
 
 
-class Column:
+class OldColumn:
     """The old values of one attribute: 9 bytes each (a lane and a payload)."""
 
     def __init__(self, path: Path | None = None, used: int = 0) -> None:
@@ -90,15 +90,15 @@ class Column:
         self.lane_file = GrowingArray(np.uint8, path and path.with_suffix(".lanes"), used)
 
     @classmethod
-    def of_reader(cls, path: Path, used: int) -> "Column":
-        """The committed values of a column, for who may not write them."""
+    def of_reader(cls, path: Path, used: int) -> "OldColumn":
+        """Map the committed values of a column for a reader, which does not write them."""
         result = cls()
         result.payload_file = GrowingArray.of_reader(np.int64, path.with_suffix(".payloads"), used)
         result.lane_file = GrowingArray.of_reader(np.uint8, path.with_suffix(".lanes"), used)
         return result
 
     def moved_to(self, folder: Path) -> None:
-        """Take note that the folder of its files has another name."""
+        """Follow the files to a folder that was renamed."""
         for file in (self.payload_file, self.lane_file):
             file.path = file.path and folder / file.path.name
 
@@ -128,7 +128,7 @@ class Column:
         self.lane_file.reserve(size)
 
     def sync(self, used: int) -> tuple[int, int]:
-        """Write the values through to the disk; return the two checksums."""
+        """Write the values to the disk and return the two checksums."""
         return self.payload_file.sync(used), self.lane_file.sync(used)
 
     def verify(self, used: int, checksums: tuple[int, int]) -> None:
@@ -149,7 +149,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def _allocate(handle: int, size: int) -> None:
-    """Make a file `size` bytes long, all of them on disk: a mapped file with holes kills who writes on a full disk."""
+    """Make a file `size` bytes long, with no holes: writing to a mapped hole on a full disk kills the process."""
     before = os.fstat(handle).st_size
     try:
         try:
@@ -157,7 +157,7 @@ def _allocate(handle: int, size: int) -> None:
         except (AttributeError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
                 raise
-            # Neither this system nor this disk can reserve.
+            # This system, or this file system, cannot reserve space.
             for start in range(before, size, len(_ZEROS)):
                 piece = _ZEROS[: size - start]
                 if os.pwrite(handle, piece, start) < len(piece):

@@ -1,4 +1,4 @@
-"""The files of a history on disk: the commit record, and the logs of the dictionaries.
+"""Keep a history on disk: its commit record, and the logs of its dictionaries.
 
 A history is a folder. Columns and logs only grow; `commit.json` says how much of each file is committed, with its
 checksum, and is replaced in one step. What lies beyond is an append that was cut off, and is dropped.
@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from tocsin.errors import StorageError
-from tocsin.predicates.history.column import Column, writing
+from tocsin.predicates.history.column import OldColumn, writing
 from tocsin.predicates.history.encode import Encoder
 from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
@@ -22,9 +22,9 @@ from tocsin.storage.regular_files import open_regular, read_regular
 VERSION = 1
 COMMIT = "commit.json"
 _COLUMN = re.compile(r"column-\d+")
-_UNFINISHED = re.compile(r"commit\.json\.new|\.commit\.json\.[0-9a-f]+")
-"""Records that were being written when a process died; the first form is that of older versions."""
-_OURS = re.compile(rf"commit\.json|{_UNFINISHED.pattern}|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
+_TEMPORARY = re.compile(r"\.commit\.json\.[0-9a-f]+|commit\.json\.new")
+"""A record whose writer died before it was complete."""
+_OURS = re.compile(rf"{_TEMPORARY.pattern}|commit\.json|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
 _HINT = "Restore it from a copy, or start a new history"
 
 
@@ -61,7 +61,9 @@ class Commit:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StorageError(f"history file {path} is damaged", _HINT) from None
         if version != VERSION:
-            raise StorageError(f"history file {path} has version {version}, not {VERSION}", "Open it by that version")
+            raise StorageError(
+                f"history file {path} has version {version}, not {VERSION}", "Open it with the Tocsin that wrote it"
+            )
         try:
             state = Commit(**json.loads(body))
             state.columns = {name: (str(stem), int(p), int(q)) for name, (stem, p, q) in state.columns.items()}
@@ -75,11 +77,11 @@ class Commit:
         for name, (stem, _, _) in state.columns.items():
             # A name with a folder in it would lead out of the history.
             if not _COLUMN.fullmatch(stem):
-                raise StorageError(f"history file {path} names {stem!r} for {name!r}, which is no column", _HINT)
+                raise StorageError(f"history file {path} names {stem!r} for {name!r}, which is not a column", _HINT)
         return state
 
 
-class Folder:
+class HistoryFolder:
     """The folder of one history."""
 
     def __init__(self, path: Path, is_reader: bool = False) -> None:
@@ -89,10 +91,10 @@ class Folder:
         self._last_file = 0
         self._logs: tuple[DictionaryLog, DictionaryLog]
 
-    def open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
+    def open(self, encoder: Encoder) -> tuple[Commit, dict[str, OldColumn]]:
         """Read what is committed: dictionaries into `encoder`, and columns; nothing if the folder is new.
 
-        A reader leaves the folder as it is, which may change meanwhile: then a file is missing, or seems damaged.
+        A reader does not change the folder. If a writer changes it meanwhile, a file is missing or seems damaged.
         """
         try:
             if not self._is_reader:
@@ -100,11 +102,11 @@ class Folder:
             return self._open(encoder)
         except OSError as error:
             raise StorageError(
-                f"cannot open the history in {self.path}: {error.strerror}", "See whether it is there and may be read"
+                f"cannot open the history in {self.path}: {error.strerror}", "Check that it exists and can be read"
             ) from error
 
-    def _open(self, encoder: Encoder) -> tuple[Commit, dict[str, Column]]:
-        if all(_UNFINISHED.fullmatch(name) for name in self._files()):
+    def _open(self, encoder: Encoder) -> tuple[Commit, dict[str, OldColumn]]:
+        if all(_TEMPORARY.fullmatch(name) for name in self._files()):
             if self._is_reader:
                 return Commit(), {}
             Commit().write(self.path)
@@ -121,7 +123,7 @@ class Folder:
         for name, (stem, *checksums) in state.columns.items():
             for file, width in ((f"{stem}.payloads", 8), (f"{stem}.lanes", 1)):
                 expect_size(self.path / file, used * width)
-            column = Column.of_reader if self._is_reader else Column
+            column = OldColumn.of_reader if self._is_reader else OldColumn
             columns[name] = column(self.path / stem, used)
             columns[name].verify(used, (checksums[0], checksums[1]))
             self._last_file = max(self._last_file, int(stem.rsplit("-")[-1]))
@@ -130,23 +132,23 @@ class Folder:
         return state, columns
 
     def moved_to(self, path: Path) -> None:
-        """Take note that the folder has another name."""
+        """Follow the folder to another name."""
         self.path = path
         for log in self._logs:
             log.path = path / log.path.name
 
-    def new_column(self, used: int) -> Column:
-        """A column of NULLs in files of its own."""
+    def new_column(self, used: int) -> OldColumn:
+        """Return a column of NULLs in files of its own."""
         self._last_file += 1
-        return Column(self.path / f"column-{self._last_file}", used)
+        return OldColumn(self.path / f"column-{self._last_file}", used)
 
     def begin_generation(self) -> None:
-        """Start new logs, for dictionaries that have been written anew."""
+        """Start new logs, for dictionaries that were compacted."""
         self._generation += 1
         self._open_logs()
 
-    def commit(self, state: Commit, columns: Mapping[str, Column], encoder: Encoder) -> None:
-        """Write everything through, then the record that says so; then delete the files it no longer names."""
+    def commit(self, state: Commit, columns: Mapping[str, OldColumn], encoder: Encoder) -> None:
+        """Write everything to the disk, then the commit record; then delete the files that it no longer names."""
         for log, dictionary in zip(self._logs, (encoder.strings, encoder.exacts), strict=True):
             log.append(dictionary.values[log.count :])
         state.generation = self._generation
@@ -187,7 +189,7 @@ class DictionaryLog:
         """Values written."""
 
     def append(self, values: Sequence[object]) -> None:
-        """Write more values at the end, and through to the disk."""
+        """Append values and write them to the disk."""
         if not values:
             return
         texts = (self._to_text(value).encode("utf-8", "surrogatepass") for value in values)
@@ -209,7 +211,7 @@ class DictionaryLog:
         return self._size, self._checksum
 
     def read(self, size: int, checksum: int) -> list[object]:
-        """The values in the first `size` bytes."""
+        """Return the values in the first `size` bytes."""
         data = read_regular(self.path)[:size] if size else b""
         if zlib.crc32(data) != checksum:
             raise StorageError(f"history file {self.path} is damaged", _HINT)
@@ -224,12 +226,12 @@ class DictionaryLog:
 
 
 def exact_text(value: object) -> str:
-    """A decimal or integer as text that keeps its type."""
+    """Return a decimal or integer as text that keeps its type."""
     return f"integer {value:x}" if isinstance(value, int) else f"decimal {value}"
 
 
 def exact_value(text: str) -> int | Decimal:
-    """The inverse of `exact_text`."""
+    """Return the inverse of `exact_text`."""
     kind, digits = text.split(" ")
     return int(digits, 16) if kind == "integer" else Decimal(digits)
 

@@ -1,4 +1,4 @@
-"""Many conditions that differ in their constants alone, answered together."""
+"""Answer many conditions that differ in their constants alone, together."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from tocsin.predicates.history.search import Condition, JoinTerm, Positions
 from tocsin.predicates.history.store import HistoryStore
 
 _BLOCK = 4096
+"""How many positions are searched at a time for the latest that satisfies a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,15 @@ class ConstantTerm(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TermShape:
     """A conjunction of terms without its constants; both parts sorted, so that equal conjunctions have equal shapes."""
 
     joins: tuple[JoinTerm, ...]
     constants: tuple[ConstantTerm, ...]
 
 
-def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple[Shape, Row]:
-    """The shape of a conjunction and its terms with constants."""
+def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple[TermShape, Row]:
+    """Return the shape of a conjunction and its terms with constants."""
     joins: list[JoinTerm] = []
     constants: list[tuple[ConstantTerm, OldComparedToConstant | Required]] = []
     for term in sorted(set(terms), key=repr):
@@ -59,7 +60,7 @@ def split(terms: Iterable[JoinTerm | OldComparedToConstant | Required]) -> tuple
         else:
             joins.append(term)
     constants.sort(key=lambda constant: (constant[0].old, "" if constant[0].op is None else constant[0].op.value))
-    return Shape(tuple(joins), tuple(term for term, _ in constants)), tuple(constant for _, constant in constants)
+    return TermShape(tuple(joins), tuple(term for term, _ in constants)), tuple(constant for _, constant in constants)
 
 
 class Constants:
@@ -77,7 +78,7 @@ class Constants:
         self._ends: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
 
     def bounds(self) -> Bounds:
-        """The bounds of all terms of all tests, for the dictionaries as they are now."""
+        """Return the bounds of all terms of all tests, for the dictionaries as they are now."""
         if self._epoch != self._store.epoch:
             for row in self._rows:
                 for term in row:
@@ -108,12 +109,12 @@ class Constants:
         return bounds._replace(outside=~bounds.outside) if term.negated else bounds
 
     def conditions(self, test: int) -> list[Condition]:
-        """The terms of one test."""
+        """Return the terms of one test."""
         bounds = self.bounds()
         return [(term.old, Bounds(*(array[t, test] for array in bounds))) for t, term in enumerate(self.terms)]
 
     def holding(self, positions: Positions) -> npt.NDArray[np.int64]:
-        """The tests whose terms some old event at `positions` satisfies.
+        """Return the tests whose terms some old event at `positions` satisfies.
 
         Cost: one pass over the positions and O(log tests) for one `<`, `<=`, `>` or `>=`; O(tests log positions) for
         one other term; else what one term of each test leaves of the positions.
@@ -133,7 +134,7 @@ class Constants:
         return np.flatnonzero(any_satisfying(keys[:, order], lanes[:, order], starts, pivot, bounds))
 
     def latest(self, positions: Positions) -> npt.NDArray[np.int64]:
-        """For each test, the last of the ascending positions that satisfies its terms; -1 if none does."""
+        """Return for each test the last of the ascending positions that satisfies its terms; -1 if none does."""
         bounds = self.bounds()
         latest = np.full(len(self._rows), -1, dtype=np.int64)
         for stop in range(positions.size, 0, -_BLOCK):
@@ -148,7 +149,7 @@ class Constants:
         return latest
 
     def values(self, positions: Positions) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Keys and lanes of all terms at the positions."""
+        """Return keys and lanes of all terms at the positions."""
         keys = np.empty((len(self.terms), positions.size), dtype=np.int64)
         lanes = np.empty((len(self.terms), positions.size), dtype=np.uint8)
         for t, term in enumerate(self.terms):
@@ -163,7 +164,7 @@ class Constants:
         return keys[order], np.searchsorted(lanes[order], np.arange(LANES + 1))
 
     def _sort_ends(self) -> None:
-        """For one term that is open to one side: the tests by their other end, lane by lane; `~` turns the order."""
+        """Sort the tests of one term that is open to one side by their other end, lane by lane; `~` reverses order."""
         self._ends = []
         if len(self.terms) == 1 and self.terms[0].op in (Op.LT, Op.LE, Op.GT, Op.GE):
             upwards = self.terms[0].op in (Op.GT, Op.GE)
@@ -175,7 +176,7 @@ class Constants:
                 self._ends.append((tests[order], ends[order]))
 
     def _beyond(self, positions: Positions) -> npt.NDArray[np.int64]:
-        """The tests whose open interval the greatest or least key reaches."""
+        """Return the tests whose open interval the greatest or least key reaches."""
         column = self._store.columns[self.terms[0].old]
         keys, lanes = keys_at(positions, self._store.encoder.old(column)), column.lanes[positions]
         if self.terms[0].op in (Op.LT, Op.LE):

@@ -1,4 +1,4 @@
-"""Values that do not fit into 64 bits, each kept once under a code, with labels in their order."""
+"""Give values that do not fit into 64 bits a code each, and labels in their order."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
@@ -9,15 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 _STRIDE = 1 << 32
+"""The gap between a label and that of a value beyond either end."""
 _EDGE = 1 << 61
+"""After a relabelling, labels lie evenly between -_EDGE and _EDGE."""
 _BLOCK = 1024
+"""Values in a block of the sorted list; a block of twice as many is split."""
 
 
 class OrderedDictionary:
     """Codes for values of one kind, in order of arrival, and int64 labels in the order of the values.
 
     A label is set between the labels of its neighbours, so that adding a value changes no other label. Only when no
-    number is left between two neighbours are all values labelled anew (`relabellings` counts that). `intern` costs
+    number is left between two neighbours do all values get new labels (`relabellings` counts that). `intern` costs
     O(log n) and moves at most a block of 1,024 values.
 
     >>> words = OrderedDictionary()
@@ -45,16 +48,16 @@ class OrderedDictionary:
         return self._labels[: max(1, len(self.values))]
 
     def code(self, value: object) -> int | None:
-        """The code of a value, or None if it has none. Cost: O(1)."""
+        """Return the code of a value, or None if it has none. Cost: O(1)."""
         return self._codes.get(value)
 
     def intern(self, value: Any) -> int:
-        """The code of a value, a new one if it has none."""
+        """Return the code of a value, a new one if it has none."""
         code = self._codes.get(value)
         return self._add(value) if code is None else code
 
     def intern_all(self, values: Iterable[Any]) -> npt.NDArray[np.int64]:
-        """The codes of many values. Cost: one sort if many of them are new."""
+        """Return the codes of many values. Cost: one sort if many of them are new."""
         values = list(values)
         new = list(dict.fromkeys(value for value in values if value not in self._codes))
         if len(new) > _BLOCK + len(self) // 16:
@@ -67,7 +70,7 @@ class OrderedDictionary:
         return np.fromiter((self._codes[value] for value in values), dtype=np.int64, count=len(values))
 
     def floor(self, value: Any) -> tuple[int | None, bool]:
-        """The label of the greatest value that is not above `value`, None if all are; and whether it equals it."""
+        """Return the label of the greatest value not above `value`, None if all are above; and whether it is equal."""
         code = self._codes.get(value)
         if code is not None:
             return int(self._labels[code]), True
@@ -95,14 +98,14 @@ class OrderedDictionary:
         return code
 
     def _label_between(self, low: int | None, high: int | None) -> int:
-        """A label between two; near the last one given if that is an end, for values that come in order."""
+        """Return a label between two; near the last label that was given if it is one of them, for sorted arrivals."""
         if low is None or high is None:
             return 0 if low is None and high is None else low + _STRIDE if low is not None else (high or 0) - _STRIDE
         step = min(_STRIDE, (high - low) // 2)
         return low + step if low == self._last else high - step if high == self._last else (low + high) // 2
 
     def _neighbours(self, value: Any) -> tuple[tuple[Any] | None, tuple[Any] | None]:
-        """The values next to one that is absent, each in a tuple of its own."""
+        """Return the values next to one that is absent, each in a tuple of its own."""
         at = bisect_left(self._highest, value)
         if at == len(self._blocks):
             return ((self._highest[-1],) if self._highest else None), None

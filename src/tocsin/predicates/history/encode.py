@@ -1,4 +1,4 @@
-"""How an old value is kept in 9 bytes, and how a condition on it becomes intervals.
+"""Encode old values in 9 bytes, and conditions on them as intervals.
 
 A value is a *lane* (one byte) and a 64-bit payload. Values of one kind may lie in several lanes: an integer of 64 bits
 and a float are kept as they are; decimals and longer integers, like strings, are codes of a dictionary. In each lane
@@ -17,19 +17,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.model.condition import Op
 from tocsin.model.predicate import Range
+from tocsin.model.readable import Values, decoded, moments, present, python_values
 from tocsin.model.values import Kind, Moment, Number, is_null, kind_of, microseconds
-from tocsin.predicates.history.column import Column
+from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.dictionary import OrderedDictionary
-from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, Old
+from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, OldValues
 
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
+Encoded = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+"""The lane and the payload of each value of a column."""
+
 
 class Lane(IntEnum):
-    """Where values of one representation are kept. OTHER: present, but of no kind that compares (a list, bytes)."""
+    """The representation of a value. OTHER is a value that does not compare with any, such as a list or bytes."""
 
     NULL = 0
     OTHER = 1
@@ -50,17 +56,17 @@ LANES_OF: dict[Kind, tuple[Lane, ...]] = {
 
 
 def is_empty(bounds: Bounds) -> bool:
-    """Whether no value at all satisfies the condition."""
+    """Tell whether no value at all satisfies the condition."""
     return not bounds.outside.any() and bool((bounds.low > bounds.high).all())
 
 
 def nothing() -> Bounds:
-    """The condition that no value satisfies."""
+    """Return the condition that no value satisfies."""
     return Bounds(np.ones(LANES, dtype=np.int64), np.zeros(LANES, dtype=np.int64), np.zeros(LANES, dtype=np.bool_))
 
 
 def _set(bounds: Bounds, op: Op, lane: Lane, floor: int | None, equal: bool) -> None:
-    """Let `bounds` accept what is `op` a value whose floor among the keys of the lane is given."""
+    """Let `bounds` accept the keys of a lane that are `op` a value, given its floor as `Encoder._floor` returns it."""
     low, high = 1, 0
     if floor is None:
         if op in (Op.GT, Op.GE):
@@ -81,7 +87,7 @@ def _set(bounds: Bounds, op: Op, lane: Lane, floor: int | None, equal: bool) -> 
 
 
 def intersection(left: Bounds, right: Bounds) -> Bounds:
-    """What satisfies both conditions, where the second is of intervals and the first of such, or of whole lanes."""
+    """Return what satisfies both conditions: the second has intervals only, the first intervals or whole lanes."""
     whole = left.outside & (left.low > left.high)
     low = np.where(whole, right.low, np.maximum(left.low, right.low))
     high = np.where(whole, right.high, np.minimum(left.high, right.high))
@@ -89,14 +95,14 @@ def intersection(left: Bounds, right: Bounds) -> Bounds:
 
 
 def in_lanes(lanes: tuple[Lane, ...]) -> Bounds:
-    """The condition that the value lies in one of the lanes."""
+    """Return the condition that the value is in one of the lanes."""
     bounds = nothing()
     bounds.outside[list(lanes)] = True
     return bounds
 
 
 def not_comparable(kind: Kind | None) -> Bounds:
-    """The condition that the old value does not compare with a value of `kind`: every value, if it is None."""
+    """Return the condition that the old value does not compare with a value of `kind`; None compares with none."""
     inside = LANES_OF[kind] if kind is not None else ()
     return in_lanes(tuple(lane for lane in Lane if lane not in inside))
 
@@ -106,7 +112,7 @@ IS_NOT_NULL = in_lanes(tuple(lane for lane in Lane if lane is not Lane.NULL))
 
 
 def float_key(value: float) -> int:
-    """An integer in the order of floats. Both zeros are 0."""
+    """Return an integer in the order of floats. Both zeros are 0."""
     if value == 0:
         return 0
     bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
@@ -114,35 +120,35 @@ def float_key(value: float) -> int:
 
 
 def float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """`float_key` of many values."""
+    """Return `float_key` of many values."""
     bits = (values + 0.0).view(np.int64)
     return np.where(bits >= 0, bits, bits ^ _GREATEST)
 
 
 def float_of(key: int) -> float:
-    """The float of a key."""
+    """Return the float of a key."""
     value: float = struct.unpack("<d", struct.pack("<q", key if key >= 0 else key ^ _GREATEST))[0]
     return value
 
 
 @dataclass
 class Encoder:
-    """The two dictionaries of a history, and the way of values through them."""
+    """The two dictionaries of a history; encodes and decodes its values."""
 
     strings: OrderedDictionary = field(default_factory=OrderedDictionary)
     exacts: OrderedDictionary = field(default_factory=OrderedDictionary)
 
     @property
     def relabellings(self) -> int:
-        """Grows whenever intervals over dictionary labels that were made before have become wrong."""
+        """A counter that grows when intervals over dictionary labels that were made before have become wrong."""
         return self.strings.relabellings + self.exacts.relabellings
 
-    def old(self, column: Column) -> Old:
-        """The values of a column in the form that kernels take."""
-        return Old(column.payloads, column.lanes, self.strings.labels, self.exacts.labels)
+    def old(self, column: OldColumn) -> OldValues:
+        """Return the values of a column in the form that kernels take."""
+        return OldValues(column.payloads, column.lanes, self.strings.labels, self.exacts.labels)
 
     def encode(self, value: object) -> tuple[Lane, int]:
-        """Lane and payload of an event's value.
+        """Return lane and payload of an event's value.
 
         >>> Encoder().encode(7), Encoder().encode("seven"), Encoder().encode(None)
         ((<Lane.INTEGER: 3>, 7), (<Lane.STRING: 6>, 0), (<Lane.NULL: 0>, 0))
@@ -170,7 +176,7 @@ class Encoder:
     def recode(
         self, lanes: npt.NDArray[np.uint8], payloads: npt.NDArray[np.int64], source: "Encoder"
     ) -> npt.NDArray[np.int64]:
-        """Payloads whose codes are those of `source` as payloads with codes of this encoder."""
+        """Replace the codes of `source` in payloads by codes of this encoder."""
         recoded = payloads.copy()
         for lane, old, new in ((Lane.STRING, source.strings, self.strings), (Lane.EXACT, source.exacts, self.exacts)):
             coded = lanes == lane
@@ -179,7 +185,7 @@ class Encoder:
         return recoded
 
     def condition(self, op: Op, value: object) -> Bounds:
-        """`old op value`: what holds for the dictionaries as they are now."""
+        """Return the condition `old op value`, for the dictionaries as they are now."""
         kind = kind_of(value)
         if kind is None:
             return nothing()
@@ -192,7 +198,7 @@ class Encoder:
         return bounds
 
     def range_condition(self, kind: Kind, wanted: Range) -> Bounds:
-        """`old` is of this kind and in the range."""
+        """Return the condition that `old` is of this kind and in the range."""
         bounds = in_lanes(LANES_OF[kind])
         for end, op in (
             (wanted.low, Op.GE if wanted.low_closed else Op.GT),
@@ -206,14 +212,14 @@ class Encoder:
         return bounds
 
     def intern(self, constant: Any) -> None:
-        """Give a comparable constant a code where it needs one: its conditions then hold until labelled anew."""
+        """Give a constant a code if its kind has codes: its conditions are then valid until a relabelling."""
         if isinstance(constant, str):
             self.strings.intern(constant)
         elif not isinstance(constant, bool):
             self.exacts.intern(constant)
 
     def _floor(self, lane: Lane, value: Any) -> tuple[int | None, bool]:
-        """The greatest key of the lane that is not above the value, None if all are; and whether it equals it."""
+        """Return the greatest key of the lane that is not above the value, None if all are; and whether it is equal."""
         if lane is Lane.STRING:
             return self.strings.floor(value)
         if lane is Lane.EXACT:
@@ -225,12 +231,12 @@ class Encoder:
         return int(value), True
 
     def decode(self, lane: int, payload: int) -> object:
-        """The old value; times come back in UTC, far ones as a Moment, and `...` stands for a value of no kind."""
+        """Return the old value: times in UTC, far ones as a Moment; `...` stands for a value that does not compare."""
         return _DECODERS[Lane(lane)](self, payload)
 
 
 def comparable(value: object) -> Any:
-    """A value of some kind, or a constant of one, in the form that compares with all others of its kind."""
+    """Return a value or constant in the form that compares with all others of its kind."""
     if isinstance(value, Number):
         return value.exact
     if isinstance(value, float):
@@ -274,3 +280,37 @@ _DECODERS: dict[Lane, Callable[[Encoder, int], object]] = {
     Lane.STRING: lambda encoder, payload: encoder.strings.values[payload],
     Lane.TIME: _time,
 }
+
+
+def encode_column(column: Values, encoder: Encoder) -> Encoded:
+    """Encode a column of events, as a whole where its type allows it; the result is that of `encoder.encode`."""
+    array = None if isinstance(column, list) else decoded(column)
+    if array is None or array.type == pa.uint64() or pa.types.is_decimal(array.type):
+        encoded = [encoder.encode(value) for value in python_values(column)]
+        lanes = np.fromiter((lane for lane, _ in encoded), dtype=np.uint8, count=len(encoded))
+        return lanes, np.fromiter((payload for _, payload in encoded), dtype=np.int64, count=len(encoded))
+    kind, there = array.type, present(array)
+    if pa.types.is_boolean(kind):
+        return _filled(Lane.BOOLEAN, there, _numbers(array, False).astype(np.int64))
+    if pa.types.is_integer(kind):
+        return _filled(Lane.INTEGER, there, _numbers(array, 0).astype(np.int64))
+    if pa.types.is_floating(kind):
+        return _filled(Lane.FLOAT, there, float_keys(_numbers(array, 0.0).astype(np.float64)))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        distinct = array.dictionary_encode()
+        codes = encoder.strings.intern_all(distinct.dictionary.to_pylist())
+        if codes.size == 0:
+            codes = np.zeros(1, dtype=np.int64)
+        return _filled(Lane.STRING, there, codes[_numbers(distinct.indices, 0)])
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return _filled(Lane.TIME, there, moments(array)[0])
+    return _filled(Lane.OTHER, there, np.zeros(len(array), np.int64))
+
+
+def _numbers(column: pa.Array, missing: bool | int | float) -> npt.NDArray[np.generic]:
+    numbers: npt.NDArray[np.generic] = pc.fill_null(column, missing).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _filled(lane: Lane, present: npt.NDArray[np.bool_], payloads: npt.NDArray[np.int64]) -> Encoded:
+    return np.where(present, np.uint8(lane), np.uint8(Lane.NULL)), np.where(present, payloads, np.int64(0))

@@ -1,4 +1,4 @@
-"""Tests on the history: EXISTS, ANY and ALL over the events that came before."""
+"""Keep the tests on the history of a segment: EXISTS, ANY and ALL over earlier events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class HistoryFamily:
 
     @classmethod
     def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "HistoryFamily":  # noqa: ARG003  # for others
-        """Keep the definitions."""
+        """Make a family of the definitions."""
         return cls(tests)
 
     @classmethod
@@ -37,21 +37,21 @@ class HistoryFamily:
         return cls(decode_tests(arrays))
 
     def arrays(self) -> Arrays:
-        """The definitions as text."""
+        """Return the definitions as text."""
         return encode_tests(self.tests)
 
     def kept(self, numbers: Int32) -> set[str]:
-        """The attributes of old events that these tests look at."""
+        """Return the attributes of old events that these tests look at."""
         return attributes_of(self.tests[number] for number in numbers.tolist())
 
     def probe(self, batch: EventBatch) -> Probed:
-        """Judge against an empty history."""
+        """Evaluate the tests on an empty history."""
         table = JoinTable(list(enumerate(self.tests)), HistoryStore(attributes=attributes_of(self.tests)))
         return probed([table.probe(batch.event(row)) for row in range(len(batch))])
 
 
 def probed(truths: Sequence[Truths]) -> Probed:
-    """The truths of each event as lists of tests."""
+    """Return the truths of each event as lists of tests."""
     return Probed(_slices([truth.true for truth in truths]), null=_slices([truth.null for truth in truths]))
 
 

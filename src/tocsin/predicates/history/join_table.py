@@ -1,11 +1,10 @@
-"""The join table: every distinct quantified comparison with the history once, answered for a new event."""
+"""Answer every distinct test on the history, once each, for a new event."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
 from tocsin.errors import OptionError
@@ -17,12 +16,9 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
 )
-from tocsin.model.events import EventBatch
-from tocsin.predicates.history.constant_tests import Constants, Row, Shape, split
-from tocsin.predicates.history.grouped import GroupedFamily
+from tocsin.predicates.history.constant_tests import Constants, Row, TermShape, split
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
-from tocsin.predicates.history.shaped_tests import Family, StaticFamily
-from tocsin.predicates.history.simple import EXISTS, Form, SimpleTests
+from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, JoinFamily, SimpleTests, StaticFamily
 from tocsin.predicates.history.store import HistoryStore
 
 HistoryTest = Exists | Quantified
@@ -36,22 +32,10 @@ class Truths(NamedTuple):
     null: npt.NDArray[np.int32]
 
 
-class BatchTruths(NamedTuple):
-    """The same for a batch: row and id of each TRUE, row and id of each NULL; rows ascend."""
-
-    true_rows: npt.NDArray[np.int32]
-    true_ids: npt.NDArray[np.int32]
-    null_rows: npt.NDArray[np.int32]
-    null_ids: npt.NDArray[np.int32]
-
-
 class JoinTable:
     """The truth of many tests on the history for one new event.
 
-    Tests are put together by shape. All tests that compare the same two attributes are answered from one look at the
-    aggregates; those that select old events by constants, from aggregates of those events; tests without a new value
-    are kept current as events arrive; other tests that differ in constants alone share one search. `subscriptions`
-    gives for a test the subscriptions that hang on it, as a bitmap.
+    Tests are grouped by shape, and each group is answered at once (see `shaped_tests`).
 
     >>> from tocsin.model.condition import Op, Quantified, Quantifier
     >>> history = HistoryStore(attributes=["price"])
@@ -61,27 +45,22 @@ class JoinTable:
     ([7], [])
     """
 
-    def __init__(
-        self,
-        tests: Iterable[tuple[int, HistoryTest]],
-        store: HistoryStore,
-        subscriptions: Mapping[int, BitMap] | None = None,
-    ) -> None:
+    def __init__(self, tests: Iterable[tuple[int, HistoryTest]], store: HistoryStore) -> None:
         self.store = store
         self.tests = dict(tests)
-        self.subscriptions = {} if subscriptions is None else dict(subscriptions)
         missing = sorted(attributes_of(self.tests.values()) - store.columns.keys())
         if missing:
             raise OptionError(f"the history does not keep {', '.join(missing)}", "Call `keep` with them first")
         self._simple: dict[tuple[str, str], SimpleTests] = {}
         self._non_empty = np.array([n for n, test in self.tests.items() if test == Exists(())], dtype=np.int32)
-        self._families: list[Family | StaticFamily | GroupedFamily] = []
+        self._families: list[JoinFamily | StaticFamily | GroupedFamily] = []
         self._group()
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
-        """The truth of every test for a new event against the history as it is now; or of the wanted ones at least.
+        """Return the truth of every test for a new event and the history as it is now, or of the wanted ones at least.
 
-        Cost: O(1) or O(log n) a pair of attributes compared alone; for a conjunction, what its rarest term finds.
+        Cost: O(1) or O(log n) for each pair of attributes that tests compare; for a conjunction, the old events that
+        its rarest term selects.
         """
         search = Search(self.store, event)
         groups = [*self._simple.values(), *self._families]
@@ -91,24 +70,8 @@ class JoinTable:
         true, null = zip(*truths, strict=True) if truths else ((_NO_IDS,), (_NO_IDS,))
         return Truths(np.concatenate(true), np.concatenate(null))
 
-    def probe_batch(self, table: pa.Table, remember: bool = False) -> BatchTruths:
-        """Probe the rows in order; with `remember`, each is added to the history before the next is probed."""
-        truths = []
-        batch = EventBatch(table)
-        for row in range(len(batch)):
-            event = batch.event(row)
-            truths.append(self.probe(event))
-            if remember:
-                self.store.append(event)
-        return BatchTruths(*_with_rows([truth.true for truth in truths]), *_with_rows([truth.null for truth in truths]))
-
-    def matching(self, event: Mapping[str, object]) -> BitMap:
-        """The subscriptions on tests that are TRUE: the paper's procedure, for subscriptions that are one test each."""
-        bitmaps = [self.subscriptions[test] for test in self.probe(event).true.tolist() if test in self.subscriptions]
-        return BitMap.union(*bitmaps) if bitmaps else BitMap()
-
     def witness(self, test: HistoryTest, event: Mapping[str, object]) -> int | None:
-        """The number of an old event that makes EXISTS or ANY true, or ALL false; None if there is none."""
+        """Return the number of an old event that makes EXISTS or ANY true, or ALL false; None if there is none."""
         search = Search(self.store, event)
         shape, constants = split(_terms_when_met(test))
         conditions = search.bind(shape.joins)
@@ -117,8 +80,8 @@ class JoinTable:
         return some(self.store, conditions)
 
     def _group(self) -> None:
-        """Put the tests together by shape."""
-        conjunctions: dict[tuple[Form, Shape, Shape | None], dict[int, Row]] = {}
+        """Group the tests by shape."""
+        conjunctions: dict[tuple[Form, TermShape, TermShape | None], dict[int, Row]] = {}
         for number, test in self.tests.items():
             pair = _simple_pair(test)
             if pair is not None:
@@ -140,11 +103,11 @@ class JoinTable:
             elif isinstance(form, Quantifier) and is_grouped and joins[0].op is not Op.EQ:
                 self._families.append(GroupedFamily(self.store, form, joins[0], met, ids, rows))
             else:
-                self._families.append(Family(self.store, form, met, null, ids, rows))
+                self._families.append(JoinFamily(self.store, form, met, null, ids, rows))
 
 
 def attributes_of(tests: Iterable[HistoryTest]) -> set[str]:
-    """The attributes of old events that the tests look at: what the history must keep."""
+    """Return the attributes of old events that the tests look at: what the history must keep."""
     attributes = set()
     for test in tests:
         attributes |= {term.old for term in test.terms}
@@ -154,7 +117,7 @@ def attributes_of(tests: Iterable[HistoryTest]) -> set[str]:
 
 
 def _terms_when_met(test: HistoryTest) -> tuple[JoinTerm | OldComparedToConstant, ...]:
-    """What some old event must satisfy for EXISTS and ANY to be TRUE, and for ALL to be FALSE."""
+    """Return what some old event must satisfy for EXISTS and ANY to be TRUE, and for ALL to be FALSE."""
     if isinstance(test, Exists):
         return test.terms
     op = test.op if test.quantifier is Quantifier.ANY else test.op.negated
@@ -162,16 +125,10 @@ def _terms_when_met(test: HistoryTest) -> tuple[JoinTerm | OldComparedToConstant
 
 
 def _simple_pair(test: HistoryTest) -> tuple[str, str, Op, Form] | None:
-    """Old attribute, new attribute, operator (new op old) and form of a test that is one comparison."""
+    """Return old attribute, new attribute, operator (new op old) and form of a test that is one comparison."""
     if isinstance(test, Quantified):
         return None if test.terms else (test.old, test.attribute, test.op, test.quantifier)
     if len(test.terms) == 1 and isinstance(test.terms[0], OldComparedToNew):
         term = test.terms[0]
         return term.old, term.new, term.op.flipped, EXISTS
     return None
-
-
-def _with_rows(found: list[npt.NDArray[np.int32]]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    sizes = [ids.size for ids in found]
-    rows = np.repeat(np.arange(len(found), dtype=np.int32), sizes)
-    return rows, np.concatenate(found) if found else np.empty(0, dtype=np.int32)

@@ -1,8 +1,8 @@
-"""The loops over old events.
+"""Kernels over old events.
 
 An old value is a *lane* and a 64-bit *payload*. Within a lane, values have an order, and `key_of` maps them to int64 in
 that order: the payload itself, or the label of a dictionary code. A condition on an old value is one interval of keys
-per lane, `low[lane]..high[lane]`, or everything in the lane that lies `outside` it. An empty interval is 1..0.
+per lane, `low[lane] <= key <= high[lane]`, or every key of the lane `outside` it. An empty interval is 1..0.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,14 @@ import numpy.typing as npt
 from tocsin._compile import kernel
 
 LANES = 8
+"""How many lanes there are (see `encode.Lane`)."""
 EXACT = 5
 STRING = 6
+"""The two lanes whose payloads are codes of a dictionary."""
+WORD = 64
+"""The bits in a word of a bitmap, 2 to the power of _WORD_SHIFT."""
+_WORD_SHIFT = 6
+_GREATEST = np.iinfo(np.int64).max
 
 Integers = npt.NDArray[np.int64]
 Lanes = npt.NDArray[np.uint8]
@@ -22,7 +28,7 @@ Positions = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 
-class Old(NamedTuple):
+class OldValues(NamedTuple):
     """The old values of one attribute by position, and the labels of the codes of both dictionaries."""
 
     payloads: Integers
@@ -43,8 +49,8 @@ class Bounds(NamedTuple):
 
 
 @kernel
-def key_of(lane: int, payload: int, old: Old) -> int:
-    """The key of a value in the order of its lane."""
+def key_of(lane: int, payload: int, old: OldValues) -> int:
+    """Return the key of a value in the order of its lane."""
     if lane == STRING:
         return int(old.strings[payload])
     if lane == EXACT:
@@ -53,8 +59,8 @@ def key_of(lane: int, payload: int, old: Old) -> int:
 
 
 @kernel
-def keys_at(positions: Positions, old: Old) -> Integers:
-    """The keys of the old values at `positions`."""
+def keys_at(positions: Positions, old: OldValues) -> Integers:
+    """Return the keys of the old values at `positions`."""
     keys = np.empty(positions.size, dtype=np.int64)
     for i in range(positions.size):
         at = positions[i]
@@ -63,8 +69,8 @@ def keys_at(positions: Positions, old: Old) -> Integers:
 
 
 @kernel
-def narrow(positions: Positions, old: Old, bounds: Bounds) -> Positions:
-    """Those of `positions` whose old value satisfies the condition."""
+def narrow(positions: Positions, old: OldValues, bounds: Bounds) -> Positions:
+    """Return those of `positions` whose old value satisfies the condition."""
     kept = np.empty(positions.size, dtype=np.int32)
     count = 0
     for i in range(positions.size):
@@ -78,8 +84,8 @@ def narrow(positions: Positions, old: Old, bounds: Bounds) -> Positions:
 
 
 @kernel
-def tally(start: int, stop: int, old: Old, counts: Integers, least: Integers, greatest: Integers) -> None:
-    """Add the old values at `start..stop` to the count, least and greatest payload of each lane."""
+def tally(start: int, stop: int, old: OldValues, counts: Integers, least: Integers, greatest: Integers) -> None:
+    """Add the old values at `start <= position < stop` to the count, least and greatest payload of each lane."""
     for at in range(start, stop):
         lane = old.lanes[at]
         payload = old.payloads[at]
@@ -96,7 +102,8 @@ def tally(start: int, stop: int, old: Old, counts: Integers, least: Integers, gr
 
 
 @kernel
-def _first_not_below(order: Positions, start: int, stop: int, key: int, old: Old) -> int:
+def first_not_below(order: Positions, start: int, stop: int, key: int, old: OldValues) -> int:
+    """Return the first place in `order[start:stop]`, which is sorted by key, whose key is at least `key`, or `stop`."""
     while start < stop:
         middle = (start + stop) >> 1
         at = order[middle]
@@ -108,8 +115,12 @@ def _first_not_below(order: Positions, start: int, stop: int, key: int, old: Old
 
 
 @kernel
-def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) -> Integers:
-    """The slices of `order` that satisfy the condition; `lane_starts[run]` bounds the lanes of each sorted run."""
+def slices(order: Positions, lane_starts: Integers, old: OldValues, bounds: Bounds) -> Integers:
+    """Return the slices (start, stop) of `order` that satisfy the condition.
+
+    `order` is a sequence of runs, each sorted by lane and key; lane l of run r is
+    `order[lane_starts[r, l]:lane_starts[r, l + 1]]`.
+    """
     found = np.empty((lane_starts.shape[0] * LANES * 2, 2), dtype=np.int64)
     count = 0
     low, high, outside = bounds.low, bounds.high, bounds.outside
@@ -122,11 +133,8 @@ def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) ->
             left = start
             right = start
             if low[lane] <= high[lane]:
-                left = _first_not_below(order, start, stop, low[lane], old)
-                if high[lane] == np.iinfo(np.int64).max:
-                    right = stop
-                else:
-                    right = _first_not_below(order, left, stop, high[lane] + 1, old)
+                left = first_not_below(order, start, stop, low[lane], old)
+                right = stop if high[lane] == _GREATEST else first_not_below(order, left, stop, high[lane] + 1, old)
             if not outside[lane]:
                 if left < right:
                     found[count] = left, right
@@ -143,11 +151,12 @@ def slices(order: Positions, lane_starts: Integers, old: Old, bounds: Bounds) ->
 
 @kernel
 def contains(
-    order: Positions, lane_starts: Integers, old: Old, equality: Bounds, first: int, sorted_up_to: int, stop: int
+    order: Positions, lane_starts: Integers, old: OldValues, equality: Bounds, first: int, sorted_up_to: int, stop: int
 ) -> bool:
-    """Whether an old value at `first..stop` satisfies an equality.
+    """Tell whether an old value at `first <= position < stop` satisfies an equality.
 
-    Equal values lie in the order of their positions, so that the last of a run tells.
+    `order` and `lane_starts` are as in `slices` and cover the positions before `sorted_up_to`. Within a run, equal
+    values are in the order of their positions, so the last of them has expired only if all have.
     """
     low, high = equality.low, equality.high
     for run in range(lane_starts.shape[0]):
@@ -156,8 +165,8 @@ def contains(
             end = lane_starts[run, lane + 1]
             if low[lane] > high[lane] or start == end:
                 continue
-            if low[lane] < np.iinfo(np.int64).max:
-                end = _first_not_below(order, start, end, low[lane] + 1, old)
+            if low[lane] < _GREATEST:
+                end = first_not_below(order, start, end, low[lane] + 1, old)
             at = order[end - 1]
             if end > start and at >= first and key_of(old.lanes[at], old.payloads[at], old) == low[lane]:
                 return True
@@ -170,7 +179,7 @@ def contains(
 
 @kernel
 def gather(order: Positions, found: Integers, first: int) -> Positions:
-    """The positions in the slices `found` of `order` that are not before `first`."""
+    """Return the positions in the slices `found` of `order` that are not before `first`."""
     size = 0
     for i in range(found.shape[0]):
         size += found[i, 1] - found[i, 0]
@@ -186,7 +195,7 @@ def gather(order: Positions, found: Integers, first: int) -> Positions:
 
 @kernel
 def any_within(keys: Integers, starts: Integers, bounds: Bounds) -> Flags:
-    """For each condition (row of `bounds`): whether some key satisfies it.
+    """Tell for each condition (row of `bounds`) whether some key satisfies it.
 
     The keys of lane l are `keys[starts[l]:starts[l + 1]]`, sorted.
     """
@@ -217,9 +226,10 @@ def any_within(keys: Integers, starts: Integers, bounds: Bounds) -> Flags:
 
 @kernel
 def last_satisfying(keys: Integers, lanes: Lanes, bounds: Bounds, wanted: Flags) -> Integers:
-    """For each wanted condition, the last event that satisfies all its terms; -1 if none does.
+    """Return for each wanted condition the last event that satisfies all its terms; -1 if none does.
 
-    `keys[t, e]` and `lanes[t, e]` are term t's old value of event e; `bounds.low[t, c]` is term t of condition c.
+    `keys[t, e]` and `lanes[t, e]` are the old value that term t compares in event e; `bounds.low[t, c]` is term t of
+    condition c.
     """
     low, high, outside = bounds.low, bounds.high, bounds.outside
     terms, conditions, _ = low.shape
@@ -243,10 +253,10 @@ def last_satisfying(keys: Integers, lanes: Lanes, bounds: Bounds, wanted: Flags)
 
 @kernel
 def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, bounds: Bounds) -> Flags:
-    """For each condition: whether some event satisfies all its terms.
+    """Tell for each condition whether some event satisfies all its terms.
 
-    The events are sorted by lane and key of the term `pivot`, whose lane l is at `starts[l]..starts[l + 1]`: only those
-    in its interval are looked at. Otherwise as `last_satisfying`.
+    The arguments are those of `last_satisfying`, with the events sorted by lane and key of the term `pivot`: its lane l
+    is `starts[l] <= event < starts[l + 1]`. Only the events in the interval of that term are examined.
     """
     low, high, outside = bounds.low, bounds.high, bounds.outside
     terms, conditions, _ = low.shape
@@ -275,25 +285,107 @@ def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, b
 
 @kernel
 def fill_fences(order: Positions, start: int, before: Integers, bitmaps: npt.NDArray[np.uint64]) -> None:
-    """Set in each bitmap the bits of the first `before[fence]` positions of the order; bit 0 is position `start`."""
+    """Set in `bitmaps[fence]` the bits of the positions `order[:before[fence]]`; bit 0 is position `start`."""
     for fence in range(1, before.size):
         bitmaps[fence] = bitmaps[fence - 1]
         for i in range(before[fence - 1], before[fence]):
             bit = order[i] - start
-            bitmaps[fence, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+            bitmaps[fence, bit >> _WORD_SHIFT] |= np.uint64(1) << np.uint64(bit & (WORD - 1))
 
 
 @kernel
 def marked_positions(words: npt.NDArray[np.uint64], offset: int, first: int, stop: int) -> Positions:
-    """The positions `first..stop` whose bit is set, in order; bit 0 of `words` is position `offset`."""
-    positions = np.empty(words.size * 64, dtype=np.int32)
+    """Return the positions `first <= position < stop` whose bit is set; bit 0 of `words` is position `offset`."""
+    positions = np.empty(words.size * WORD, dtype=np.int32)
     count = 0
     for w in range(words.size):
         word = words[w]
         if word != 0:
-            for bit in range(64):
-                at = offset + w * 64 + bit
+            for bit in range(WORD):
+                at = offset + w * WORD + bit
                 if (word >> np.uint64(bit)) & np.uint64(1) and first <= at < stop:
                     positions[count] = at
                     count += 1
     return positions[:count]
+
+
+class Groups(NamedTuple):
+    """Aggregates by group and lane, where a group is the old events that satisfy some constants.
+
+    `least` and `greatest` are payloads, `least_at` and `greatest_at` the numbers of the latest events with them, and
+    `latest` is the number of the latest event; -1 if there is none.
+    """
+
+    least: Integers
+    greatest: Integers
+    least_at: Integers
+    greatest_at: Integers
+    latest: Integers
+
+
+@kernel
+def add_to_group(group: int, lane: int, payload: int, number: int, old: OldValues, groups: Groups) -> None:
+    """Add the value of the event `number` to a group."""
+    key = key_of(lane, payload, old)
+    if groups.latest[group, lane] < 0 or key < key_of(lane, groups.least[group, lane], old):
+        groups.least[group, lane] = payload
+        groups.least_at[group, lane] = number
+    elif payload == groups.least[group, lane]:
+        groups.least_at[group, lane] = max(number, groups.least_at[group, lane])
+    if groups.latest[group, lane] < 0 or key > key_of(lane, groups.greatest[group, lane], old):
+        groups.greatest[group, lane] = payload
+        groups.greatest_at[group, lane] = number
+    elif payload == groups.greatest[group, lane]:
+        groups.greatest_at[group, lane] = max(number, groups.greatest_at[group, lane])
+    groups.latest[group, lane] = max(number, groups.latest[group, lane])
+
+
+@kernel
+def fill_group(group: int, positions: Positions, base: int, old: OldValues, groups: Groups) -> None:
+    """Compute one group from the positions of its events; the event at position p has the number `base + p`."""
+    groups.latest[group, :] = -1
+    for i in range(positions.size):
+        at = positions[i]
+        add_to_group(group, old.lanes[at], old.payloads[at], base + at, old, groups)
+
+
+@kernel
+def extend_groups(
+    at: int, base: int, keys: Integers, lanes: Lanes, bounds: Bounds, old: OldValues, groups: Groups
+) -> None:
+    """Add the event at position `at` to its groups; term t compares its value `keys[t]`, `lanes[t]`."""
+    terms, count, _ = bounds.low.shape
+    for group in range(count):
+        holds = True
+        for t in range(terms):
+            lane = lanes[t]
+            inside = bounds.low[t, group, lane] <= keys[t] <= bounds.high[t, group, lane]
+            if inside == bounds.outside[t, group, lane]:
+                holds = False
+                break
+        if holds:
+            add_to_group(group, old.lanes[at], old.payloads[at], base + at, old, groups)
+
+
+@kernel
+def groups_reaching(groups: Groups, first: int, old: OldValues, bounds: Bounds) -> Flags:
+    """Tell for each group whether some event in it, not before number `first`, satisfies a condition.
+
+    The condition is `<>` or an interval that is open to one side, so that the least and greatest value decide.
+    """
+    holds = np.zeros(groups.latest.shape[0], dtype=np.bool_)
+    for lane in range(LANES):
+        low = bounds.low[lane]
+        high = bounds.high[lane]
+        outside = bounds.outside[lane]
+        if low > high and not outside:
+            continue
+        for group in range(holds.size):
+            if not holds[group] and groups.latest[group, lane] >= first:
+                least = key_of(lane, groups.least[group, lane], old)
+                greatest = key_of(lane, groups.greatest[group, lane], old)
+                if outside:
+                    holds[group] = low > high or least < low or greatest > high
+                else:
+                    holds[group] = least <= high and greatest >= low
+    return holds

@@ -1,11 +1,11 @@
-"""Which phase comes first: the constant predicates of the new event, or the tests on the history."""
+"""Choose which phase comes first: the constant predicates of the new event, or the tests on the history."""
 
 from dataclasses import dataclass
 from math import log2
 
 
 @dataclass(frozen=True)
-class Statistics:
+class OrderStatistics:
     """What the paper's cost comparison (section 4.3.1) is made of."""
 
     subscriptions: int
@@ -32,12 +32,12 @@ class Order:
     reason: str
 
 
-def choose_order(statistics: Statistics) -> Order:
+def choose_order(statistics: OrderStatistics) -> Order:
     """Choose the order with fewer evaluations: `k log N + j' log D` against `j log D + k' log N`.
 
     Equal costs go to constants first: that phase needs no history.
 
-    >>> choose_order(Statistics(1_000_000, 1_000, 5000, 3, 40, 3)).reason
+    >>> choose_order(OrderStatistics(1_000_000, 1_000, 5000, 3, 40, 3)).reason
     'constants first: 3 log N + 40 log D = 458 evaluations, history first 5000 log D + 3 log N = 49,889'
     """
     s = statistics

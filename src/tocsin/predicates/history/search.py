@@ -1,4 +1,4 @@
-"""Which old events satisfy a conjunction, once the new event's values are put in."""
+"""Find the old events that satisfy a conjunction of conditions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,15 @@ from tocsin.model.condition import OldComparedToNew, OldIsNull, Op
 from tocsin.model.lookup import lookup
 from tocsin.model.values import kind_of
 from tocsin.predicates.history.encode import IS_NOT_NULL, IS_NULL, is_empty, not_comparable
-from tocsin.predicates.history.fences import WORD
-from tocsin.predicates.history.kernels import Bounds, marked_positions, narrow
+from tocsin.predicates.history.kernels import WORD, Bounds, marked_positions, narrow
 from tocsin.predicates.history.store import HistoryStore
 
 Positions = npt.NDArray[np.int32]
 
 _FIRST_SCAN = 1024
+"""How many of the newest events are scanned before a tree is asked."""
 _SELECTIVE = 16
+"""A condition is rare if at most one old event in this many satisfies it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ Condition = tuple[str, Bounds]
 
 
 class Search:
-    """The terms of one new event, bound to its values, against the history as it is now. Bounds are found once."""
+    """The terms of tests, bound to the values of one new event. The bounds of each term are computed once."""
 
     def __init__(self, store: HistoryStore, event: Mapping[str, object]) -> None:
         self.store = store
@@ -42,12 +43,8 @@ class Search:
         self._bounds: dict[JoinTerm, Bounds] = {}
         self._positions: dict[tuple[JoinTerm, ...], Positions] = {}
 
-    def value(self, new: str) -> object:
-        """The new event's value of an attribute."""
-        return lookup(self.event, new)
-
     def bind(self, terms: Sequence[JoinTerm]) -> list[Condition]:
-        """The terms as conditions on old values."""
+        """Return the terms as conditions on old values."""
         return [(term.old, self._bind(term)) for term in terms]
 
     def _bind(self, term: JoinTerm) -> Bounds:
@@ -55,7 +52,7 @@ class Search:
             return IS_NOT_NULL if term.negated else IS_NULL
         bounds = self._bounds.get(term)
         if bounds is None:
-            value = self.value(term.new)
+            value = lookup(self.event, term.new)
             if isinstance(term, NotComparable):
                 bounds = not_comparable(kind_of(value))
             else:
@@ -64,24 +61,24 @@ class Search:
         return bounds
 
     def equal_to(self, new: str) -> Bounds:
-        """The condition that an old value equals the new event's value of an attribute."""
+        """Return the condition that an old value equals the new event's value of an attribute."""
         return self._bind(OldComparedToNew("", Op.EQ, new))
 
     def all(self, terms: tuple[JoinTerm, ...]) -> Positions:
-        """The positions of all old events that satisfy the terms, in no order."""
+        """Return the positions of all old events that satisfy the terms, unsorted."""
         positions = self._positions.get(terms)
         if positions is None:
             positions = self._positions[terms] = every(self.store, self.bind(terms))
         return positions
 
     def estimate(self, terms: tuple[JoinTerm, ...]) -> int:
-        """At most how many old events satisfy the terms. Cost: O(log n) a term."""
+        """Return how many old events satisfy the terms at most. Cost: O(log n) a term."""
         conditions = self.bind(terms)
         return min((self.store.tree(old).find(bounds).size for old, bounds in conditions), default=len(self.store))
 
 
 def every(store: HistoryStore, conditions: Sequence[Condition]) -> Positions:
-    """The positions of all old events that satisfy the conditions.
+    """Return the positions of all old events that satisfy the conditions.
 
     The rarest condition is looked up in its tree; the others are checked on what it finds.
     """
@@ -95,10 +92,10 @@ def every(store: HistoryStore, conditions: Sequence[Condition]) -> Positions:
 
 
 def some(store: HistoryStore, conditions: Sequence[Condition]) -> int | None:
-    """The number of an old event that satisfies the conditions; None if there is none.
+    """Return the number of an old event that satisfies the conditions; None if there is none.
 
-    Conditions that hold for many old events are met by a recent one, most often: the newest are scanned first. Then
-    the rarest condition is looked up in its tree; if that finds too many, the bitmaps of all are intersected.
+    Conditions that hold for many old events mostly hold for a recent one, so the newest are scanned first. Then the
+    rarest condition is looked up in its tree; if that finds too many, the bitmaps of all are intersected.
     """
     if any(is_empty(bounds) for _, bounds in conditions) or len(store) == 0:
         return None
@@ -115,7 +112,7 @@ def some(store: HistoryStore, conditions: Sequence[Condition]) -> int | None:
 
 
 def _some_of_many(store: HistoryStore, conditions: Sequence[Condition], first: int, stop: int) -> int | None:
-    """The same among the positions `first..stop`, from bitmaps that hold every event that may satisfy a condition."""
+    """Do the same for the positions `first..stop`, by the bitmaps of the events that may satisfy each condition."""
     words = np.bitwise_and.reduce([store.tree(old).superset(bounds, stop) for old, bounds in conditions])
     size = _FIRST_SCAN // WORD
     end = words.size
@@ -129,7 +126,7 @@ def _some_of_many(store: HistoryStore, conditions: Sequence[Condition], first: i
 
 
 def narrowed(store: HistoryStore, positions: Positions, conditions: Sequence[Condition]) -> Positions:
-    """Those of the positions whose old event satisfies the conditions."""
+    """Return those of the positions whose old event satisfies the conditions."""
     for old, bounds in conditions:
         if positions.size == 0:
             break

@@ -1,4 +1,4 @@
-"""The history: the attributes of earlier events that some subscription compares with."""
+"""Store the history: the attributes of earlier events that some subscription compares with."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
@@ -10,13 +10,13 @@ from tocsin.errors import OptionError
 from tocsin.model.events import EventBatch
 from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
-from tocsin.predicates.history.arrow import Encoded, encode_column
-from tocsin.predicates.history.column import Column
-from tocsin.predicates.history.column_files import Commit, Folder
-from tocsin.predicates.history.encode import Encoder, Lane
+from tocsin.predicates.history.column import OldColumn
+from tocsin.predicates.history.column_files import Commit, HistoryFolder
+from tocsin.predicates.history.encode import Encoded, Encoder, Lane, encode_column
 from tocsin.predicates.history.tree import Tree
 
 _COMPACT_FROM = 4096
+"""Expired events are removed from the columns when they are more than this many, and more than are left."""
 
 
 class HistoryStore:
@@ -55,12 +55,12 @@ class HistoryStore:
         self.retain_age = retain_age
         self.age_attribute = age_attribute
         self.encoder = Encoder()
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, OldColumn] = {}
         self.compactions = 0
         self._state = Commit()
         self._aggregates: dict[str, Aggregates] = {}
         self._trees: dict[str, Tree] = {}
-        folder = None if path is None else Folder(Path(path), is_reader)
+        folder = None if path is None else HistoryFolder(Path(path), is_reader)
         if folder is not None:
             self._state, self.columns = folder.open(self.encoder)
         self._folder = None if is_reader else folder
@@ -68,7 +68,7 @@ class HistoryStore:
 
     @property
     def is_stored(self) -> bool:
-        """Whether it is the history of a folder, not one in memory."""
+        """Whether the history is in a folder, not only in memory."""
         return self._folder is not None
 
     @property
@@ -134,7 +134,7 @@ class HistoryStore:
         self._advance(count)
 
     def old_event(self, number: int) -> dict[str, object]:
-        """The attributes kept of an event of the history; those that are NULL are left out."""
+        """Return the attributes kept of an event of the history; those that are NULL are left out."""
         if not self._state.first <= number < self._state.next:
             reach = f"{self._state.first} to {self._state.next - 1}" if len(self) else "no event"
             raise OptionError(f"event {number} is not in the history", f"It holds {reach}")
@@ -156,7 +156,7 @@ class HistoryStore:
             self.columns[name] = self._new_column(used)
 
     def aggregates(self, attribute: str) -> Aggregates:
-        """Counts, least and greatest of an attribute, brought up to date."""
+        """Return the up-to-date counts, least and greatest values of an attribute."""
         found = self._aggregates.get(attribute)
         if found is None or found.column is not self.columns[attribute]:
             found = self._aggregates[attribute] = Aggregates(self.columns[attribute], self.encoder)
@@ -164,7 +164,7 @@ class HistoryStore:
         return found
 
     def tree(self, attribute: str) -> Tree:
-        """The old events in the order of an attribute, brought up to date."""
+        """Return the up-to-date tree of an attribute."""
         found = self._trees.get(attribute)
         if found is None or found.column is not self.columns[attribute]:
             found = self._trees[attribute] = Tree(self.columns[attribute], self.encoder)
@@ -197,7 +197,7 @@ class HistoryStore:
         self._folder.commit(self._state, self.columns, self.encoder)
 
     def moved_to(self, path: Path) -> None:
-        """Take note that its folder has another name."""
+        """Follow the folder to another name."""
         if self._folder is not None:
             self._folder.moved_to(path)
         for column in self.columns.values():
@@ -224,13 +224,13 @@ class HistoryStore:
         return self._state.first - self._state.base > max(_COMPACT_FROM, len(self))
 
     def _pass(self, first: int) -> None:
-        """Move the front of the history to `first`, remembering the latest time that went by."""
+        """Move the front of the history to `first`, and keep the latest time that was passed."""
         state = self._state
         state.passed_time = self._latest(state.passed_time, state.first - state.base, first - state.base)
         state.first = first
 
     def _latest(self, time: int | None, start: int, stop: int) -> int | None:
-        """The latest of `time` and the times at the positions."""
+        """Return the latest of `time` and the times at the positions."""
         if self.age_attribute is None:
             return None
         column = self.columns[self.age_attribute]
@@ -246,7 +246,7 @@ class HistoryStore:
         start, stop = state.first - state.base, state.next - state.base
         if self._folder is not None:
             self._folder.begin_generation()
-        # Nothing is replaced until everything is there: the disk may be full.
+        # The disk may be full: the old columns are replaced only when all new ones are written.
         columns, encoder = {}, Encoder()
         for name, column in self.columns.items():
             lanes = column.lanes[start:stop]
@@ -258,8 +258,8 @@ class HistoryStore:
         state.base = state.first
         self.compactions += 1
 
-    def _new_column(self, used: int) -> Column:
-        return Column(None, used) if self._folder is None else self._folder.new_column(used)
+    def _new_column(self, used: int) -> OldColumn:
+        return OldColumn(None, used) if self._folder is None else self._folder.new_column(used)
 
 
 def _is_before(time: int | None, cutoff: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the tests need to know of a stretch of events, as bytes: for a history that is computed in parts.
+"""Summarise, as bytes, what the tests need to know of some events: for a history that is computed in parts.
 
 History is a prefix: parts of the events, in order, are summarised on their own, the summaries are merged from left to
 right, and each part starts from the merged summary of all before it. `merge` is associative.
@@ -33,7 +33,7 @@ class _Header:
     size: int
     attributes: list[str]
     with_values: list[str]
-    """Attributes of which every distinct value counts."""
+    """Attributes of which every distinct value is needed."""
     is_whole: bool
     retain_events: int | None
     strings: list[str]
@@ -41,7 +41,7 @@ class _Header:
 
 
 def summarise(store: HistoryStore, tests: Iterable[HistoryTest]) -> bytes:
-    """What `tests` need of the events in `store`. Cost: O(n log n) an attribute at most.
+    """Return what `tests` need of the events in `store`. Cost: O(n log n) an attribute at most.
 
     >>> from tocsin.model.condition import Op, Quantified, Quantifier
     >>> tests = [Quantified("price", Op.LT, Quantifier.ANY, "price")]
@@ -62,7 +62,7 @@ def summarise(store: HistoryStore, tests: Iterable[HistoryTest]) -> bytes:
 
 
 def merge(first: bytes, second: bytes) -> bytes:
-    """The summary of both parts, the events of `first` before those of `second`."""
+    """Return the summary of both parts, the events of `first` before those of `second`."""
     header, _ = _read(first)
     store = HistoryStore(attributes=header.attributes, retain_events=header.retain_events)
     for part in (first, second):
@@ -76,7 +76,7 @@ def restore(
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
 ) -> HistoryStore:
-    """A history in memory on which the tests have the truth that they have on all events summarised."""
+    """Return a history in memory on which the tests have the truth that they have on all events summarised."""
     header, _ = _read(summary)
     retain_events = header.retain_events if retain_events is None else retain_events
     store = HistoryStore(None, header.attributes, retain_events, retain_age, age_attribute)
@@ -85,7 +85,7 @@ def restore(
 
 
 def _simple(test: HistoryTest) -> tuple[str, Op | None] | None:
-    """Attribute and operator that the truth of a test hangs on, if it is one comparison; None if it is more.
+    """Return attribute and operator of a test that is one comparison; None if it is more than that.
 
     ALL with `<>` looks for an equal value, as ANY with `=` does.
     """
@@ -99,7 +99,7 @@ def _simple(test: HistoryTest) -> tuple[str, Op | None] | None:
 
 
 def _representatives(store: HistoryStore, header: _Header) -> npt.NDArray[np.int64]:
-    """The positions of the first event with each least and greatest value, or with each value at all."""
+    """Return the positions of the first event with each least and greatest value, or with each value at all."""
     start, stop = store.first - store.base, store.next - store.base
     if header.is_whole or start == stop:
         return np.arange(start, stop)
@@ -134,7 +134,7 @@ def _write(store: HistoryStore, header: _Header) -> bytes:
 
 
 def _read(summary: bytes) -> tuple[_Header, int]:
-    """The header and where the arrays start."""
+    """Return the header and where the arrays start."""
     length = int.from_bytes(summary[:8], "little")
     return _Header(**json.loads(summary[8 : 8 + length])), 8 + length
 

@@ -1,9 +1,11 @@
-"""The old events in the order of one attribute: sorted runs, and the newest events as they came.
+"""Keep the old events in the order of one attribute: sorted runs, and the newest events as they came.
 
 This is the paper's B-tree over the old documents, laid out flat. Run r holds the positions `starts[r]..starts[r + 1]`
 of the column, sorted by lane and key, in the same places of `order`: 4 bytes an event. Each run is more than
-`RATIO` times as long as the next, so that there are O(log n) of them. Conditions that many old events satisfy are met
-by the bitmaps of long runs (see `fences`).
+`RATIO` times as long as the next, so that there are O(log n) of them.
+
+Bitmaps along the long runs, called fences, make it the paper's augmented tree: where many old events satisfy each of
+several conditions, but few satisfy all, their bitmaps are intersected.
 """
 
 from itertools import pairwise
@@ -11,21 +13,75 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.predicates.history.column import Column, GrowingArray
+from tocsin.predicates.history.column import GrowingArray, OldColumn
 from tocsin.predicates.history.encode import Encoder
-from tocsin.predicates.history.fences import WORD, Fences, Words
-from tocsin.predicates.history.kernels import LANES, Bounds, contains, gather, keys_at, narrow, slices
+from tocsin.predicates.history.kernels import (
+    LANES,
+    WORD,
+    Bounds,
+    contains,
+    fill_fences,
+    gather,
+    keys_at,
+    narrow,
+    slices,
+)
 
 RATIO = 4
+"""A run is merged with the next unless it is more than this many times as long."""
 TAIL = 1024
+"""How many of the newest events are scanned before they become a run."""
 FENCED = 1 << 15
 """Runs shorter than this are scanned as fast as their bitmaps are read."""
+STEPS = 12
+"""The steps into which the fences cut a run: 13 bitmaps, so 13 bits for each old event."""
+
+Words = npt.NDArray[np.uint64]
+
+
+class Fences:
+    """The bitmaps of one run, whose length is a multiple of 64.
+
+    The run is cut into `STEPS` equal steps of its order. The bitmap of a fence has a bit for each old event before it,
+    so that the events between two fences are one AND NOT, whatever their number. Bit b of word w is the position
+    `start + 64 w + b`.
+    """
+
+    def __init__(self, order: npt.NDArray[np.int32], start: int) -> None:
+        assert order.size % WORD == 0, "runs are whole words, so that the bitmaps of two attributes lie side by side"
+        self._start = start
+        self._size = order.size
+        self._bitmaps: Words = np.zeros((STEPS + 1, order.size // WORD), dtype=np.uint64)
+        fill_fences(order, start, self._at(np.arange(STEPS + 1)), self._bitmaps)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory held."""
+        return int(self._bitmaps.nbytes)
+
+    def between(self, first: int, stop: int) -> Words:
+        """Return a bitmap with the events `order[first:stop]` of the run, and at most a step more on either side."""
+        low = first * STEPS // self._size
+        high = -(-stop * STEPS // self._size)
+        marked: Words = self._bitmaps[high] & ~self._bitmaps[low]
+        return marked
+
+    def _at(self, fence: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return how many events of the order lie before each fence."""
+        return -(-fence * self._size // STEPS)
+
+    def check(self, order: npt.NDArray[np.int32]) -> None:
+        """Assert the invariants."""
+        for fence, before in enumerate(self._at(np.arange(STEPS + 1)).tolist()):
+            bits = np.unpackbits(self._bitmaps[fence].view(np.uint8), bitorder="little")
+            expected = np.sort(order[:before]) - self._start
+            assert (np.flatnonzero(bits) == expected).all(), "a fence has the events before it in the order, no others"
 
 
 class Tree:
-    """Finds the old events that satisfy a condition on one attribute, and how many they are, without a scan."""
+    """The old events by one attribute: finds those that satisfy a condition, and their number, without a scan."""
 
-    def __init__(self, column: Column, encoder: Encoder) -> None:
+    def __init__(self, column: OldColumn, encoder: Encoder) -> None:
         self.column = column
         self._encoder = encoder
         self._order = GrowingArray(np.int32)
@@ -41,26 +97,26 @@ class Tree:
         return int(self._order.array.nbytes + self._lane_starts.nbytes) + fences
 
     def refresh(self, first: int, stop: int) -> None:
-        """Take in the positions up to `stop` and forget those before `first`. Cost: O(log n) an event, amortised."""
+        """Add the positions up to `stop` and drop those before `first`. Cost: O(log n) an event, amortised."""
         self._first, self._next = first, stop
         if stop - self._starts[-1] >= TAIL:
             self._add_run(stop - stop % WORD)
 
-    def find(self, bounds: Bounds) -> "Found":
-        """The old events that satisfy a condition, as slices of the order. Cost: O(log n) a run."""
+    def find(self, bounds: Bounds) -> "FoundEvents":
+        """Find the old events that satisfy a condition, as slices of the order. Cost: O(log n) a run."""
         old = self._encoder.old(self.column)
         found = slices(self._order.array, self._lane_starts, old, bounds)
         tail = np.arange(max(self._starts[-1], self._first), self._next, dtype=np.int32)
-        return Found(self, found, narrow(tail, old, bounds))
+        return FoundEvents(self, found, narrow(tail, old, bounds))
 
     def contains(self, equality: Bounds) -> bool:
-        """Whether an old event that has not expired equals a value. Cost: O(log n) a run."""
+        """Tell whether an old event that has not expired equals a value. Cost: O(log n) a run."""
         old = self._encoder.old(self.column)
         limits = self._first, self._starts[-1], self._next
         return bool(contains(self._order.array, self._lane_starts, old, equality, *limits))
 
     def superset(self, bounds: Bounds, stop: int) -> Words:
-        """A bitmap over the positions `0..stop` with all that satisfy a condition, and some that do not.
+        """Return a bitmap of the positions before `stop`: all that satisfy a condition, and some that do not.
 
         Cost: O(n / 64). The fences of a long run are made when they are first asked for.
         """
@@ -78,7 +134,7 @@ class Tree:
         return words
 
     def positions(self, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """The positions in slices of the order, without those that have expired."""
+        """Return the positions in slices of the order, without those that have expired."""
         return gather(self._order.array, found, self._first)
 
     def _add_run(self, stop: int) -> None:
@@ -114,7 +170,7 @@ class Tree:
                 fences.check(self._order.array[start:stop])
 
 
-class Found:
+class FoundEvents:
     """The old events that satisfy one condition: slices of the tree's order, and some of the newest."""
 
     def __init__(self, tree: Tree, found: npt.NDArray[np.int64], newest: npt.NDArray[np.int32]) -> None:
@@ -122,8 +178,8 @@ class Found:
         self.slices = found
         self.newest = newest
         self.size: int = int((found[:, 1] - found[:, 0]).sum()) + newest.size
-        """At least how many there are: expired events in the slices count."""
+        """How many there are at most: expired events in the slices count."""
 
     def positions(self) -> npt.NDArray[np.int32]:
-        """Their positions. Cost: O(size)."""
+        """Return their positions. Cost: O(size)."""
         return np.concatenate([self._tree.positions(self.slices), self.newest])

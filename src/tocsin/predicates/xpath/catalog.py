@@ -52,20 +52,20 @@ class Catalog:
     """
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self._arrays = dict(arrays)
+        self._arrays = {name: frozen(array) for name, array in arrays.items()}
         data, bounds = arrays["names.data"].tobytes(), arrays["names.offsets"].tolist()
         self.names = {data[bounds[name] : bounds[name + 1]].decode(): name for name in range(1, len(bounds) - 1)}
         self.most_nested = int(arrays["nested"][0])
-        filters, filter_offsets = frozen(arrays["filters.data"]), frozen(arrays["filters.offsets"])
+        filters, filter_offsets = self._arrays["filters.data"], self._arrays["filters.offsets"]
         self.tables = CatalogTables(
-            structures=frozen(arrays["structures.data"]),
-            structure_offsets=frozen(arrays["structures.offsets"]),
+            structures=self._arrays["structures.data"],
+            structure_offsets=self._arrays["structures.offsets"],
             filters=filters,
             filter_offsets=filter_offsets,
             filter_bytes=filters.view(np.uint8),
             numbers=frozen(_numbers(filters, filter_offsets)),
-            paths=frozen(arrays["paths.data"]),
-            path_offsets=frozen(arrays["paths.offsets"]),
+            paths=self._arrays["paths.data"],
+            path_offsets=self._arrays["paths.offsets"],
         )
 
     @classmethod

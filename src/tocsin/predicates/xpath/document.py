@@ -193,7 +193,7 @@ def _empty_arrays(data: npt.NDArray[np.uint8], opens: int, count: int) -> Docume
     return Documents(
         data,
         ints(count + 1),
-        *(ints(rows) for _ in range(5)),
+        *(ints(rows) for _ in range(4)),
         *(ints(attributes) for _ in range(3)),
         *(ints(rows) for _ in range(5)),
     )
@@ -201,7 +201,7 @@ def _empty_arrays(data: npt.NDArray[np.uint8], opens: int, count: int) -> Docume
 
 def _trimmed(arrays: Documents, rows: int, attributes: int, texts: int) -> Documents:
     """The arrays cut to what is used, as a copy: room was made for the most that the bytes might hold."""
-    lengths = [rows, rows, rows, rows, rows + 1]
+    lengths = [rows, rows, rows, rows + 1]
     lengths += [attributes, attributes, attributes, rows, rows, texts, texts, texts]
     cut = [array[:length].copy() for array, length in zip(arrays[2:], lengths, strict=True)]
     return Documents(arrays.data, arrays.bounds, *cut)

@@ -32,7 +32,7 @@ class Filter:
         return f"[{subject} {self.operator} {_literal(self.value)}]"
 
     def sort_key(self) -> str:
-        """The order of filters at one step: any total order will do, this one is stable across runs."""
+        """Return what orders the filters of one step: any total order would do, this one is stable across runs."""
         return f"{self.kind}\0{self}"
 
 
@@ -45,12 +45,15 @@ class Step:
     distance: int
     filters: tuple[Filter, ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """What stands before the tag: the axis, and a wildcard step for each level between."""
         if self.distance == 0:
-            place = "/descendant-or-self::"
-        else:
-            place = "/*" * (self.distance - 1) + ("/" if self.exact else "//")
-        return place + self.tag + "".join(map(str, self.filters))
+            return "/descendant-or-self::"
+        return "/*" * (self.distance - 1) + ("/" if self.exact else "//")
+
+    def __str__(self) -> str:
+        return self.place + self.tag + "".join(map(str, self.filters))
 
 
 @dataclass(frozen=True, slots=True)

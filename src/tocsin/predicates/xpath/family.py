@@ -1,4 +1,4 @@
-"""xpath_exists on one attribute."""
+"""xpath_exists on one attribute, as a segment uses it."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from tocsin.predicates.xpath import XPathIndex, parse_xpath
 
 
 class XPathFamily:
-    """xpath_exists on one attribute. Expressions that came as text become an index when it is first needed."""
+    """xpath_exists on one attribute. The index is built, or opened, when it is first needed."""
 
     def __init__(self, attribute: str, count: int, index: Callable[[], XPathIndex]) -> None:
         self.attributes = {attribute}
@@ -40,15 +40,15 @@ class XPathFamily:
 
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathFamily":
-        """The family that `arrays` came from, without copying."""
+        """Return the family that `arrays` came from, without copying them."""
         return cls(attribute, len(arrays["path_of"]), lambda: XPathIndex.from_arrays(arrays))
 
     def arrays(self) -> Arrays:
-        """The state of the index."""
+        """Return the state of the index."""
         return self._index().arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
-        """Match the documents; one that is malformed is NULL, and reported."""
+        """Match the documents; one that cannot be read is NULL, and reported."""
         documents = _documents(batch, self._attribute)
         found = self._index().match_batch(documents)
         present = np.array([-1 if document is None else 0 for document in documents], np.int32)

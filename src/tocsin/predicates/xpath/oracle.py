@@ -1,4 +1,4 @@
-"""Path expressions evaluated by lxml itself: the definition of what holds, and of which step fails."""
+"""Path expressions evaluated by lxml itself: the definition of what holds and of which step fails."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -11,7 +11,7 @@ from tocsin.predicates.xpath.expression import Filter, Step, XPath
 
 
 def evaluate(xpath: XPath, document: str | bytes) -> bool:
-    """Whether the expression selects anything in the document. Cost: parsing and one evaluation by lxml.
+    """Tell whether the expression selects anything in the document. Cost: parsing and one evaluation by lxml.
 
     >>> from tocsin.predicates.xpath import parse_xpath
     >>> evaluate(parse_xpath("a/b[@x > 3]"), '<a><b x="4"/></a>')
@@ -49,7 +49,7 @@ def _selects(xpath: XPath, root: etree._Element) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(xpath: XPath) -> tuple[etree.XPath, dict[str, Any]]:
-    """The expression for lxml; constants are variables, so that none is rounded or quoted on the way."""
+    """Return the expression for lxml; constants are variables, so that none is rounded or quoted on the way."""
     writer = _Writer()
     text = writer.steps(xpath.steps)
     prefixes = {prefix: uri for uri, prefix in writer.prefixes.items()}
@@ -65,11 +65,8 @@ class _Writer:
         return "".join(map(self.step, steps))
 
     def step(self, step: Step) -> str:
-        if step.distance == 0:
-            place = "/descendant-or-self::"
-        else:
-            place = "/*" * (step.distance - 1) + ("/" if step.exact else "//")
-        return place + self.name(step.tag) + "".join(f"[{self.condition(condition)}]" for condition in step.filters)
+        filters = "".join(f"[{self.condition(condition)}]" for condition in step.filters)
+        return step.place + self.name(step.tag) + filters
 
     def condition(self, condition: Filter) -> str:
         if condition.kind == "path":

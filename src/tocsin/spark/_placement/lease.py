@@ -1,12 +1,12 @@
-"""Who needs a view: a process, for as long as it lives, however it ends.
+"""Lease pinned snapshots to a process: they are kept while it lives and removed after it, however it ends.
 
-A process holds a locked file in every folder of views that it uses:
+A process holds a locked file in every folder of pinned snapshots that it uses:
 
-    views/3f9c….lock            locked by the process; names its host and its number
-    views/3f9c…-….              its views
+    views/3f9c….lock            locked by the process; contains its host and its process id
+    views/3f9c…-….              its pinned snapshots
 
-The lock goes with the process. So the next process that comes to the folder can tell what nobody needs any more, and
-removes it. Locks need not reach over hosts: what a process of another host has left stays until one of that host comes.
+The lock ends with the process. The next process of the same host that uses the folder can take the lock, and removes
+what it guarded. Not every file system shares locks between hosts, so leases of other hosts are left alone.
 """
 
 import atexit
@@ -25,11 +25,11 @@ from tocsin.storage.regular_files import open_regular
 
 _log = logging.getLogger(__name__)
 _locks: list[int] = []
-"""The files that this process has locked."""
+"""The file descriptors of the locks that this process holds."""
 
 
 def owner_in(views: Path) -> str:
-    """The name under which this process owns views in the folder, which exists; what dead processes left there goes."""
+    """Return the name of the lease of this process in an existing folder; the first call removes expired leases."""
     owner = _owner(views, os.getpid())
     if not _lock_file(views, owner).exists():  # the folder was removed and made anew
         _owner.cache_clear()
@@ -42,7 +42,7 @@ def _owner(views: Path, process: int) -> str:
     _sweep(views)
     owner = secrets.token_hex(8)
     building = views / f".{owner}"
-    # Never closed by hand: closing is what unlocks it. It has its name only when it is locked, or it might be swept.
+    # Not closed before the process ends, since that unlocks it. It is renamed once locked: an unlocked one is swept.
     handle = os.open(building, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     _locks.append(handle)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -53,7 +53,7 @@ def _owner(views: Path, process: int) -> str:
 
 
 def _sweep(views: Path) -> None:
-    """Remove what processes of this host that have ended own."""
+    """Remove the leases of processes of this host that have ended."""
     for lock in views.glob("*.lock"):
         with contextlib.suppress(FileNotFoundError, StorageError), open_regular(lock) as file:
             if file.read().split()[:1] != [socket.gethostname().encode()]:
@@ -62,12 +62,12 @@ def _sweep(views: Path) -> None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            _log.info("removing the views in %s of a process that has ended", views)
+            _log.info("removing the pinned snapshots in %s of a process that has ended", views)
             _remove(views, lock.stem, os.getpid())
 
 
 def _remove(views: Path, owner: str, process: int) -> None:
-    """Remove the views of an owner, then its lock; a fork of the process that registered this removes nothing."""
+    """Remove the pinned snapshots of an owner, then its lock; does nothing in a fork of that process."""
     if process != os.getpid():
         return
     for path in [*views.glob(f"{owner}-*"), *views.glob(f".{owner}-*")]:
@@ -80,7 +80,7 @@ def _lock_file(views: Path, owner: str) -> Path:
 
 
 def _leave_to_the_parent() -> None:
-    """In a child after a fork: close what the parent has locked, or it would stay locked when the parent has ended."""
+    """Close the locks of the parent in a forked child: otherwise they would outlive the parent."""
     while _locks:
         os.close(_locks.pop())
 

@@ -1,18 +1,18 @@
-"""Shards: an index too large for one host, in groups of segments that tasks map one at a time."""
+"""Divide an index that is too large for one host into shards: groups of segments, of which a task maps one."""
 
 import logging
 from pathlib import Path
 
 from tocsin.errors import OptionError
-from tocsin.spark._placement.snapshot_dir import View, read, share
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, read, share
 
 _log = logging.getLogger(__name__)
 
 
-def shard(view: View, count: int) -> list[Path]:
-    """Divide a view into at most `count` folders of about as many subscriptions each.
+def shard(view: PinnedSnapshot, count: int) -> list[Path]:
+    """Divide a pinned snapshot into at most `count` folders with about as many subscriptions each.
 
-    A segment is not divided, so that there are no more shards than segments. The folders go with the view.
+    A segment is not divided, so there are no more shards than segments. The folders are removed with the snapshot.
     """
     if count < 1:
         raise OptionError(f"shards is {count}", "It must be at least 1")

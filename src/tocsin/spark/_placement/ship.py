@@ -1,4 +1,4 @@
-"""An index that every worker can map: naming it, and getting it there."""
+"""Ship an index to the workers, or tell them where to map it."""
 
 import functools
 import hashlib
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Index:
-    """A folder of mapped files made from subscriptions, and a report of those that could not be taken."""
+    """The folder of an index that was built, and a report of the rejected subscriptions."""
 
     path: Path
     rejected: DataFrame
@@ -26,19 +26,19 @@ class Index:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker finds an index: in a folder, or in the unpacked artifact of that name."""
+    """Where a worker finds an index: a folder, or the unpacked artifact of that name."""
 
     name: str
     is_artifact: bool
     fingerprint: str
 
     def folder(self) -> str:
-        """The folder to open, on the worker that asks."""
+        """Return the folder to open on this worker."""
         return str(Path(SparkFiles.get(self.name)) / "index") if self.is_artifact else self.name
 
 
 def place(path: Path, session: SparkSession, ship: bool | None = None) -> Place:
-    """Decide where workers shall find the index, and ship it there if they do not see the driver's folders."""
+    """Decide where workers find the index, and ship it if they do not see the folders of the driver."""
     print_ = fingerprint(path)
     if ship is None:
         ship = not _workers_are_here(session)
@@ -52,7 +52,7 @@ def place(path: Path, session: SparkSession, ship: bool | None = None) -> Place:
     try:
         session.addArtifacts(str(archive), archive=True)
     except PySparkRuntimeError as error:
-        # The name holds the fingerprint: what is there already is the same.
+        # The name has the fingerprint, so the artifact that is there is the same.
         if error.getCondition() != "DUPLICATED_ARTIFACT":
             raise
     _log.info("shipped the index %s to the workers as %s", path, archive.name)
@@ -60,7 +60,7 @@ def place(path: Path, session: SparkSession, ship: bool | None = None) -> Place:
 
 
 def fingerprint(path: Path) -> str:
-    """A name for what the folder holds now: files, sizes and times of change. Reads no content."""
+    """Hash the names, sizes and times of the files in the folder; their content is not read."""
     digest = hashlib.sha256(str(path.absolute()).encode())
     for file in _files(path):
         state = (path / file).stat()
@@ -69,19 +69,19 @@ def fingerprint(path: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of the folder that workers need, by their paths in it: neither views nor the lock of the writer."""
+    """Return the relative paths of the files that workers need: no pinned snapshots, no lock of the writer."""
     inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
     return sorted(file for file in inside if file.parts[0] not in ("views", "write.lock"))
 
 
 def _workers_are_here(session: SparkSession) -> bool:
-    """Whether driver and workers are one machine: a classic session on a local master."""
+    """Return whether driver and workers are on one machine: a classic session with a local master."""
     master = session.conf.get("spark.master") or ""
     return master.startswith("local") and not master.startswith("local-cluster") and not is_connect(session)
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether the driver is a Spark Connect server, elsewhere."""
+    """Return whether the driver is a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
@@ -91,5 +91,5 @@ def _scratch_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def scratch() -> Path:
-    """A folder of this process for what lazy DataFrames still need; removed when the process ends."""
+    """Return a folder for files that lazy DataFrames need; it is removed when the process ends."""
     return Path(_scratch_folder().name)

@@ -1,9 +1,9 @@
-"""Views: folders that hold one snapshot of an index, whole or a share of its segments, whatever is committed later.
+"""Pin snapshots of an index, so that later commits do not remove their files.
 
-The writer of an index removes the files that its newest snapshot does not name. A view is a folder of hard links to the
-files of one snapshot, so that every task of a job, and every retry, opens the same one; all views of a segment share
-its bytes and its pages. Views are in the folder `views` of the index, where workers that see the index see them too,
-and go with the process that made them.
+The writer of an index removes the files that its newest snapshot does not name. A pinned snapshot is a folder of hard
+links to the files of one snapshot, or of some of its segments, so that every task of a job and every retry opens the
+same one; links share their bytes and their pages in memory. They are in the folder `views` of the index, where every
+worker that sees the index sees them, and are removed when the process that made them ends.
 """
 
 import errno
@@ -27,32 +27,32 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class View:
-    """A folder that can be opened as an index and never changes."""
+class PinnedSnapshot:
+    """A folder that can be opened as an index and does not change."""
 
     path: Path
     snapshot: int
 
 
-def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
-    """View the newest snapshot until this process ends. Costs nothing if it is viewed already for this purpose.
+def pin(index: Path, purpose: str = "match", required: bool = True) -> PinnedSnapshot:
+    """Pin the newest snapshot until this process ends; return the one that is already pinned for this purpose, if any.
 
-    If the folder of the index cannot be written, that is an error; unless it is not `required`, then what comes is the
-    index itself, which may change.
+    If the folder of the index cannot be written, raise; or if it is not `required`, return the index itself, which may
+    change.
     """
     index = index.absolute()
-    if scratch() in index.parents:  # made by this process for itself: nobody commits to it
-        return View(index, newest(index))
+    if scratch() in index.parents:  # made by this process, which does not commit to it again
+        return PinnedSnapshot(index, newest(index))
     views = index / "views"
     for _ in range(_TRIES):
         number = newest(index)
         try:
             views.mkdir(exist_ok=True)
-            view = View(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
+            view = PinnedSnapshot(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
             if not view.path.exists():
                 content = read(index, number)
                 _link(index, view, content, content["parts"])
-                _log.info("viewing snapshot %d of %s as %s", number, index, view.path.name)
+                _log.info("pinned snapshot %d of %s as %s", number, index, view.path.name)
             return view
         except FileNotFoundError:
             continue  # a newer snapshot has been committed meanwhile
@@ -61,28 +61,28 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> View:
                 raise
             if required:
                 raise StorageError(
-                    f"cannot write to {views}: {error.strerror}", "A view of the index is made there"
+                    f"cannot write to {views}: {error.strerror}", "Snapshots of the index are pinned there"
                 ) from error
             _log.warning("cannot write to %s: a commit during the job would be seen by some tasks only", views)
-            return View(index, number)
+            return PinnedSnapshot(index, number)
     raise StorageError(f"{index} changes faster than it can be read", "Commit less often")
 
 
-def drop_older(view: View) -> None:
-    """Remove the views of older snapshots that this process made for the same purpose, with their shares."""
+def drop_older(view: PinnedSnapshot) -> None:
+    """Remove the older snapshots that this process has pinned for the same purpose, with their shares."""
     owner_and_purpose = view.path.name.rpartition("-")[0]
     for other in view.path.parent.glob(f"{owner_and_purpose}-*"):
         if not other.name.startswith(view.path.name):
             shutil.rmtree(other, ignore_errors=True)
 
 
-def share(view: View, shares: Sequence[Sequence[dict[str, Any]]]) -> list[View]:
-    """View the snapshot as several: each with its share of the parts."""
+def share(view: PinnedSnapshot, shares: Sequence[Sequence[dict[str, Any]]]) -> list[PinnedSnapshot]:
+    """Divide a pinned snapshot: make one for each share of its parts."""
     content = read(view.path, view.snapshot)
     views = []
     for place, parts in enumerate(shares):
         name = f"{view.path.name}-{place}of{len(shares)}"
-        shared = View(view.path.parent / name, view.snapshot)
+        shared = PinnedSnapshot(view.path.parent / name, view.snapshot)
         if not shared.path.exists():
             _link(view.path, shared, content, parts)
         views.append(shared)
@@ -90,15 +90,15 @@ def share(view: View, shares: Sequence[Sequence[dict[str, Any]]]) -> list[View]:
 
 
 def newest(index: Path) -> int:
-    """The number of the newest snapshot."""
-    number = Folder(index).newest()
+    """Return the number of the newest snapshot."""
+    number = Folder(index).newest() if index.is_dir() else None
     if number is None:
         raise StorageError(f"there is no index in {index}", "Make one with tocsin.spark.build or Matcher.save")
     return number
 
 
 def read(index: Path, number: int) -> dict[str, Any]:
-    """What a snapshot names."""
+    """Return the content of a snapshot."""
     return Folder(index).read(number)
 
 
@@ -108,12 +108,12 @@ def _link_file(source: Path, target: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError:
-        # No hard links here, or none to files of another user.
+        # The file system has no hard links, or refuses them to files of another user.
         shutil.copyfile(source, target)
 
 
-def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
-    """Make a view under a temporary name; it is there whole or not at all."""
+def _link(index: Path, view: PinnedSnapshot, content: dict[str, Any], parts: Sequence[dict[str, Any]]) -> None:
+    """Make the folder under a temporary name and rename it."""
     building = Path(tempfile.mkdtemp(prefix=f".{view.path.name}-", dir=view.path.parent))
     building.chmod(0o755)
     try:
@@ -123,7 +123,7 @@ def _link(index: Path, view: View, content: dict[str, Any], parts: Sequence[dict
         Folder(building).write(view.snapshot, {**content, "parts": list(parts)})
         building.rename(view.path)
     except OSError as error:
-        # Another thread may have made the same view meanwhile.
+        # Another thread may have made the same folder meanwhile.
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             raise
     finally:

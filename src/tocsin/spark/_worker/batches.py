@@ -1,9 +1,10 @@
-"""What runs in a Python worker: record batches of events in, record batches of matches out. No Spark in here.
+"""Match record batches of events in a Python worker. This module does not import Spark.
 
-Memory is bounded however many subscriptions an event matches: a batch is matched in slices, each sized by what the
-slices before it gave, and every slice leaves in batches of at most `ROWS` matches.
+Memory is bounded, however many subscriptions an event matches: a batch is matched in slices, the size of a slice is
+chosen by the matches of the slices before it, and the matches are sent in batches of at most `ROWS`.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,23 +16,24 @@ import pyarrow.compute as pc
 
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
 
 ROWS = 1 << 16
 """The most matches in one record batch of the output."""
 
 PAIRS = 1 << 20
-"""The matches that one slice shall have; twenty bytes each."""
+"""The matches that a slice is sized for; twenty bytes each."""
 
 FIRST_SLICE = 8
-"""So few that their matches fit, even if each event matches a million subscriptions."""
+"""The events of the first slice: few enough that memory holds their matches, even a million for each event."""
 GROWTH = 8
 """A slice has at most this many times the events of the one before."""
 
 EVENTS = 1 << 16
-"""The events that are matched at once, if they come: enough that each cell of an index meets several of them."""
+"""The events that batches are united to. In batches of 10,000 matching takes 1.6 times the time of 50,000."""
 BYTES = 1 << 26
-"""The bytes of events that are waited for."""
+"""The bytes of events that batches are united to."""
 
 MATCH_FIELDS = (pa.field("subscription", pa.string(), nullable=False), pa.field("score", pa.float64(), nullable=False))
 COLUMNS = ("event", *(field.name for field in MATCH_FIELDS))
@@ -39,7 +41,7 @@ COLUMNS = ("event", *(field.name for field in MATCH_FIELDS))
 
 @dataclass(frozen=True)
 class MatchOptions:
-    """What a job asks of every batch: these are options of `Matcher.match_batch`. Bad ones are refused at once."""
+    """Options of `Matcher.match_batch` for every batch of a job; invalid ones raise when this is made."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     top_k: int | None = None
@@ -63,24 +65,26 @@ def match_batches(
     keep: int = 1,
     rows: int = ROWS,
     pairs: int = PAIRS,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Match every batch against the index in `path`; yield batches of `event, subscription, score` and what is kept.
 
-    The columns of the batches are the attributes `names`. The first names the events, and `event` has its values; the
-    first `keep` go with each match. The index is opened once a process for each `fingerprint`.
+    The columns of the batches are the attributes `names`; the first is the id of the event, and the first `keep` go
+    with each match. A process opens the index once for each `fingerprint`. The work is added to `evidence`.
     """
     named = (batch.rename_columns(names) for batch in united(batches))
     pace = pace_of(path, fingerprint, repr(options), pairs)
     matcher = open_index(path, fingerprint)
     # Spark has no use for the order of rows.
-    return match_slices(partial(matcher.match_batch, ordered=False, **vars(options)), named, keep, rows, pace)
+    match = partial(matcher.match_batch, ordered=False, **vars(options))
+    return match_slices(match, named, keep, rows, pace, evidence)
 
 
 class Pace:
-    """How many events the next slice shall have, by what the slices before it gave.
+    """Choose the number of events in the next slice by the matches of the slices before it.
 
-    It starts with few and grows fast. Few at a time cost more an event, up to ten times; so a process keeps its pace
-    from one task to the next.
+    It starts small and grows fast. Small slices cost up to ten times as much an event, so a process keeps its pace from
+    one task to the next.
     """
 
     def __init__(self, pairs: int = PAIRS) -> None:
@@ -88,23 +92,23 @@ class Pace:
         self._most = FIRST_SLICE
 
     def next(self, waiting: int) -> int:
-        """The size of the next slice of so many events: parts of about the same size, for the rest is no small one."""
+        """Return the size of the next slice of the waiting events; equal slices, so that the last is not small."""
         return math.ceil(waiting / math.ceil(waiting / self._most))
 
     def saw(self, events: int, matches: int) -> None:
-        """Learn from a slice."""
+        """Take the matches of a slice into account."""
         fitting = self._pairs * events // max(matches, 1)
         self._most = max(1, min(fitting, max(self._most, events) * GROWTH))
 
 
 @lru_cache(maxsize=16)
 def pace_of(path: str, fingerprint: str, options: str, pairs: int) -> Pace:  # noqa: ARG001 (what the pace depends on)
-    """The pace of this process with an index and what is asked of it."""
+    """Return the pace of this process for an index and its options."""
     return Pace(pairs)
 
 
 def united(batches: Iterable[pa.RecordBatch], events: int = EVENTS, nbytes: int = BYTES) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer, larger batches, whatever size the session sends; the first stays, for an early result."""
+    """Unite small batches into larger ones; the first batch is not held back, for an early result."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     first = True
@@ -132,25 +136,28 @@ def match_slices(
     keep: int = 1,
     rows: int = ROWS,
     pace: Pace | None = None,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Match batches whose columns have their names, slice by slice, by a method of a `Matcher`."""
-    pace, texts = pace or Pace(), Texts()
+    """Match batches with named columns slice by slice; `match` is a method of a `Matcher`."""
+    pace, decoder = pace or Pace(), IdDecoder()
     for batch in batches:
         start = 0
         while start < batch.num_rows:
             events = batch.slice(start, pace.next(batch.num_rows - start))
             start += events.num_rows
             matches = match(events)
+            if evidence is not None:
+                evidence.add_events(Evidence(**json.loads(matches.schema.metadata[b"tocsin"])))
             for chunk in matches.to_batches(max_chunksize=rows):
-                yield _with_columns(chunk, events, keep, texts)
+                yield _with_columns(chunk, events, keep, decoder)
             pace.saw(events.num_rows, matches.num_rows)
 
 
-class Texts:
-    """Decodes ids. Those of a dictionary are made strings with short offsets once, which fit the caches better."""
+class IdDecoder:
+    """Decode dictionary columns of ids. A dictionary is cast once to strings with 32-bit offsets, which are cached."""
 
     WORTH = 16
-    """How many times as many ids as there are matches to decode are worth that."""
+    """The cast pays if the dictionary has at most this many ids for each match to decode."""
 
     def __init__(self) -> None:
         self._short: dict[tuple[int, int, int], tuple[pa.Array, pa.Array]] = {}
@@ -163,16 +170,16 @@ class Texts:
             return column.cast(pa.string())
         key = data.address, ids.offset, len(ids)
         if key not in self._short:
-            # With the dictionary itself, so that its address stays its own.
+            # The dictionary is kept too, so that its address is not used again.
             self._short[key] = ids, ids.cast(pa.string())
         return pc.take(self._short[key][1], column.indices, boundscheck=False)
 
 
-def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, texts: Texts) -> pa.RecordBatch:
-    """Matches by row numbers as matches with the columns of their events."""
+def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, decoder: IdDecoder) -> pa.RecordBatch:
+    """Replace the row numbers of matches by the columns of their events."""
     rows = chunk.column("event")
     columns = [pc.take(column, rows, boundscheck=False) for column in events.columns[:keep]]
-    subscription = texts.decode(chunk.column("subscription"))
+    subscription = decoder.decode(chunk.column("subscription"))
     score = chunk.column("score").cast(pa.float64())
     names = ["event", *events.schema.names[1:keep]]
     event, *kept = (pa.field(name, column.type) for name, column in zip(names, columns, strict=True))
@@ -182,7 +189,7 @@ def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, text
 
 
 @lru_cache(maxsize=2)
-def open_index(path: str, fingerprint: str) -> Matcher:  # noqa: ARG001 (part of the key: what the path holds may change)
+def open_index(path: str, fingerprint: str) -> Matcher:  # noqa: ARG001 (part of the cache key: the content of the path may change)
     """Open the index in `path` as mapped files, which all workers of a host share."""
     if not Path(path).is_dir():
         raise StorageError(

@@ -1,4 +1,4 @@
-"""Spark's Python daemon with Tocsin in it: workers are forks of it, and start with everything loaded.
+"""Spark's Python daemon with Tocsin loaded: workers are forks of it and start ready to match.
 
 `local_session` sets it; in a session of your own: ``spark.python.daemon.module = tocsin.spark._worker.daemon``.
 """
@@ -13,7 +13,7 @@ from tocsin.spark._worker.batches import match_slices
 
 
 def load() -> int:
-    """Match a little, so that modules and compiled kernels are in memory; return the number of matches."""
+    """Match two events, so that modules and compiled kernels are loaded; return the number of matches."""
     matcher = Matcher(background_merge=False)
     matcher.subscribe_many(pa.table({"id": ["x", "y"], "where": ["a > 1 AND b < 2", "s = 'x' OR a > 5"]}))
     events = pa.RecordBatch.from_pydict({"n": [1, 2], "a": [2, 3], "b": [1.0, 3.0], "s": ["x", "z"]})
@@ -22,7 +22,7 @@ def load() -> int:
 
 if __name__ == "__main__":
     load()
-    # A worker collects garbage after each task. What is loaded by now never is any: 0.1 s a task to look through.
+    # A worker runs the garbage collector after each task; to scan the objects loaded so far took 0.1 s a task.
     gc.collect()
     gc.freeze()
     manager()

@@ -1,7 +1,7 @@
-"""History as a prefix scan, what runs in a Python worker: summarise a stretch of events, match one after its prefix.
+"""The two passes of the prefix scan over history, as they run in a Python worker. This module does not import Spark.
 
-No Spark in here. A stretch is the events between two bounds of the order. What came before it is a summary in a file
-named after the number of the stretch; a stretch without a file is the first.
+A stretch is the events between two bounds of the order. Its prefix, the summary of all events before it, is in a file
+named by the number of the stretch; the first stretch may have none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +13,7 @@ import pyarrow as pa
 from tocsin.index import commit as store
 from tocsin.matcher import Matcher
 from tocsin.model.condition import Op, Quantified, Quantifier
+from tocsin.model.result import Evidence
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import attributes_of
 from tocsin.predicates.history.store import HistoryStore
@@ -21,11 +22,11 @@ from tocsin.spark._worker.batches import match_slices
 from tocsin.storage.folder import Folder
 
 _ALL = 1 << 62
-"""More events than there will be: a history that retains so many is summarised as a whole."""
+"""More events than there will be, so that a history retains all and its summary holds each of them."""
 
 
 class Tests:
-    """The tests on the history in an index, and how long its events are remembered."""
+    """The tests on history of an index, and its retention."""
 
     def __init__(self, path: str | Path) -> None:
         _, self.options, parts = store.load(Folder(Path(path)))
@@ -33,24 +34,24 @@ class Tests:
         self.tests = [test for family in families if isinstance(family, HistoryFamily) for test in family.tests]
         age = self.options.age_attribute
         if age is not None:
-            # Where events go by age, their summary must hold the attribute that tells it.
+            # If events expire by age, a summary must hold the attribute that gives their time.
             self.tests.append(Quantified(age, Op.EQ, Quantifier.ANY, age))
         self.attributes = attributes_of(self.tests)
 
     def stretch(self, whole: bool) -> HistoryStore:
-        """An empty history for a stretch; its summary holds every event if they go by age, or shall be `whole`."""
+        """Return an empty history for a stretch; with `whole`, or if events expire by age, it retains every event."""
         retain_events = self.options.retain_events
         if retain_events is None and (whole or self.options.retain_age is not None):
             retain_events = _ALL
         return HistoryStore(None, self.attributes, retain_events)
 
     def history(self, summary: bytes | None) -> HistoryStore:
-        """The history that a summary stands for, without what is no longer retained; empty if there is none."""
+        """Restore the history of a summary, without expired events; None gives an empty history."""
         retention = self.options.retain_events, self.options.retain_age, self.options.age_attribute
         return HistoryStore(None, self.attributes, *retention) if summary is None else restore(summary, *retention)
 
     def carried(self, summary: bytes) -> bytes:
-        """A summary that was made for other tests, for these: what was not asked for then is NULL."""
+        """Convert a summary of an older snapshot to the tests of this one; attributes that it lacks are NULL."""
         old = self.history(summary)
         if set(old.columns) == self.attributes and self.options.retain_age is None:
             return summary
@@ -66,7 +67,7 @@ def summarise_stretch(
     names: Sequence[str],
     whole: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one row for a stretch in order: the first value of the order, and the summary.
+    """Yield one row for a sorted stretch: the first value of the order, and the summary.
 
     The first column of the batches is the order, the others are the attributes `names`.
     """
@@ -93,10 +94,11 @@ def match_stretches(
     prefixes: str,
     names: Sequence[str],
     keep: int,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Match stretches in order, each against its prefix and the events of its own that came before.
+    """Match sorted stretches, each event against the prefix and the earlier events of its stretch.
 
-    The first column of the batches is the number of the stretch; the others are those of `worker.match_batches`.
+    The first column of the batches is the number of the stretch; the others are those of `match_batches`.
     """
     tests, current = Tests(index), None
     for batch in batches:
@@ -111,4 +113,5 @@ def match_stretches(
                 prefix = Path(prefixes) / str(current)
                 matcher = Matcher.open(index, mode="copy", background_merge=False)
                 matcher.history.go_on_from(tests.history(prefix.read_bytes() if prefix.exists() else None))
-            yield from match_slices(matcher.publish_batch, [rest.slice(start, stop - start)], keep)
+            stretch = [rest.slice(start, stop - start)]
+            yield from match_slices(matcher.publish_batch, stretch, keep, evidence=evidence)

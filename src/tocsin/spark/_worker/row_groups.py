@@ -1,4 +1,4 @@
-"""Row groups of Parquet files, as a worker reads them itself: the named columns, in batches. No Spark in here."""
+"""Read row groups of Parquet files in a Python worker. This module does not import Spark."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from tocsin.spark._worker.batches import BYTES, EVENTS
 
 
 @dataclass(frozen=True)
-class Piece:
+class RowGroups:
     """Some row groups of a file."""
 
     uri: str
@@ -22,31 +22,31 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Attribute:
-    """A column to read: the names that lead to it through structs, and the type that Spark would send."""
+class ParquetColumn:
+    """A column to read: its path through structs, and the type that Spark would send."""
 
     steps: tuple[str, ...]
     type: pa.DataType
 
 
 def open_file(uri: str) -> pq.ParquetFile:
-    """Open a Parquet file by its address. Spark's name for S3 is another than Arrow's."""
+    """Open a Parquet file by its URI; the scheme s3a of Spark is s3 in Arrow."""
     filesystem, path = pa_fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
     is_local = isinstance(filesystem, pa_fs.LocalFileSystem)
-    # Times are microseconds in Spark, those of old files as well; what is far away is fetched in few large parts.
+    # Spark has microseconds, also for INT96; remote files are fetched in few large reads.
     return pq.ParquetFile(path, filesystem=filesystem, coerce_int96_timestamp_unit="us", pre_buffer=not is_local)
 
 
-def read_pieces(
-    pieces: Iterable[Piece],
-    attributes: Sequence[Attribute],
-    all_named: bool = False,
+def read_row_groups(
+    pieces: Iterable[RowGroups],
+    attributes: Sequence[ParquetColumn],
+    id_not_null: bool = False,
     events: int = EVENTS,
     nbytes: int = BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Read the row groups in batches of about the same size, with a column for each attribute, named by its number.
 
-    If `all_named`, it is an error that the first is NULL somewhere: the file is another than the one planned for.
+    With `id_not_null` a NULL in the first column raises: the file has changed since it was planned.
     """
     columns = sorted({".".join(attribute.steps) for attribute in attributes})
     for piece in pieces:
@@ -57,18 +57,18 @@ def read_pieces(
             size = max(1, math.ceil(rows / parts))
             for batch in file.iter_batches(size, row_groups=list(piece.groups), columns=columns, use_threads=False):
                 arranged = arrange(batch, attributes)
-                if all_named and arranged.column(0).null_count:
+                if id_not_null and arranged.column(0).null_count:
                     raise EventError(f"{piece.uri} has changed during the job", "Call match anew")
                 yield arranged
 
 
-def arrange(batch: pa.RecordBatch, attributes: Sequence[Attribute]) -> pa.RecordBatch:
-    """A column for each attribute, of its type; NULL where the file does not have it."""
+def arrange(batch: pa.RecordBatch, attributes: Sequence[ParquetColumn]) -> pa.RecordBatch:
+    """Return a column for each attribute, of its type; NULL if the file does not have it."""
     columns = [_column(batch, attribute) for attribute in attributes]
     return pa.RecordBatch.from_arrays(columns, [str(number) for number in range(len(columns))])
 
 
-def _column(batch: pa.RecordBatch, attribute: Attribute) -> pa.Array:
+def _column(batch: pa.RecordBatch, attribute: ParquetColumn) -> pa.Array:
     first, *rest = attribute.steps
     if first not in batch.schema.names:
         return pa.nulls(batch.num_rows, attribute.type)
@@ -79,5 +79,5 @@ def _column(batch: pa.RecordBatch, attribute: Attribute) -> pa.Array:
         column = pc.struct_field(column, step)
     if column.type == attribute.type:
         return column
-    # Text that is not UTF-8 passes Spark as it is; here it shall not fail the task.
+    # Spark passes text that is not UTF-8 on as it is, so the task must not fail here.
     return column.cast(options=pc.CastOptions(attribute.type, allow_invalid_utf8=True))

@@ -11,4 +11,4 @@ Kernels count their work in an array of evidence, whose fields are named here.
 """
 
 FILTERED, STEPS, CANDIDATES, MEMO_HITS, MEMO_MISSES, MEMO_RESETS = range(6)
-"""Fields of the evidence; `XPathStatistics` says what each one counts."""
+"""Fields of the evidence, in the order of `XPathStatistics`, which says what each one counts."""

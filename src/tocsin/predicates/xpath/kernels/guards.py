@@ -23,8 +23,8 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
     LENGTH_FROM,
     TagPredicates,
     find_table,
+    judge_table,
     kind_of,
-    test_table,
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
@@ -165,7 +165,7 @@ def enter(
         table = find_table(keys, slots, first, int(tag) if above > 0 else 0)
         tested += 1
         if table >= 0:
-            top, end = test_table(keys, table, positions[first], positions[tag], length, stack, top)
+            top, end = judge_table(keys, table, positions[first], positions[tag], length, stack, top)
             tested += end - table
             if filed[table] < filed[table + 1]:
                 opened[tables] = table

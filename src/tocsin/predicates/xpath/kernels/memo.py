@@ -107,16 +107,16 @@ def access_parts(tables: CatalogTables, chosen: Ints) -> tuple[Longs, Ints, npt.
 
 @kernel
 def _list_structures(
+    memo: PathMemo,
     access: MemoAccess,
-    structures: Ints,
-    offsets: Ints,
+    tables: CatalogTables,
     path: Ints,
     length: int,
     positions: Words,
-    memo: PathMemo,
     evidence: Longs,
 ) -> None:
     """Append the structures that begin to match at path[1:length + 1] to the lists."""
+    structures, offsets = tables.structures, tables.structure_offsets
     used = memo.used[ENTRIES]
     for trailing in access.trailing:
         place = length - trailing
@@ -180,8 +180,7 @@ def _node_slot(slots: Ints, parents: Ints, tags: Ints, node: int, tag: int) -> i
 def _add_node(
     memo: PathMemo,
     access: MemoAccess,
-    structures: Ints,
-    offsets: Ints,
+    tables: CatalogTables,
     node: int,
     path: Ints,
     length: int,
@@ -198,7 +197,7 @@ def _add_node(
     memo.visited[new] = -1
     memo.list_start[new] = memo.used[ENTRIES]
     evidence[MEMO_MISSES] += 1
-    _list_structures(access, structures, offsets, path, length, positions, memo, evidence)
+    _list_structures(memo, access, tables, path, length, positions, evidence)
     memo.list_start[new + 1] = memo.used[ENTRIES]
     memo.used[NODES] = new + 1
     return new
@@ -212,7 +211,6 @@ def recall(
 
     A structure is repeated if it begins to match on several paths of a document.
     """
-    structures, offsets = tables.structures, tables.structure_offsets
     count = len(documents.bounds) - 1
     result = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(4096, dtype=np.int32)
@@ -241,15 +239,13 @@ def recall(
             if node > 0:
                 hits += 1
             else:
-                node = _add_node(memo, access, structures, offsets, above, path, length, positions, evidence)
+                node = _add_node(memo, access, tables, above, path, length, positions, evidence)
             if node < 0:
                 _clear(memo)
                 evidence[MEMO_RESETS] += 1
                 for above in range(1, length + 1):
                     # The lists of shorter paths are made with the bits of the longer one masked by their length.
-                    nodes[above] = _add_node(
-                        memo, access, structures, offsets, nodes[above - 1], path, above, positions, evidence
-                    )
+                    nodes[above] = _add_node(memo, access, tables, nodes[above - 1], path, above, positions, evidence)
                     memo.visited[nodes[above]] = now
                 node = nodes[length]
                 memo.visited[node] = -1

@@ -161,7 +161,7 @@ def _from_occurrence(positions: np.uint64, number: int) -> np.uint64:
 
 
 @kernel
-def test_table(
+def judge_table(
     keys: Longs, table: int, first: np.uint64, second: np.uint64, length: int, out: Ints, used: int
 ) -> tuple[int, int]:
     """Write the predicates that hold of the table that begins at row `table`; its tags stand at `first` and `second`.

@@ -60,9 +60,9 @@ class Documents(NamedTuple):
     """A batch of documents. Rows are elements in document order; each document starts with a row for itself.
 
     The rows of document d are bounds[d]:bounds[d + 1]. `tag` is the id of an element's name, 0 if no expression
-    mentions it. `end` is the row after the last descendant. Attributes of a row lie from `attributes[row]` to
-    `attributes[row + 1]`; those that no expression mentions are left out. The texts below a row, at any depth, lie from
-    `text_first[row]` to `text_stop[row]`. Values are slices of `data`, references not yet decoded.
+    mentions it. Attributes of a row lie from `attributes[row]` to `attributes[row + 1]`; those that no expression
+    mentions are left out. The texts below a row, at any depth, lie from `text_first[row]` to `text_stop[row]`. Values
+    are slices of `data`, references not yet decoded.
     """
 
     data: Bytes
@@ -70,7 +70,6 @@ class Documents(NamedTuple):
     tag: Ints
     parent: Ints
     level: Ints
-    end: Ints
     attributes: Ints
     attribute_name: Ints
     attribute_start: Ints
@@ -177,9 +176,9 @@ def tokenize(
     `reserved` bytes of `uris` are ``xml`` and its namespace; behind them is room for the namespaces of one document. A
     document deeper than `max_depth` keeps only the row for itself.
     """
-    data, bounds, tags, parents, levels, ends = documents[:6]
-    attributes, attribute_name, attribute_start, attribute_stop = documents[6:10]
-    text_first, text_stop, text_parent, text_start, text_end = documents[10:]
+    data, bounds, tags, parents, levels = documents[:5]
+    attributes, attribute_name, attribute_start, attribute_stop = documents[5:9]
+    text_first, text_stop, text_parent, text_start, text_end = documents[9:]
     count = len(starts) - 1
     depths = np.zeros(count + 3, dtype=np.int64)
     stack = np.zeros(max_depth + 2, dtype=np.int64)
@@ -305,14 +304,12 @@ def tokenize(
                 row += 1
                 closes = empty
             if closes:
-                ends[stack[level]] = row
                 text_stop[stack[level]] = text
                 level -= 1
                 while bound > 1 and bindings[bound - 1, BOUND_LEVEL] > level:
                     bound -= 1
                     used = bindings[bound, URI_START]
                 closes = False
-        ends[own] = row
         text_stop[own] = text
         depths[k] = deepest
     bounds[count] = row

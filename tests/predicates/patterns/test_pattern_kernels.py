@@ -1,0 +1,116 @@
+"""Each kernel of the index of patterns against plain Python; `test_uncompiled_kernels.py` runs this uncompiled."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.model.predicate import Wildcard
+from tocsin.model.text import like, like_pattern
+from tocsin.predicates.patterns.index import Patterns
+from tocsin.predicates.patterns.kernels import (
+    LENGTHS,
+    LEVELS,
+    MANY,
+    ONE,
+    choose_windows,
+    fill_buckets,
+    final_hash,
+    hash_windows,
+    is_continuation,
+    lower_ascii,
+    matches_program,
+)
+
+TEXT = st.text("abAé👍", max_size=10)
+LIKE = st.text("abAé%_%", max_size=8)
+
+
+def as_array(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    return np.frombuffer(data, np.uint8)
+
+
+def window_hashes(data: bytes) -> list[list[int]]:
+    """The final hash of each window, level by level."""
+    hashes = np.zeros((LEVELS, max(len(data), 1)), np.uint32)
+    for level in range(LEVELS):
+        hash_windows(as_array(data), 0, len(data), level, hashes)
+    return [
+        [int(final_hash(np.int64(hashes[level, i]))) for i in range(len(data) - LENGTHS[level] + 1)]
+        for level in range(LEVELS)
+    ]
+
+
+@given(st.binary(max_size=30))
+def test_bytes_are_lowered_and_continued_as_in_python(data: bytes) -> None:
+    assert lower_ascii(as_array(data)).tobytes() == data.lower()
+    assert [bool(is_continuation(byte)) for byte in data] == [0x80 <= byte < 0xC0 for byte in data]
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"ab", b"abcdefgh"]), max_size=8).map(b"".join))
+def test_equal_windows_have_equal_hashes_and_others_differ(data: bytes) -> None:
+    for length, hashes in zip(LENGTHS.tolist(), window_hashes(data), strict=True):
+        windows = [data[i : i + length] for i in range(len(data) - length + 1)]
+        assert len(windows) == len(hashes)
+        assert len(set(zip(windows, hashes, strict=True))) == len(set(windows)) == len(set(hashes))
+
+
+@given(st.lists(st.lists(st.text("ab", min_size=1, max_size=9).map(str.encode), max_size=2), max_size=5))
+def test_the_rarest_of_the_longest_windows_is_chosen(patterns: list[list[bytes]]) -> None:
+    literals = [literal for own in patterns for literal in own]
+    data, offsets = as_array(b"".join(literals)), np.cumsum([0, *map(len, literals)])
+    bounds = np.cumsum([0, *map(len, patterns)])
+    literal, window, level, hashes = choose_windows(data, offsets, bounds)
+    counts = Counter(h for each in literals for row in window_hashes(each) for h in row)
+    for number, own in enumerate(patterns):
+        if not own:
+            assert literal[number] == -1
+            continue
+        longest = max(level for level in range(LEVELS) if LENGTHS[level] <= max(map(len, own)))
+        assert level[number] == longest
+        chosen = literals[literal[number]]
+        assert bounds[number] <= literal[number] < bounds[number + 1]
+        assert window_hashes(chosen)[longest][window[number]] == hashes[number]
+        assert counts[hashes[number]] == min(counts[h] for each in own for h in window_hashes(each)[longest])
+
+
+@given(st.sets(st.integers(0, 2**31 - 1), max_size=60))
+def test_every_bucket_is_in_the_filter_and_in_the_table(numbers: set[int]) -> None:
+    hashes = np.array(sorted(numbers), np.int64)
+    bits, table = fill_buckets(hashes)
+    mask = len(table) - 1
+    assert len(bits) == len(table) >= 2 * len(hashes)
+    for bucket, h in enumerate(hashes.tolist()):
+        assert bits[h >> 3 & mask] >> (h & 7) & 1
+        place = h & mask
+        while table[place] >> 32 != h:
+            assert table[place] != 0
+            place = (place + 1) & mask
+        assert table[place] & 0xFFFFFFFF == bucket + 1
+    assert np.count_nonzero(table) == len(hashes)
+    assert sum(int(byte).bit_count() for byte in bits) <= len(hashes)
+
+
+@given(LIKE, TEXT)
+def test_a_program_is_like(pattern: str, text: str) -> None:
+    program = [
+        code
+        for part in like_pattern(pattern).parts
+        for code in ([ONE] * part.least + [MANY] * part.many if isinstance(part, Wildcard) else part.encode())
+    ]
+    data = as_array(b"xx" + text.encode() + b"y")
+    found = matches_program(np.array(program, np.int16), 0, len(program), data, 2, len(data) - 1)
+    assert found == like(pattern, None, False)(text)
+
+
+@given(st.lists(st.tuples(LIKE, st.booleans()), min_size=1, max_size=6), st.lists(TEXT, min_size=1, max_size=3))
+def test_patterns_are_found_as_by_like(patterns: list[tuple[str, bool]], texts: list[str]) -> None:
+    index = Patterns.build([[like_pattern(each, None, ignore_case)] for each, ignore_case in patterns])
+    for _ in range(2):
+        offsets, predicates = index.probe_batch(pa.array(texts))
+        for text, (begin, end) in zip(texts, pairwise(offsets), strict=True):
+            holds = [like(each, None, ignore_case)(text) for each, ignore_case in patterns]
+            assert predicates[begin:end].tolist() == np.flatnonzero(holds).tolist()
