@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,11 @@ FAMILIES = {
         "e": "n > 3 AND EXISTS (SELECT 1 FROM history h WHERE h.t = t)",
     },
 }
-WAYS: dict[str, dict[str, Any]] = {
-    "match_batch": {},
-    "remember": {"remember": True},
-    "top_k": {"top_k": 2},
-    "relaxed": {"top_k": 2, "mode": "relaxed"},
+WAYS: dict[str, Callable[[Matcher, Any], pa.Table]] = {
+    "match_batch": lambda matcher, events: matcher.match_batch(events),
+    "publish_batch": lambda matcher, events: matcher.publish_batch(events),
+    "top_k": lambda matcher, events: matcher.match_batch(events, top_k=2),
+    "relaxed": lambda matcher, events: matcher.match_batch(events, top_k=2, mode="relaxed"),
 }
 ROWS = 50
 
@@ -77,13 +77,13 @@ def kept(garbage: list[object]) -> list[object]:
 def test_a_batch_goes_with_its_match(family: str, way: str) -> None:
     matcher = matcher_of(**FAMILIES[family])
     table = pa.Table.from_pylist(rows())
-    matcher.match_batch(table, **WAYS[way])
+    WAYS[way](matcher, table)
     cyclic_garbage()
     table = pa.Table.from_pylist(rows())
     events = rows()
     of_table, of_event = weakref.ref(table), weakref.ref(events[0])
-    matcher.match_batch(table, **WAYS[way])
-    matcher.match_batch(events, **WAYS[way])
+    WAYS[way](matcher, table)
+    WAYS[way](matcher, events)
     del table, events
     assert of_table() is None
     assert of_event() is None
@@ -147,7 +147,7 @@ def test_the_worker_of_spark_keeps_no_batch() -> None:
 
 def test_layers_keep_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once top-k is answered from layers, events go through parts of a batch."""
-    monkeypatch.setattr("tocsin.index.ranked.REPAID", 0)
+    monkeypatch.setattr("tocsin.ranking.exact.REPAID", 0)
     matcher = Matcher()
     for number in range(20_000):
         matcher.subscribe(f"s{number}", "n > 1", score=float(number))

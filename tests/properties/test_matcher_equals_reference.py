@@ -75,7 +75,7 @@ def test_segments_that_match_together(
         tuning = replace(TUNING, look_cost=0.0, min_even_codes=2, shared_layout_min_events=1)
         always.setattr(access, "TUNING", tuning)
         always.setattr(quantize, "TUNING", tuning)
-        always.setattr("tocsin.matcher.TUNING", tuning)
+        always.setattr("tocsin.index.answer.TUNING", tuning)
         matcher = Matcher(background_merge=False)
         for start in range(3):
             matcher.subscribe_many(table.take(list(range(start, len(texts), 3))))

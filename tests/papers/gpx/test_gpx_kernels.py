@@ -12,7 +12,14 @@ from tocsin.papers.gpx.cluster_kernels import build_clusters, match_clusters
 from tocsin.papers.gpx.conjunctions import Access, ConjunctionMatcher
 from tocsin.papers.gpx.counting_kernels import Conjunctions, Postings, match_counting, write_long
 from tocsin.papers.gpx.gpx import GPXIndex
-from tocsin.papers.gpx.publications import distinct_paths, publish_documents
+from tocsin.papers.gpx.publications import (
+    distinct_paths,
+    load_path,
+    publish,
+    publish_documents,
+    repeats,
+    unload_path,
+)
 from tocsin.papers.gpx.yfilter import YFilterIndex
 from tocsin.papers.gpx.yfilter_kernels import build_automaton, run_automaton
 from tocsin.predicates.xpath import parse_xpath
@@ -204,3 +211,33 @@ def test_write_long() -> None:
     out = np.full(5, -1, np.int32)
     assert [write_long(conjunctions, depth, out, 1) for depth in (0, 1, 2, 4, 9)] == [1, 2, 2, 4, 5]
     assert out.tolist() == [-1, 0, 1, 2, 3]
+
+
+def test_paths_are_loaded_and_unloaded() -> None:
+    case = Case(BPAIndex())
+    _, rows = distinct_paths(case.arrays, NO_BOOLS)
+    positions, tags = np.zeros(case.tags, np.uint64), np.zeros(case.tags, np.int32)
+    for row in rows.tolist():
+        above, path = row, []
+        while case.arrays.level[above] > 0:
+            path.append((int(case.arrays.tag[above]), int(case.arrays.level[above])))
+            above = int(case.arrays.parent[above])
+        found = load_path(case.arrays, row, positions, tags)
+        known = {tag for tag, _ in path if tag > 0}
+        assert set(tags[:found].tolist()) == known
+        for tag in known:
+            levels = [level for of, level in path if of == tag]
+            assert int(positions[tag]).bit_count() == len(levels)
+            assert bool(repeats(positions[tag])) == (len(levels) > 1)
+        unload_path(positions, tags, found)
+        assert not positions.any()
+
+
+def test_a_path_publishes_the_predicates_that_hold_on_it() -> None:
+    case = Case(index := GPXIndex("all"))
+    part = part_of(index)
+    published = publish_documents(case.arrays, part.predicates, case.tags)
+    offsets, ids, tested = publish(case.arrays, published.rows, part.predicates, case.tags)
+    assert offsets.tolist() == published.offsets.tolist()
+    assert ids.tolist() == published.ids.tolist()
+    assert tested >= len(ids)

@@ -5,12 +5,12 @@ M. Sadoghi, I. Burcea, H.-A. Jacobsen, "GPX-Matcher: A Generic Boolean Predicate
 
 | in the paper | here |
 | --- | --- |
-| 3.1 and 3.2, expressions and paths as predicates, Tables 1 and 2 | the product: `predicates/xpath/encoded_paths.py` |
+| 3.1 and 3.2, expressions and paths as predicates, Tables 1 and 2 | `publications.py` |
 | 3.1.3 examples, 3.3 matching | tests/papers/gpx/test_xpath_paper.py |
 | 4.1 predicate tables, Figure 1 | the product: `predicates/xpath/kernels/predicate_tables.py` |
-| 4.2 counting: GPX | `gpx.py`, `counting_kernels.py` |
+| 4.2 counting: GPX | `gpx.py`, `conjunctions.py`, `counting_kernels.py` |
 | 4.2 access predicates: GPX-ap, GPX-apf | `gpx.py`, `cluster_kernels.py` |
-| 3.1.4 filters on attributes | the product: `predicates/xpath/attribute_predicates.py`, `guarded.py` |
+| 3.1.4 filters on attributes | the product: `predicates/xpath/filtered_paths.py` |
 | 5, YFilter (Y. Diao and others, TODS 2003) | `yfilter.py`, `yfilter_kernels.py` |
 | 5, BPA (S. Hou, H.-A. Jacobsen, ICDE 2006) | `bpa.py`, `bpa_kernels.py` |
 | 5, document types and generators | `workload.py` |

@@ -15,8 +15,8 @@ A. Machanavajjhala, E. Vee, M. Garofalakis, J. Shanmugasundaram, "Scalable Ranke
 | 4, Table 2 and Figures 6 to 9 | `experiments.py` |
 
 Not in the paper: one protocol (`protocol.py`), new scores in arrays that never change (`static.py`), counting whole
-lists for many attributes (`counting.py`), rows of subscriptions (`rows.py`), and what the product's relaxed top-k asks
-(`range_rows.py`).
+lists for many attributes (`counting.py`), rows of subscriptions (`rows.py`), the best of matches that are known
+(`selection.py`), and what the product's relaxed top-k asks (`range_rows.py`).
 
 Run `tocsin bench ranked`. The note is docs/internals/ranking.md.
 """

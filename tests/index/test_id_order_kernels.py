@@ -5,7 +5,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin.index.id_order import IdOrder, append_lists, named_only, sort_lists
+from tocsin.index.id_order import (
+    DIGIT_BITS,
+    IdOrder,
+    _insert_sorted,
+    _sort_by_digit,
+    append_lists,
+    named_only,
+    sort_lists,
+)
 
 IDS = st.lists(st.text(max_size=3), unique=True, max_size=12).map(sorted)
 
@@ -25,6 +33,19 @@ def test_lists_are_sorted_wherever_they_are_crowded(lists: list[list[int]], shif
     starts, values = ragged(crowded)
     sort_lists(starts, values, 3_000_000)
     assert lists_of(starts, values) == [sorted(one) for one in crowded]
+
+
+def test_a_part_is_sorted_by_insertion() -> None:
+    values = np.array([9, 3, 1, 2, 3, 0], np.int32)
+    _insert_sorted(values, 1, 5)
+    assert values.tolist() == [9, 1, 2, 3, 3, 0]
+
+
+def test_a_part_is_sorted_by_one_digit() -> None:
+    values = np.array([9, 300, 5, 130, 2, 0], np.int32)
+    ends, other = np.empty(1 << DIGIT_BITS, np.int32), np.empty(6, np.int32)
+    assert _sort_by_digit(values, 1, 5, DIGIT_BITS, ends, other) == 2, "5 and 2 have the digit 0"
+    assert values.tolist() == [9, 5, 2, 130, 300, 0], "stable"
 
 
 def test_lists_are_appended_event_by_event() -> None:
