@@ -196,6 +196,7 @@ class Source:
         return text or None
 
     def _parquet(self) -> Iterator[Event]:
+        import pyarrow as pa
         from pyarrow import parquet
 
         from tocsin.index.intake import malformed
@@ -205,6 +206,7 @@ class Source:
             bad = dict(malformed(batch))
             for row, reason in bad.items():
                 self._report(first + row, reason)
-            good = batch.take([row for row in range(len(batch)) if row not in bad]) if bad else batch
+            rows = pa.array([row for row in range(len(batch)) if row not in bad], pa.int64())
+            good = batch.take(rows) if bad else batch
             yield from python_rows(good)
             first += len(batch)
