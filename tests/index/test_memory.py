@@ -68,7 +68,8 @@ def kept(garbage: list[object]) -> list[object]:
     return [
         thing
         for thing in garbage
-        if isinstance(thing, (EventBatch, Event, pa.Table, pa.Array, np.ndarray, BaseException))
+        # By type: the compiler leaves weak proxies of dead objects, which isinstance would ask.
+        if issubclass(type(thing), (EventBatch, Event, pa.Table, pa.Array, np.ndarray, BaseException))
     ]
 
 

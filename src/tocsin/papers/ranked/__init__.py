@@ -16,7 +16,7 @@ A. Machanavajjhala, E. Vee, M. Garofalakis, J. Shanmugasundaram, "Scalable Ranke
 
 Not in the paper: one protocol (`protocol.py`), new scores in arrays that never change (`static.py`), counting whole
 lists for many attributes (`counting.py`), rows of subscriptions (`rows.py`), the best of matches that are known
-(`selection.py`), and what the product's relaxed top-k asks (`range_rows.py`).
+(`selection.py`), weights in kernels (`weight_kernels.py`), and what the product's relaxed top-k asks (`range_rows.py`).
 
 Run `tocsin bench ranked`. The note is docs/internals/ranking.md.
 """
