@@ -4,8 +4,8 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.pairs.build import _short_fields
 from tocsin.conjunctions.pairs.kernels import (
@@ -24,7 +24,6 @@ from tocsin.conjunctions.pairs.kernels import (
 )
 from tocsin.predicates.ranges.kernels import short_codes_by_rank
 
-Int32 = npt.NDArray[np.int32]
 NOTHING = np.empty(0, np.int32)
 Found = set[tuple[int, int]]
 
@@ -34,12 +33,12 @@ class PairCase:
     """Rectangles filed in tables, and events; rectangle i is that of conjunction i."""
 
     tables: PairTables
-    of_table: Int32
+    of_table: Int32s
     postings: Postings
-    rectangles: Int32
+    rectangles: Int32s
     events: Events
 
-    def accepted(self) -> npt.NDArray[np.bool_]:
+    def accepted(self) -> Bools:
         """Whether each rectangle accepts the full codes of each event; by test, whether the test is TRUE."""
         codes, rectangles = self.events.codes, self.rectangles
         column_a, column_b = self.tables.column_a[self.of_table], self.tables.column_b[self.of_table]
@@ -56,7 +55,7 @@ class PairCase:
         return {(int(event), int(rectangle)) for rectangle, event in np.argwhere(self.accepted())}
 
 
-def random_ends(random: np.random.Generator, last: Int32) -> tuple[Int32, Int32]:
+def random_ends(random: np.random.Generator, last: Int32s) -> tuple[Int32s, Int32s]:
     """Ranges of codes up to `last`, some of them with NULL."""
     one, other = random.integers(-1, last + 1), random.integers(-1, last + 1)
     return np.minimum(one, other).astype(np.int32), np.maximum(one, other).astype(np.int32)
@@ -129,7 +128,7 @@ def random_case(
     return PairCase(tables, of_table, postings, full, batch)
 
 
-def as_set(pairs: Int32) -> Found:
+def as_set(pairs: Int32s) -> Found:
     """Pairs as a set; none may come twice."""
     found = {(event, number) for event, number in pairs.tolist()}
     assert len(found) == len(pairs)

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import _compile
-from tocsin._compile import VECTOR_WIDTH, Short, kernel
+from tocsin._compile import VECTOR_WIDTH, kernel
+from tocsin.arrays import UInt16s
 
 SIZE = 3 * VECTOR_WIDTH
 CODES = st.lists(st.integers(0, 65535), min_size=SIZE, max_size=SIZE).map(lambda codes: np.array(codes, np.uint16))
@@ -15,7 +16,7 @@ BOUNDS = st.tuples(st.integers(0, 65535), st.integers(0, 65535))
 
 
 @kernel
-def within(codes: Short, first: int, second: int, low: int, high: int) -> np.uint64:
+def within(codes: UInt16s, first: int, second: int, low: int, high: int) -> np.uint64:
     places = np.uint64(first), np.uint64(second)
     lows, highs = (np.uint16(low), np.uint16(0)), (np.uint16(high), np.uint16(65535))
     word: np.uint64 = _compile.are_within(codes, places, lows, highs)
@@ -23,13 +24,13 @@ def within(codes: Short, first: int, second: int, low: int, high: int) -> np.uin
 
 
 @kernel
-def containing(fields: Short, low: int, high: int, code: int) -> np.uint64:
+def containing(fields: UInt16s, low: int, high: int, code: int) -> np.uint64:
     word: np.uint64 = _compile.contain(fields, (np.uint64(low),), (np.uint64(high),), (np.uint16(code),))
     return word
 
 
 @kernel
-def on_ends(codes: Short, first: int, second: int, low: int, high: int, wanted: int) -> np.uint64:
+def on_ends(codes: UInt16s, first: int, second: int, low: int, high: int, wanted: int) -> np.uint64:
     places, lows = (np.uint64(first), np.uint64(second)), (np.uint16(low), np.uint16(low))
     highs, both = (np.uint16(high), np.uint16(high)), (np.uint64(wanted), np.uint64(0))
     word: np.uint64 = _compile.lie_on_ends(codes, places, lows, highs, both)
@@ -38,7 +39,7 @@ def on_ends(codes: Short, first: int, second: int, low: int, high: int, wanted: 
 
 @given(CODES, PLACES, BOUNDS, st.integers(0, 2**VECTOR_WIDTH - 1))
 def test_a_code_on_an_end_is_noticed_where_it_is_wanted(
-    codes: Short, places: tuple[int, int], bounds: tuple[int, int], wanted: int
+    codes: UInt16s, places: tuple[int, int], bounds: tuple[int, int], wanted: int
 ) -> None:
     first, second = places
     low = int(codes[first])
@@ -49,7 +50,7 @@ def test_a_code_on_an_end_is_noticed_where_it_is_wanted(
 
 
 @given(CODES, PLACES, BOUNDS)
-def test_each_bit_is_a_comparison(codes: Short, places: tuple[int, int], bounds: tuple[int, int]) -> None:
+def test_each_bit_is_a_comparison(codes: UInt16s, places: tuple[int, int], bounds: tuple[int, int]) -> None:
     first, second = places
     low, high = bounds
     word = int(within(codes, first, second, low, high))
@@ -62,14 +63,16 @@ def test_each_bit_is_a_comparison(codes: Short, places: tuple[int, int], bounds:
 
 
 @kernel
-def admitted(fields: Short, columns: int, lows: int, highs: int, rows: Short, first: int) -> np.uint64:
+def admitted(fields: UInt16s, columns: int, lows: int, highs: int, rows: UInt16s, first: int) -> np.uint64:
     places = np.uint64(columns), np.uint64(lows), np.uint64(highs)
     word: np.uint64 = _compile.admit(fields, places[0], places[1], places[2], rows, np.uint64(first))
     return word
 
 
 @given(CODES, COLUMNS, PLACES, st.integers(0, 65535))
-def test_a_code_is_picked_by_its_column(codes: Short, columns: list[int], places: tuple[int, int], on_end: int) -> None:
+def test_a_code_is_picked_by_its_column(
+    codes: UInt16s, columns: list[int], places: tuple[int, int], on_end: int
+) -> None:
     low, high = places
     fields = np.concatenate([codes, np.array(columns, np.uint16)])
     rows, first = np.roll(codes, 1), on_end % VECTOR_WIDTH

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, UInt16s
 from tocsin.forks import wait_for
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -52,18 +53,17 @@ def inlined_kernel(function: _Function) -> _Function:
 # Vectors of short codes. The compiler makes vectors of a loop that compares, but it does not pack their outcomes into
 # one word of bits. So these functions are written in LLVM's own language; uncompiled, NumPy does the same.
 
-Short = npt.NDArray[np.uint16]
 
 VECTOR_WIDTH = 32
 """Short codes in a vector: 512 bits, one register of AVX-512."""
 
 
-def _word(marks: npt.NDArray[np.bool_]) -> np.uint64:
+def _word(marks: Bools) -> np.uint64:
     """Pack the marks of a vector into a word, the first mark into the lowest bit."""
     return np.uint64(np.packbits(marks, bitorder="little").view(np.uint32)[0])
 
 
-def _are_within(codes: Short, places: tuple[Any, ...], lows: tuple[Any, ...], highs: tuple[Any, ...]) -> np.uint64:
+def _are_within(codes: UInt16s, places: tuple[Any, ...], lows: tuple[Any, ...], highs: tuple[Any, ...]) -> np.uint64:
     """Bit i says whether `low <= codes[place + i] <= high` for each of the places, with its low and high."""
     marks = np.ones(VECTOR_WIDTH, bool)
     for place, low, high in zip(map(int, places), lows, highs, strict=True):
@@ -73,7 +73,7 @@ def _are_within(codes: Short, places: tuple[Any, ...], lows: tuple[Any, ...], hi
 
 
 def _lie_on_ends(
-    codes: Short, places: tuple[Any, ...], lows: tuple[Any, ...], highs: tuple[Any, ...], wanted: tuple[Any, ...]
+    codes: UInt16s, places: tuple[Any, ...], lows: tuple[Any, ...], highs: tuple[Any, ...], wanted: tuple[Any, ...]
 ) -> np.uint64:
     """Bit i says whether `codes[place + i]` is low or high, for one of the places whose `wanted` bit i is set."""
     word = np.uint64(0)
@@ -83,7 +83,7 @@ def _lie_on_ends(
     return word
 
 
-def _contain(fields: Short, lows: tuple[Any, ...], highs: tuple[Any, ...], codes: tuple[Any, ...]) -> np.uint64:
+def _contain(fields: UInt16s, lows: tuple[Any, ...], highs: tuple[Any, ...], codes: tuple[Any, ...]) -> np.uint64:
     """Bit i says whether `fields[low + i] <= code <= fields[high + i]` for each of the codes, with its two places."""
     marks = np.ones(VECTOR_WIDTH, bool)
     for low, high, code in zip(map(int, lows), map(int, highs), codes, strict=True):
@@ -91,7 +91,7 @@ def _contain(fields: Short, lows: tuple[Any, ...], highs: tuple[Any, ...], codes
     return _word(marks)
 
 
-def _admit(fields: Short, columns: Any, lows: Any, highs: Any, rows: Short, first: Any) -> np.uint64:
+def _admit(fields: UInt16s, columns: Any, lows: Any, highs: Any, rows: UInt16s, first: Any) -> np.uint64:
     """Bit i says whether `fields[low + i] <= row[column] <= fields[high + i]`, for the column `fields[columns + i]`.
 
     The row is that of VECTOR_WIDTH codes from `rows[first]` on; columns beyond it are admitted.

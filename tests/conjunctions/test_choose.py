@@ -1,11 +1,11 @@
 """Conjunctions of tests alone under Key, the others by access pairs: together they find what the definition says."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.choose import CombinedIndex, of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Filing
@@ -58,7 +58,7 @@ def batch(events: list[tuple[int, list[int]]]) -> Events:
     return Events(codes, *lists_of(events, TRUE), *lists_of(events, NULL))
 
 
-def lists_of(events: list[tuple[int, list[int]]], truth: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def lists_of(events: list[tuple[int, list[int]]], truth: int) -> tuple[Int64s, Int32s]:
     """The tests of each event that have this truth value."""
     table = np.array([truths for _, truths in events], np.int32).reshape(-1, TESTS) == truth
     return np.append(0, np.cumsum(table.sum(axis=1))), np.nonzero(table)[1].astype(np.int32)

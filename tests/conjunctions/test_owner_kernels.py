@@ -3,9 +3,9 @@
 import itertools
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions import owners as owner_kernels
 from tocsin.conjunctions.owners import (
     Owners,
@@ -21,7 +21,7 @@ EVENTS, CONJUNCTIONS, SUBSCRIPTIONS = 6, 12, 9
 NONE = np.empty(0, np.bool_)
 
 
-def random_case(seed: int) -> tuple[npt.NDArray[np.int32], Owners, list[list[int]]]:
+def random_case(seed: int) -> tuple[Int32s, Owners, list[list[int]]]:
     """Pairs in any order, owners of which some are lists, and the lists of all conjunctions."""
     random = np.random.default_rng(seed)
     pairs = np.argwhere(random.random((EVENTS, CONJUNCTIONS)) < 0.5)
@@ -35,7 +35,7 @@ def random_case(seed: int) -> tuple[npt.NDArray[np.int32], Owners, list[list[int
     return pairs.astype(np.int32), Owners(np.array(owner, np.int32), starts, members), lists
 
 
-def by_event(starts: npt.NDArray[np.int64], values: npt.NDArray[np.int32]) -> list[list[int]]:
+def by_event(starts: Int64s, values: Int32s) -> list[list[int]]:
     return [values[start:end].tolist() for start, end in itertools.pairwise(starts)]
 
 

@@ -1,19 +1,19 @@
 """Batches of few and of many events for a bucket, and more columns than a vector has codes: the same matches."""
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
 from tocsin import Matcher
 from tocsin._compile import VECTOR_WIDTH
+from tocsin.arrays import Bools
 from tocsin.conjunctions.choose import CombinedIndex
 
 SUBSCRIPTIONS, EVENTS = 12_000, 2_500
 
 
 @pytest.fixture(scope="module", params=[(4, 2), (4, 15), (40, 2), (40, 15)], ids=str)
-def workload(request: pytest.FixtureRequest) -> tuple[Matcher, pa.Table, npt.NDArray[np.bool_]]:
+def workload(request: pytest.FixtureRequest) -> tuple[Matcher, pa.Table, Bools]:
     """Three ranges for each subscription, events of which half lie on their ends, and who matches whom.
 
     Of numbers with two digits there are so few that each has a code of its own.
@@ -40,7 +40,7 @@ def workload(request: pytest.FixtureRequest) -> tuple[Matcher, pa.Table, npt.NDA
 
 
 @pytest.mark.parametrize("size", [1, 30, 500, EVENTS])
-def test_a_batch_of_any_size(workload: tuple[Matcher, pa.Table, npt.NDArray[np.bool_]], size: int) -> None:
+def test_a_batch_of_any_size(workload: tuple[Matcher, pa.Table, Bools], size: int) -> None:
     matcher, events, holds = workload
     for start in range(0, min(EVENTS, 10 * size), size):
         found = matcher.match_batch(events.slice(start, size))
@@ -51,7 +51,7 @@ def test_a_batch_of_any_size(workload: tuple[Matcher, pa.Table, npt.NDArray[np.b
 
 
 def test_some_buckets_fill_a_vector_and_some_do_not(
-    workload: tuple[Matcher, pa.Table, npt.NDArray[np.bool_]],
+    workload: tuple[Matcher, pa.Table, Bools],
 ) -> None:
     (state,) = workload[0]._subscriptions.current().states
     assert isinstance(state.segment.index, CombinedIndex)

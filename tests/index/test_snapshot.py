@@ -6,12 +6,12 @@ import weakref
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import Matcher
+from tocsin.arrays import Bools
 from tocsin.index import subscriptions
 from tocsin.index.array_pool import SPARE, ArrayPool
 from tocsin.index.buffer import FACTOR
@@ -97,7 +97,7 @@ def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) ->
     looked = []
     tagged = Segment.tagged
 
-    def counted(segment: Segment, tags: Tags) -> npt.NDArray[np.bool_]:
+    def counted(segment: Segment, tags: Tags) -> Bools:
         looked.append(tags)
         return tagged(segment, tags)
 

@@ -1,7 +1,8 @@
 """The kernels of the best k, against sorting with NumPy."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
@@ -22,6 +23,9 @@ from tocsin.ranking.kernels import (
     unsettled,
 )
 from tocsin.ranking.select import nothing_yet
+
+if TYPE_CHECKING:
+    from tocsin.arrays import Int32s, Int64s
 
 Ranked = list[tuple[int, float]]
 NO_BOOLS = np.empty(0, np.bool_)
@@ -183,7 +187,7 @@ class Case:
     def events(self) -> Events:
         true = [np.flatnonzero(self.truth[:, event] == TRUE) for event in range(9)]
         null = [np.flatnonzero((self.truth[:, event] == NULL) & (self.null_column < 0)) for event in range(9)]
-        lists: list[npt.NDArray[np.int64] | npt.NDArray[np.int32]] = []
+        lists: list[Int64s | Int32s] = []
         for of_event in (true, null):
             lists += [np.cumsum([0, *map(len, of_event)]), np.concatenate(of_event).astype(np.int32)]
         return Events(self.codes, *lists)  # type: ignore[arg-type]  # two of each

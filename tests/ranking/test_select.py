@@ -3,11 +3,11 @@
 import itertools
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import OptionError
 from tocsin.papers.ranked.selection import Postings, select_from_pairs, select_k, top_k_of_held
 from tocsin.ranking.select import Layer, layer_sizes, top_k_in_layers
@@ -25,7 +25,7 @@ def best(matches: list[int], scores: list[float], k: int) -> list[int]:
     return sorted(set(matches), key=lambda s: (-scores[s], s))[:k]
 
 
-def split(answer: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]) -> list[list[int]]:
+def split(answer: tuple[Int64s, Int32s]) -> list[list[int]]:
     offsets, ids = answer
     return [ids[a:b].tolist() for a, b in itertools.pairwise(offsets.tolist())]
 
@@ -52,7 +52,7 @@ def test_selects_from_pairs_in_any_order(case: Case, k: int, random: object) -> 
 
 
 def make_layer(members: list[int], scores: list[float], events: list[list[int]], asked: list[list[int]]) -> Layer:
-    def match(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    def match(rows: Int64s) -> Int32s:
         asked.append(rows.tolist())
         found = [(i, members.index(s)) for i, e in enumerate(rows.tolist()) for s in events[e] if s in members]
         return np.array(found, np.int32).reshape(-1, 2)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tocsin.arrays import Float64s, Int64s
 from tocsin.bench.runner import Report, Result, measure, timed
 from tocsin.language.parse import parse
 from tocsin.matcher import Matcher
@@ -27,9 +28,9 @@ HALF_WIDTH = 0.05
 class Workload:
     """Subscriptions as intervals and as texts, and events as a table with columns a0 to a9."""
 
-    column: npt.NDArray[np.int64]
-    low: npt.NDArray[np.float64]
-    high: npt.NDArray[np.float64]
+    column: Int64s
+    low: Float64s
+    high: Float64s
     events: pa.Table
 
     @property

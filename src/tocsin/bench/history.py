@@ -7,17 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.bench.runner import Cell, Figure, Report, Result
 from tocsin.model.condition import Exists, OldComparedToConstant, OldComparedToNew, Op, Quantified, Quantifier
 from tocsin.model.predicate import Conjunction, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number
 from tocsin.predicates.history.join_table import JoinTable
 from tocsin.predicates.history.prefilter import Prefilter
-from tocsin.predicates.history.search import Positions, Search, narrowed
+from tocsin.predicates.history.search import Search, narrowed
 from tocsin.predicates.history.store import HistoryStore
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _two_ranges(report: Report, random: np.random.Generator, sizes: Sequence[int
         store.append_batch(pa.table({"price": prices, "stock": size - prices}))
         positions = np.arange(size, dtype=np.int32)
 
-        def scan(event: Event, store: HistoryStore = store, positions: Positions = positions) -> object:
+        def scan(event: Event, store: HistoryStore = store, positions: Int32s = positions) -> object:
             return narrowed(store, positions, Search(store, event).bind(terms))
 
         table = JoinTable([(0, Exists(tuple(terms)))], store)
@@ -197,7 +197,7 @@ def _ask(rival: "duckdb.DuckDBPyConnection", query: str, event: Event) -> object
     return rival.execute(query, dict(event)).fetchnumpy()
 
 
-def _interleaved(works: Sequence[Callable[[Event], object]], events: Sequence[Event]) -> npt.NDArray[np.float64]:
+def _interleaved(works: Sequence[Callable[[Event], object]], events: Sequence[Event]) -> Float64s:
     """The median seconds an event of each work; they take turns, so that a busy machine slows all alike."""
     for work in works:
         work(events[0])

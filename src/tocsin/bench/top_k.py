@@ -6,14 +6,13 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.bench.runner import Report, Result
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.matcher import Matcher
-from tocsin.papers.ranked.protocol import Int32s
 from tocsin.papers.ranked.selection import select_from_pairs, select_k
 from tocsin.ranking.select import Layer, layer_sizes, top_k_in_layers
 
@@ -74,7 +73,7 @@ def _pairs_in_layers(report: Report, count: int, matches: int, events: int, seed
     cuts = np.cumsum([0, *sizes])
     plan = [everything] if len(sizes) == 1 else [layer(ranked[a:b]) for a, b in pairwise(cuts.tolist())]
 
-    def all_then_select() -> tuple[npt.NDArray[np.int64], Int32s]:
+    def all_then_select() -> tuple[Int64s, Int32s]:
         return select_from_pairs(everything.match(np.arange(events)), everything.owner, events, scores, K)
 
     expected = all_then_select()

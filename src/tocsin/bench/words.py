@@ -9,9 +9,9 @@ import sqlite3
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.bench.runner import Report, Result, timed
 from tocsin.conjunctions.key.drift import Frequencies
 from tocsin.conjunctions.key.index import KeyIndex
@@ -23,10 +23,10 @@ from tocsin.predicates.words.index import Vocabulary
 WORDS_A_TEXT = 700
 
 
-def zipf(random: np.random.Generator, vocabulary: int, size: int, theta: float) -> npt.NDArray[np.int32]:
+def zipf(random: np.random.Generator, vocabulary: int, size: int, theta: float) -> Int32s:
     """Words (ranks from 0) with a probability of rank to the power of -theta."""
     weights = np.cumsum(np.arange(1, vocabulary + 1, dtype=np.float64) ** -theta)
-    drawn: npt.NDArray[np.int64] = np.searchsorted(weights, random.random(size) * weights[-1])
+    drawn: Int64s = np.searchsorted(weights, random.random(size) * weights[-1])
     return np.minimum(drawn, vocabulary - 1).astype(np.int32)
 
 

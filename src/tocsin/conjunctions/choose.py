@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions, Events
 from tocsin.conjunctions.key.drift import Drift
 from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 from tocsin.forks import cached
-
-Int32 = npt.NDArray[np.int32]
 
 _NO_PAIRS = np.empty((0, 2), np.int32)
 
@@ -117,9 +116,7 @@ class CombinedIndex:
             yield from self.drift.describe()
 
 
-def of_tests_alone(
-    conjunctions: Conjunctions, filed_under: Int32, excluded: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def of_tests_alone(conjunctions: Conjunctions, filed_under: Int32s, excluded: Bools) -> Bools:
     """Tell which conjunctions Key can have: tests only, one of them to be filed under, none of the `excluded`.
 
     Key knows what is TRUE; which tests must be FALSE, not NULL, only access pairs can tell.

@@ -4,13 +4,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, Int64s, UInt16s
 from tocsin.model.predicate import Accepts
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Short = npt.NDArray[np.uint16]
 
 TRUE, FALSE, NULL = Accepts.TRUE.value, Accepts.FALSE.value, Accepts.NULL.value
 """The truth values of a test, as the bits that arrays and kernels have for them."""
@@ -28,35 +24,35 @@ class Conjunctions:
     """
 
     count: int
-    last_code: Int32
+    last_code: Int32s
     """The largest code of each column."""
-    conjunction: Int32
-    column: Int32
-    low: Int32
-    high: Int32
-    test_conjunction: Int32
+    conjunction: Int32s
+    column: Int32s
+    low: Int32s
+    high: Int32s
+    test_conjunction: Int32s
     """Sorted."""
-    test: Int32
-    test_accepts: Int32
+    test: Int32s
+    test_accepts: Int32s
     """The truth values that it accepts: TRUE, FALSE and NULL, added up."""
-    test_null_column: Int32
+    test_null_column: Int32s
     """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
 
 
 class Events(NamedTuple):
     """A batch of events: codes, and the tests that are TRUE and those that are NULL for each event, sorted."""
 
-    codes: Int32
+    codes: Int32s
     """`codes[column, event]`; the last column is ANYTHING, whose code is always 0. No events: only `short` is there."""
-    true_starts: Int64
-    true: Int32
-    null_starts: Int64
-    null: Int32
-    short: Short = np.empty((0, 0), np.uint16)
+    true_starts: Int64s
+    true: Int32s
+    null_starts: Int64s
+    null: Int32s
+    short: UInt16s = np.empty((0, 0), np.uint16)
     """Short codes, a row for each column and shared with other indexes; empty: (code >> shift) + 1 for all columns."""
-    row_of: Int32 = np.empty(0, np.int32)
+    row_of: Int32s = np.empty(0, np.int32)
     """The row of each column in `short`."""
-    short_by_event: Short = np.empty(0, np.uint16)
+    short_by_event: UInt16s = np.empty(0, np.uint16)
     """VECTOR_WIDTH places for each event: its short codes in the first columns. Empty: not needed yet."""
 
 
@@ -64,18 +60,18 @@ class Events(NamedTuple):
 class RangePredicates:
     """The range predicates of conjunctions, one row each, sorted by conjunction, most selective first."""
 
-    conjunction: Int32
-    column: Int32
-    first: Int32
+    conjunction: Int32s
+    column: Int32s
+    first: Int32s
     """Its first row among the ranges."""
-    end: Int32
-    low: Int32
-    high: Int32
-    width: npt.NDArray[np.float64]
+    end: Int32s
+    low: Int32s
+    high: Int32s
+    width: Float64s
     """The mean width of its ranges, in codes."""
-    selectivity: npt.NDArray[np.float64]
+    selectivity: Float64s
     """The share of events that satisfies it, estimated."""
-    starts: npt.NDArray[np.int64]
+    starts: Int64s
     """Where the predicates of each conjunction start; one more entry at the end."""
 
     def with_widths_of(self, conjunctions: Conjunctions) -> "RangePredicates":
@@ -84,7 +80,7 @@ class RangePredicates:
         return replace(self, width=(total[self.end] - total[self.first]) / (self.end - self.first))
 
 
-def range_predicates(conjunctions: Conjunctions, popularity: list[npt.NDArray[np.float64]]) -> RangePredicates:
+def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> RangePredicates:
     """Group the range rows into predicates and sort those of each conjunction by selectivity.
 
     `popularity[column][code + 1]` is the share of events whose code is at most `code`.

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.kernels import Demands, Int32s, first_equals, keep_uncovered, sort_tests
+from tocsin.conjunctions.kernels import Demands, first_equals, keep_uncovered, sort_tests
 from tocsin.conjunctions.owners import Owners
 from tocsin.tuning import TUNING
 
@@ -23,7 +23,7 @@ class Shared:
     """The distinct conjunction of each that was given; -1 if its subscription has one that covers it."""
 
 
-def share(conjunctions: Conjunctions, owner: Int32s, behind: npt.NDArray[np.bool_]) -> Shared:
+def share(conjunctions: Conjunctions, owner: Int32s, behind: Bools) -> Shared:
     """Find equal and covered conjunctions; `owner` is the subscription of each, ascending. Linear in their predicates.
 
     ``a OR (a AND b)`` is ``a``. Of a million equal conjunctions one is evaluated, and the list of their subscriptions

@@ -3,13 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tocsin.arrays import Bools, Int32s, Int64s
 
 _LOW_40_BITS = (1 << 40) - 1
 

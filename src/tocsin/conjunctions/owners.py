@@ -3,13 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tocsin.arrays import Bools, Int32s, Int64s
 
 
 class Owners(NamedTuple):
@@ -19,13 +15,13 @@ class Owners(NamedTuple):
     `members[starts[g]:starts[g + 1]]`, ascending.
     """
 
-    owner: Int32
-    starts: Int64
-    members: Int32
+    owner: Int32s
+    starts: Int64s
+    members: Int32s
 
 
 @kernel
-def _append_kept(target: Int32, place: int, source: Int32, dropped: Bools) -> int:
+def _append_kept(target: Int32s, place: int, source: Int32s, dropped: Bools) -> int:
     """Copy those of `source` that are not dropped to `target` from `place` on; return the end."""
     for subscription in source:
         if not dropped[subscription]:
@@ -35,7 +31,7 @@ def _append_kept(target: Int32, place: int, source: Int32, dropped: Bools) -> in
 
 
 @kernel
-def count_by_event(pairs: Int32, owners: Owners, dropped: Bools, events: int) -> tuple[Int64, Int64]:
+def count_by_event(pairs: Int32s, owners: Owners, dropped: Bools, events: int) -> tuple[Int64s, Int64s]:
     """Where the subscriptions of each event will start, with one more entry; and the sizes of the lists of owners.
 
     Subscriptions that are `dropped` do not count; the array is empty if none is. Of the lists, only those that are met
@@ -63,7 +59,7 @@ def count_by_event(pairs: Int32, owners: Owners, dropped: Bools, events: int) ->
 
 
 @kernel
-def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, starts: Int64, values: Int32) -> None:
+def fill_by_event(pairs: Int32s, owners: Owners, sizes: Int64s, dropped: Bools, starts: Int64s, values: Int32s) -> None:
     """Write the subscriptions of each event to `values`; the list of a conjunction is copied, not gone through."""
     owner, starts_of_members, members = owners.owner, owners.starts, owners.members
     some_dropped = dropped.size > 0
@@ -89,7 +85,7 @@ def fill_by_event(pairs: Int32, owners: Owners, sizes: Int64, dropped: Bools, st
 
 
 @kernel
-def _count_pairs(pairs: Int32, events: int) -> Int64:
+def _count_pairs(pairs: Int32s, events: int) -> Int64s:
     """Where the conjunctions of each event will start, with one more entry."""
     starts = np.zeros(events + 1, np.int64)
     for place in range(len(pairs)):
@@ -100,7 +96,7 @@ def _count_pairs(pairs: Int32, events: int) -> Int64:
 
 
 @kernel
-def _fill_pairs(pairs: Int32, starts: Int64, values: Int32) -> None:
+def _fill_pairs(pairs: Int32s, starts: Int64s, values: Int32s) -> None:
     """Write the conjunctions of each event to `values`."""
     ends = starts.copy()
     for place in range(len(pairs)):
@@ -109,7 +105,7 @@ def _fill_pairs(pairs: Int32, starts: Int64, values: Int32) -> None:
         ends[event] += 1
 
 
-def group_conjunctions(pairs: Int32, events: int) -> tuple[Int64, Int32]:
+def group_conjunctions(pairs: Int32s, events: int) -> tuple[Int64s, Int32s]:
     """What `group_by_event` returns if each conjunction is its own subscription and none is dropped."""
     starts = _count_pairs(pairs, events)
     values = np.empty(len(pairs), np.int32)
@@ -117,7 +113,7 @@ def group_conjunctions(pairs: Int32, events: int) -> tuple[Int64, Int32]:
     return starts, values
 
 
-def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools, events: int) -> tuple[Int64, Int32]:
+def group_by_event(pairs: Int32s, owners: Owners, dropped: Bools, several: Bools, events: int) -> tuple[Int64s, Int32s]:
     """The subscriptions of each event, each once: those of event i are `values[starts[i]:starts[i + 1]]`.
 
     Subscriptions that are `dropped` are left out; the array is empty if none is. Only subscriptions with `several`
@@ -134,7 +130,7 @@ def group_by_event(pairs: Int32, owners: Owners, dropped: Bools, several: Bools,
 
 
 @kernel
-def events_of(starts: Int64, first: int) -> Int64:
+def events_of(starts: Int64s, first: int) -> Int64s:
     """The number of the event of each value, if the events are numbered from `first` on."""
     events = np.empty(starts[-1], np.int64)
     for event in range(starts.size - 1):
@@ -144,7 +140,7 @@ def events_of(starts: Int64, first: int) -> Int64:
 
 
 @kernel
-def pairs_with_owners(pairs: Int32, owners: Owners) -> Int32:
+def pairs_with_owners(pairs: Int32s, owners: Owners) -> Int32s:
     """The (event, subscription) pairs of (event, conjunction) pairs, in no order, some of them several times."""
     total = 0
     for place in range(len(pairs)):
@@ -165,7 +161,7 @@ def pairs_with_owners(pairs: Int32, owners: Owners) -> Int32:
 
 
 @kernel
-def _drop_repeated(starts: Int64, values: Int32, several: Bools, events: int) -> None:
+def _drop_repeated(starts: Int64s, values: Int32s, several: Bools, events: int) -> None:
     seen_in = np.full(several.size, -1, np.int32)
     kept = 0
     begin = 0

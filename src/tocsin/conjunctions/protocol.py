@@ -8,21 +8,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.predicates.ranges.quantize import ShortCodes
 
 if TYPE_CHECKING:
     from tocsin.conjunctions.pairs.match import PairIndex
 
-Int32 = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 
-CodesOf = Callable[[Int32], Int32]
+CodesOf = Callable[[Int32s], Int32s]
 """The codes of some events of a batch, by their numbers."""
-Pairs = tuple[Int32, int]
+Pairs = tuple[Int32s, int]
 """The (event, conjunction) rows that match, in no order, and the number of candidates that were verified."""
 
 
@@ -33,11 +31,11 @@ class Filing:
     conjunctions: Conjunctions
     """Distinct ones; those from `split` on have tests only, each TRUE or not TRUE, and one of them selective."""
     split: int
-    popularity: list[Floats]
+    popularity: list[Float64s]
     """For each column, the estimated share of events at or below each code, from -1 on."""
-    test: Int32
+    test: Int32s
     """The test to file each conjunction under, or -1."""
-    frequency: Floats
+    frequency: Float64s
     """How often each test is TRUE, on any scale."""
     short: Mapping[int, ShortCodes]
     """The columns whose short codes come with the events."""

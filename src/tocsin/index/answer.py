@@ -4,10 +4,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Int64s, Ragged
 from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
 from tocsin.index.history import History, Judged
@@ -16,11 +15,8 @@ from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
-from tocsin.predicates.protocol import Slices
 from tocsin.ranking.request import Question, best_of
 from tocsin.tuning import TUNING
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class Request:
 class Rows:
     """Subscriptions and scores of events: those of event i are the rows `starts[i]` to `starts[i + 1]`."""
 
-    starts: npt.NDArray[np.int64]
+    starts: Int64s
     subscriptions: pa.DictionaryArray
     scores: pa.Array
 
@@ -95,7 +91,7 @@ def judge_history(
 
 def match_segments(
     snapshot: Snapshot, batch: EventBatch, tags: Tags, judged: Sequence[Judged], evidence: Evidence
-) -> Iterator[tuple[SegmentState, Slices]]:
+) -> Iterator[tuple[SegmentState, Ragged]]:
     """Yield the subscriptions of each event, by segment. Large batches are laid out once for all segments."""
     states = snapshot.states
     if len(states) < 2 or len(batch) < TUNING.shared_layout_min_events or not snapshot.is_by_pairs:
@@ -115,7 +111,7 @@ def match_segments(
         yield state, slices
 
 
-def _rows(state: SegmentState, slices: Slices) -> Rows:
+def _rows(state: SegmentState, slices: Ragged) -> Rows:
     """Return the rows of one segment in the order in which they were found."""
     segment = state.segment
     if state.scores is segment.scores and segment.same_score is not None:
@@ -126,7 +122,7 @@ def _rows(state: SegmentState, slices: Slices) -> Rows:
     return Rows(slices.starts, subscriptions, scores)
 
 
-def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Slices]]) -> Rows:
+def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Ragged]]) -> Rows:
     """Return the rows of all segments, by event and then by id."""
     if len(found) == 1:
         [(state, slices)] = found
@@ -146,7 +142,7 @@ def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Slices]]) 
     return Rows(starts, subscriptions, pa.array(by_rank[ranks]))
 
 
-def matches_of(found: Sequence[tuple[SegmentState, Slices]]) -> list[tuple[str, float]]:
+def matches_of(found: Sequence[tuple[SegmentState, Ragged]]) -> list[tuple[str, float]]:
     """Return the ids and scores of a batch of one event, sorted by id."""
     return sorted(
         (state.segment.ids[number], float(state.scores[number]))

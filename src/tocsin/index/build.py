@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm, RangeColumn
@@ -13,9 +13,6 @@ from tocsin.model.predicate import Accepts, Test
 from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
 from tocsin.predicates.ranges.domain import Domain
-
-Int32 = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
 
 NULL_SHARE = 0.02
 """The share of events that is taken to be NULL in an attribute, before any was seen."""
@@ -28,9 +25,9 @@ class CodedColumn:
     attribute: str
     kind: Kind
     domain: Domain
-    conjunction: Int32
-    low: Int32
-    high: Int32
+    conjunction: Int32s
+    low: Int32s
+    high: Int32s
 
 
 def code_columns(form: NormalForm) -> list[CodedColumn]:
@@ -45,7 +42,7 @@ def code_columns(form: NormalForm) -> list[CodedColumn]:
     return columns
 
 
-def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32, Int32]:
+def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32s, Int32s]:
     constants = np.concatenate([column.low[column.has_low], column.high[column.has_high]])
     if kind is Kind.ANY:
         domain = Domain(kind, np.empty(0, np.int64))
@@ -64,7 +61,7 @@ def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32, Int32]:
     return domain, low.astype(np.int32), high.astype(np.int32)
 
 
-def popularity(column: CodedColumn) -> Floats:
+def popularity(column: CodedColumn) -> Float64s:
     """The share of events at or below each code, from -1 on, if events are spread as predicates' constants are."""
     last = column.domain.last
     named = np.concatenate([column.low[column.low > 0], column.high[(column.high >= 0) & (column.high < last)]])
@@ -80,16 +77,16 @@ class NumberedTests:
     tests: list[Test]
     families: list[tuple[str, str, Family]]
     """Name, attribute and family, in order; the tests of a family are numbered on from those before it."""
-    number: Int32
+    number: Int32s
     """The number of each entry in the normal form's list of tests."""
-    accepts: Int32
-    selective: npt.NDArray[np.bool_]
+    accepts: Int32s
+    selective: Bools
     """By test number."""
-    family: Int32
+    family: Int32s
     """By test number."""
 
     @property
-    def on_history(self) -> npt.NDArray[np.bool_]:
+    def on_history(self) -> Bools:
         """By test number: whether it is judged against the history."""
         names = np.array([name == "history" for name, _, _ in self.families], bool)
         return names[self.family] if self.families else np.zeros(0, bool)
@@ -125,7 +122,7 @@ def number_tests(form: NormalForm, options: Options) -> NumberedTests:
 
 def conjunctions_of(
     form: NormalForm, columns: Sequence[CodedColumn], tests: NumberedTests
-) -> tuple[Conjunctions, Int32]:
+) -> tuple[Conjunctions, Int32s]:
     """The conjunctions over codes, and the test that each is filed under (-1: none)."""
     conjunction = np.concatenate([np.empty(0, np.int32), *(column.conjunction for column in columns)])
     numbers = [np.full(column.low.size, place, np.int32) for place, column in enumerate(columns)]
@@ -154,7 +151,7 @@ def conjunctions_of(
     return conjunctions, _rarest_test(conjunctions, tests.selective)
 
 
-def _rarest_test(conjunctions: Conjunctions, selective: npt.NDArray[np.bool_]) -> Int32:
+def _rarest_test(conjunctions: Conjunctions, selective: Bools) -> Int32s:
     """For each conjunction, the test that fewest conjunctions demand, among selective tests that must be TRUE."""
     filed = np.full(conjunctions.count, -1, np.int32)
     usable = (conjunctions.test_accepts == Accepts.TRUE.value) & selective[conjunctions.test]

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Strings
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
@@ -30,10 +31,8 @@ from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.history.family import probed
 from tocsin.predicates.history.join_table import HistoryTest, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
-from tocsin.predicates.ranges.domain import Strings
 from tocsin.reference import evaluate
 
-Int32 = npt.NDArray[np.int32]
 _NONE = np.empty(0, np.int32)
 
 

@@ -4,21 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Bools, Int32s, Ragged, UInt16s
 from tocsin.conjunctions.coded import Events
 from tocsin.model.events import EventBatch
 from tocsin.model.readable import Values, present
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind
-from tocsin.predicates.families import Family, Probed, Slices
+from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.kernels import NULL_CODE, short_codes_by_rank
 from tocsin.predicates.ranges.quantize import Quantizer, shifts_by_rank
-
-Int32 = npt.NDArray[np.int32]
-Short = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -31,18 +28,18 @@ class Column:
     quantizer: Quantizer | None = None
     """What makes its short codes; None: they are its codes, shifted."""
 
-    def short_codes(self, batch: EventBatch) -> Short:
+    def short_codes(self, batch: EventBatch) -> UInt16s:
         """Return the short codes of a batch; those of a quantizer serve all segments."""
         if self.quantizer is None:
             shift = shifts_by_rank(np.array([self.domain.last], np.int32))
             codes = np.full((1, len(batch)), NULL_CODE, np.int32)
             codes[0] = _codes(batch.column(self.attribute), self)
-            by_rank: Short = short_codes_by_rank(codes, shift)[0]
+            by_rank: UInt16s = short_codes_by_rank(codes, shift)[0]
             return by_rank
         key = self.attribute, self.quantizer
         if key not in batch.remembered:
             batch.remembered[key] = self.quantizer.codes_of_values(batch.column(self.attribute), len(batch))
-        quantized: Short = batch.remembered[key]
+        quantized: UInt16s = batch.remembered[key]
         return quantized
 
 
@@ -62,13 +59,13 @@ def encode(
     for place, (_, _, family) in enumerate(families):
         probed = judged[place] if place in judged else family.probe(batch)
         true.append(probed.true)
-        null.append(probed.null or Slices.side_by_side([], [], len(batch)))
+        null.append(probed.null or Ragged.side_by_side([], [], len(batch)))
         first_numbers.append(first_numbers[-1] + family.count)
         evidence.errors |= probed.errors
         if probed.present is not None:
             codes[len(columns) + place] = probed.present
-    all_true = Slices.side_by_side(true, first_numbers[:-1], len(batch))
-    all_null = Slices.side_by_side(null, first_numbers[:-1], len(batch))
+    all_true = Ragged.side_by_side(true, first_numbers[:-1], len(batch))
+    all_null = Ragged.side_by_side(null, first_numbers[:-1], len(batch))
     events = Events(codes, all_true.starts, all_true.values, all_null.starts, all_null.values)
     if not any(column.quantizer for column in columns):
         return events
@@ -94,7 +91,7 @@ def encode_short(columns: Sequence[Column], batch: EventBatch, evidence: Evidenc
     return Events(codes, starts, none, starts, none, short, np.arange(len(short), dtype=np.int32))
 
 
-def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32) -> Int32:
+def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32s) -> Int32s:
     """Return the codes of some events of a batch, those of ANYTHING last."""
     codes = np.zeros((len(columns) + 1, rows.size), np.int32)
     for place, column in enumerate(columns):
@@ -107,11 +104,11 @@ def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32) -> Int32
     return codes
 
 
-def _mismatches(columns: Sequence[Column], batch: EventBatch, null: npt.NDArray[np.bool_]) -> dict[str, int]:
+def _mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> dict[str, int]:
     """Count the values that are there but NULL for every kind that their attribute is compared with."""
     if not null[: len(columns)].any():
         return {}
-    unread: dict[str, npt.NDArray[np.bool_]] = {}
+    unread: dict[str, Bools] = {}
     for place, column in enumerate(columns):
         if column.kind is not Kind.ANY:
             missing = null[place]
@@ -120,7 +117,7 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, null: npt.NDArray[
     return {name: int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
-def _codes(values: Values | None, column: Column) -> Int32 | int:
+def _codes(values: Values | None, column: Column) -> Int32s | int:
     if values is None:
         return NULL_CODE
     if isinstance(values, list):
@@ -128,6 +125,6 @@ def _codes(values: Values | None, column: Column) -> Int32 | int:
     return column.domain.codes(values)
 
 
-def _present(batch: EventBatch, attribute: str) -> npt.NDArray[np.bool_]:
+def _present(batch: EventBatch, attribute: str) -> Bools:
     values = batch.column(attribute)
     return np.zeros(len(batch), bool) if values is None else present(values)

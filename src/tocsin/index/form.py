@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int8s, Int32s, Int64s, Strings
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.index.encoding import Column
 from tocsin.language.normal_form import NormalForm, RangeColumn
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.predicate import Accepts, Test, Tested
 from tocsin.model.values import Kind
-from tocsin.predicates.ranges.domain import Strings
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 FORM_VERSION = 1
 """Goes up when the meaning of a stored form changes; `tocsin index upgrade` then parses the texts again."""
@@ -36,20 +33,20 @@ class StoredForm:
     since another one of the subscription covers them, are here.
     """
 
-    owner: Int32
+    owner: Int32s
     """Ascending."""
-    starts: Int64
-    column: Int32
-    low: Int32
-    high: Int32
-    test_starts: Int64
-    test: Int32
-    accepts: npt.NDArray[np.int8]
+    starts: Int64s
+    column: Int32s
+    low: Int32s
+    high: Int32s
+    test_starts: Int64s
+    test: Int32s
+    accepts: Int8s
     tests: Strings
     """The definition of each test as JSON."""
 
     @classmethod
-    def of(cls, conjunctions: Conjunctions, owner: Int32, tests: Sequence[Test]) -> "StoredForm":
+    def of(cls, conjunctions: Conjunctions, owner: Int32s, tests: Sequence[Test]) -> "StoredForm":
         """Store conjunctions, given the subscription of each."""
         numbers = np.arange(conjunctions.count + 1)
         return cls(
@@ -64,7 +61,7 @@ class StoredForm:
             tests=Strings.of([encode_test(test) for test in tests]),
         )
 
-    def conjunctions(self, last_code: Int32, test_null_column: Int32) -> Conjunctions:
+    def conjunctions(self, last_code: Int32s, test_null_column: Int32s) -> Conjunctions:
         """All conjunctions, as an index is built from them."""
         numbers = np.arange(self.owner.size, dtype=np.int32)
         return Conjunctions(
@@ -80,7 +77,7 @@ class StoredForm:
             test_null_column=test_null_column,
         )
 
-    def normal_form(self, subscriptions: Int32, columns: Sequence[Column]) -> NormalForm:
+    def normal_form(self, subscriptions: Int32s, columns: Sequence[Column]) -> NormalForm:
         """The normal form of some subscriptions, as if they were parsed in this order."""
         subscriptions = np.asarray(subscriptions, np.int32)
         first = np.searchsorted(self.owner, subscriptions)
@@ -122,19 +119,19 @@ class StoredForm:
         return cls(**fields, tests=Strings(arrays["tests.offsets"], arrays["tests.bytes"]))
 
 
-def _places(first: Int64, sizes: Int64) -> Int64:
+def _places(first: Int64s, sizes: Int64s) -> Int64s:
     """The places `first[i]` to `first[i] + sizes[i]`, for one i after the other."""
     ends = np.cumsum(sizes)
     return np.repeat(first - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
 
 
-def _rows(starts: Int64, chosen: Int64) -> tuple[Int64, Int32]:
+def _rows(starts: Int64s, chosen: Int64s) -> tuple[Int64s, Int32s]:
     """The rows of the chosen conjunctions, and the place of each row's conjunction among the chosen."""
     first, sizes = starts[chosen], starts[chosen + 1] - starts[chosen]
     return _places(first, sizes), np.repeat(np.arange(chosen.size, dtype=np.int32), sizes)
 
 
-def _range_column(column: Column, conjunction: Int32, low: Int32, high: Int32) -> RangeColumn:
+def _range_column(column: Column, conjunction: Int32s, low: Int32s, high: Int32s) -> RangeColumn:
     """Ranges of codes as ranges of constants; see `index/build.py` for the way there."""
     is_null = low < 0
     there = ~is_null

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from pyroaring import BitMap
 
+from tocsin.arrays import Ragged
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.errors import OptionError
 from tocsin.index.encoding import encode
@@ -22,7 +23,7 @@ from tocsin.predicates.history.join_table import JoinTable, Truths
 from tocsin.predicates.history.order import OrderStatistics, choose_order
 from tocsin.predicates.history.prefilter import Prefilter
 from tocsin.predicates.history.store import HistoryStore
-from tocsin.predicates.protocol import Probed, Slices
+from tocsin.predicates.protocol import Probed
 
 NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
 MOST_NAMED = 3
@@ -77,7 +78,7 @@ class HistoryPlanner:
         if self._candidates is None:
             return None
         segment = self._state.segment
-        nothing = Slices(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32))
+        nothing = Ragged(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32))
         unjudged = {self.place: Probed(nothing, null=nothing)}
         events = encode(segment.columns, segment.families, batch, unjudged, Evidence())
         pairs, _ = self._candidates.match(events)

@@ -9,14 +9,11 @@ segments changes. A batch with few rows does without them and sorts its own ids.
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin._compile import kernel
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
+from tocsin.arrays import Float64s, Int32s, Int64s
 
 FEW_ROWS = 8_192
 """A batch with at most so many rows sorts its ids: about 1 µs a row, where ranking 1,000,000 ids costs 0.6 s."""
@@ -26,7 +23,7 @@ DIGIT_BITS = 7
 
 
 @kernel
-def _insert_sorted(values: Int32, first: int, last: int) -> None:
+def _insert_sorted(values: Int32s, first: int, last: int) -> None:
     """Sort `values[first:last]` by insertion: fast for short lists and for those that are nearly sorted."""
     for start in range(first + 1, last):
         place = np.uint64(start)
@@ -38,7 +35,7 @@ def _insert_sorted(values: Int32, first: int, last: int) -> None:
 
 
 @kernel
-def _sort_by_digit(values: Int32, first: int, last: int, shift: int, ends: Int32, other: Int32) -> int:
+def _sort_by_digit(values: Int32s, first: int, last: int, shift: int, ends: Int32s, other: Int32s) -> int:
     """Sort `values[first:last]` by the digit at `shift`, stable; return how often the most frequent digit occurs."""
     mask = (1 << DIGIT_BITS) - 1
     ends[:] = 0
@@ -60,7 +57,7 @@ def _sort_by_digit(values: Int32, first: int, last: int, shift: int, ends: Int32
 
 
 @kernel
-def sort_lists(starts: Int64, values: Int32, most: int) -> None:
+def sort_lists(starts: Int64s, values: Int32s, most: int) -> None:
     """Sort each list `values[starts[i]:starts[i + 1]]` in place; no value is above `most`, none below 0.
 
     Matches are spread over all subscriptions: sorted by their highest digit they are nearly sorted, and insertion does
@@ -83,7 +80,7 @@ def sort_lists(starts: Int64, values: Int32, most: int) -> None:
 
 
 @kernel
-def append_lists(starts: Int64, numbers: Int32, ranks: Int32, ends: Int64, values: Int32) -> None:
+def append_lists(starts: Int64s, numbers: Int32s, ranks: Int32s, ends: Int64s, values: Int32s) -> None:
     """Append the ranks of the numbers of each event to its list, which ends at `ends[event]` so far."""
     for event in range(starts.size - 1):
         end = ends[event]
@@ -111,14 +108,14 @@ class IdOrder:
         self.ranks = np.split(rank, np.cumsum([len(one) for one in ids])[:-1])
         """By segment: the rank of each subscription."""
 
-    def in_order(self, values: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    def in_order(self, values: Sequence[Float64s]) -> Float64s:
         """Values that each segment has by number, by rank."""
         by_rank = np.empty(len(self.ids))
         for ranks, of_segment in zip(self.ranks, values, strict=True):
             by_rank[ranks] = of_segment
         return by_rank
 
-    def ordered(self, found: Sequence[tuple[Int64, Int32]]) -> tuple[Int64, Int32]:
+    def ordered(self, found: Sequence[tuple[Int64s, Int32s]]) -> tuple[Int64s, Int32s]:
         """One sorted list of ranks for each event, of the lists that each segment found."""
         starts = np.sum([starts for starts, _ in found], axis=0)
         values, ends = np.empty(int(starts[-1]), np.int32), starts[:-1].copy()
@@ -129,8 +126,8 @@ class IdOrder:
 
 
 def named_only(
-    ids: Sequence[pa.Array], found: Sequence[tuple[Int64, Int32]]
-) -> tuple[list[pa.Array], list[tuple[Int64, Int32]], list[Int32]]:
+    ids: Sequence[pa.Array], found: Sequence[tuple[Int64s, Int32s]]
+) -> tuple[list[pa.Array], list[tuple[Int64s, Int32s]], list[Int32s]]:
     """The ids that are found at all, the same lists by their places among those, and the numbers that they had."""
     numbers = [np.unique(values, return_inverse=True) for _, values in found]
     few = [one.take(pa.array(chosen)) for one, (chosen, _) in zip(ids, numbers, strict=True)]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays import Float64s, Int64s
 from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
@@ -56,7 +56,7 @@ class SubscriptionRows(NamedTuple):
 
     ids: Sequence[str]
     texts: Sequence[str]
-    scores: npt.NDArray[np.float64]
+    scores: Float64s
     extras: Sequence[str]
     """JSON of weights and tags; empty text for most."""
 
@@ -70,7 +70,7 @@ class SubscriptionRows(NamedTuple):
             [packed(subscription.weights, subscription.tags) for subscription in subscriptions],
         )
 
-    def take(self, rows: npt.NDArray[np.int64]) -> "SubscriptionRows":
+    def take(self, rows: Int64s) -> "SubscriptionRows":
         """Some of the rows, in this order."""
         places = rows.tolist()
         ids, texts, extras = ([column[row] for row in places] for column in (self.ids, self.texts, self.extras))
@@ -198,7 +198,7 @@ def _readable(table: pa.Table) -> tuple[pa.Table, dict[int, SubscriptionError]]:
     return table, bad
 
 
-def _scores(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> npt.NDArray[np.float64]:
+def _scores(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> Float64s:
     scores = np.ones(len(ids))
     if "score" not in table.column_names:
         return scores

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
+from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
 from tocsin.conjunctions.choose import of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.dedupe import share
@@ -29,13 +30,12 @@ from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
-from tocsin.predicates.families import FAMILIES, Family, Probed, Slices
-from tocsin.predicates.ranges.domain import Domain, Strings
+from tocsin.predicates.families import FAMILIES, Family, Probed
+from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.registry import by_reference, conjunction_index
 from tocsin.storage.container import Container
 
-Int32 = npt.NDArray[np.int32]
 NO_BOOLS = np.empty(0, np.bool_)
 
 
@@ -46,7 +46,7 @@ class Segment:
     ids: Strings
     """Ascending: subscriptions are numbered in the order of their ids."""
     texts: Strings
-    scores: npt.NDArray[np.float64]
+    scores: Float64s
     extras: Strings
     """JSON of what few subscriptions have: weights and tags; empty text for most."""
     form: StoredForm
@@ -54,21 +54,21 @@ class Segment:
     needs_codes: bool
     """Whether short codes leave more to decide than the ends of ranges, or leave many events on the same end."""
     families: list[tuple[str, str, Family]]
-    test_null_column: Int32
+    test_null_column: Int32s
     """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
     algorithms: tuple[str, str]
     """The names of the phase 1 index and the phase 2 matcher."""
     index: ConjunctionIndex
     owners: Owners
     """The subscriptions of each conjunction: equal conjunctions are stored and evaluated once."""
-    several: npt.NDArray[np.bool_]
+    several: Bools
     """Whether a subscription has several conjunctions; empty if none has."""
-    history_demands: Int32
+    history_demands: Int32s
     """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it."""
     tags: TagIndex
-    never: Int32
+    never: Int32s
     """Subscriptions that can never match."""
-    unindexed: Int32
+    unindexed: Int32s
     """Subscriptions with a conjunction that no predicate helps to find: every event verifies it."""
 
     @classmethod
@@ -171,7 +171,7 @@ class Segment:
         extras = json.loads(self.extras[number] or "{}")
         return Subscription(self.ids[number], self.texts[number], float(self.scores[number]), **extras)
 
-    def normal_form(self, numbers: Int32) -> NormalForm:
+    def normal_form(self, numbers: Int32s) -> NormalForm:
         """The normal form of some subscriptions, as if they were parsed in this order."""
         return self.form.normal_form(numbers, self.columns)
 
@@ -180,16 +180,16 @@ class Segment:
         last_codes = [column.domain.last for column in self.columns] + [0] * len(self.families)
         return self.form.conjunctions(np.array(last_codes, np.int32), self.test_null_column)
 
-    def tagged(self, tags: Sequence[tuple[str, str]]) -> npt.NDArray[np.bool_]:
+    def tagged(self, tags: Sequence[tuple[str, str]]) -> Bools:
         """Whether each subscription has all these tags."""
         return self.tags.having(tags, len(self))
 
     def match(
         self,
         batch: EventBatch,
-        dropped: npt.NDArray[np.bool_] = NO_BOOLS,
+        dropped: Bools = NO_BOOLS,
         judged: Mapping[int, Probed] | None = None,
-    ) -> tuple[Slices, Evidence]:
+    ) -> tuple[Ragged, Evidence]:
         """The subscriptions of each event, without those `dropped` (empty: none is).
 
         `judged` has the families, by place, that were judged elsewhere: those on the history.
@@ -202,9 +202,9 @@ class Segment:
         batch: EventBatch,
         events: Events,
         evidence: Evidence,
-        dropped: npt.NDArray[np.bool_],
+        dropped: Bools,
         by_pairs: Pairs | None = None,
-    ) -> Slices:
+    ) -> Ragged:
         """The same for events that are encoded; `evidence` takes the work and its time.
 
         `by_pairs` has the pairs by ranges and the candidates for them, if they are found already.
@@ -217,11 +217,11 @@ class Segment:
             starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
-        return Slices(starts, values)
+        return Ragged(starts, values)
 
     def match_subscriptions(
         self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
-    ) -> tuple[Int32, Evidence]:
+    ) -> tuple[Int32s, Evidence]:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
@@ -244,7 +244,7 @@ class Segment:
         """How to get the codes of some events of a batch."""
         return lambda rows: codes_of(self.columns, batch, rows)
 
-    def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32:
+    def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32s:
         """The (event, conjunction) pairs that match, in no order."""
         pairs, candidates = self.index.match(events, self.codes_of(batch), by_pairs)
         evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
@@ -323,7 +323,7 @@ class Segment:
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 
 
-def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32, number: Int32) -> Int32:
+def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32s, number: Int32s) -> Int32s:
     """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
     demanded = tests.on_history[conjunctions.test] & (number[conjunctions.test_conjunction] >= 0)
     first = np.flatnonzero(tests.on_history)[:1].sum()

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, UInt16s
 from tocsin.conjunctions.coded import Events
-from tocsin.conjunctions.pairs.kernels import BY_TEST, Int32, PairTables, Short
+from tocsin.conjunctions.pairs.kernels import BY_TEST, PairTables
 from tocsin.conjunctions.pairs.layout_kernels import (
     NO_LAYOUTS,
     PRIVATE_LAYOUT,
@@ -68,7 +69,7 @@ class SharedLayout:
         parts += [tables.shift_b, tables.multiplier_a, tables.multiplier_b, tables.mask, tables.needs_value]
         return zip(grids.tolist(), zip(*(part[grids].tolist() for part in parts), strict=True), strict=True)
 
-    def match(self, encoded: Sequence[Events], codes_of: Sequence[CodesOf]) -> list[tuple[Int32, int]]:
+    def match(self, encoded: Sequence[Events], codes_of: Sequence[CodesOf]) -> list[tuple[Int32s, int]]:
         """Return what the `PairIndex.match` of each segment returns for the events that it encoded."""
         events = [pairs.with_short_codes(one) for pairs, one in zip(self._pairs, encoded, strict=True)]
         rows, count = 1 + max(int(row_of.max()) for row_of in self._row_of), events[0].short.shape[1]
@@ -84,7 +85,7 @@ class SharedLayout:
                 matching.match_grids(layouts._replace(of_table=layouts.of_table[of_table]))
         return [matching.finish(codes) for matching, codes in zip(matchings, codes_of, strict=True)]
 
-    def _rounds(self, short: Short) -> Iterator[Layouts]:
+    def _rounds(self, short: UInt16s) -> Iterator[Layouts]:
         """Yield layouts of the common tables, a few at a time.
 
         `of_table` has the layout of each common table; its last entry is for tables that are not common. First come the

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Float64s, Int64s
 from tocsin.forks import cached
 from tocsin.index.array_pool import ArrayPool
 from tocsin.index.id_order import IdOrder
@@ -16,8 +16,6 @@ from tocsin.index.shared_layout import SharedLayout
 from tocsin.model.subscription import Subscription
 from tocsin.ranking.exact import ExactTopK, SegmentRanking
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 Tags = tuple[tuple[str, str], ...]
 
 MOST_TAGS = 64
@@ -31,7 +29,7 @@ class SegmentState:
     """
 
     def __init__(
-        self, ranking: SegmentRanking, dropped: Bools, scores: Floats, lacking: Callable[[Tags], Bools]
+        self, ranking: SegmentRanking, dropped: Bools, scores: Float64s, lacking: Callable[[Tags], Bools]
     ) -> None:
         self.segment = ranking.segment
         self.ranking = ranking
@@ -76,7 +74,7 @@ class Snapshot:
         return IdOrder([state.segment.ids.arrow() for state in self.states])
 
     @cached
-    def scores_in_order(self) -> Floats:
+    def scores_in_order(self) -> Float64s:
         """The scores of all subscriptions by rank."""
         return self.id_order.in_order([state.scores for state in self.states])
 
@@ -121,7 +119,7 @@ class LiveSegment:
         number = self.segment.find(id)
         return None if number in self.dropped else number
 
-    def live_numbers(self) -> npt.NDArray[np.int64]:
+    def live_numbers(self) -> Int64s:
         """Return the numbers of the subscriptions that were not dropped."""
         return np.delete(np.arange(len(self.segment)), list(self.dropped))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.predicates.ranges.domain import Strings
+from tocsin.arrays import Bools, Int32s, Int64s, Strings
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class TagIndex:
 
     names: Strings
     """Sorted."""
-    starts: npt.NDArray[np.int64]
-    members: npt.NDArray[np.int32]
+    starts: Int64s
+    members: Int32s
 
     @classmethod
     def build(cls, extras: Sequence[str]) -> "TagIndex":
@@ -42,7 +42,7 @@ class TagIndex:
             np.array([number for name in names for number in members[name]], np.int32),
         )
 
-    def having(self, tags: Sequence[tuple[str, str]], count: int) -> npt.NDArray[np.bool_]:
+    def having(self, tags: Sequence[tuple[str, str]], count: int) -> Bools:
         """Whether each of `count` subscriptions has all the tags. O(count)."""
         have = np.ones(count, bool)
         for name, value in tags:

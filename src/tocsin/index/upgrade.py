@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tocsin.arrays import Strings
 from tocsin.errors import SubscriptionError
 from tocsin.index import commit as store
 from tocsin.index.form import FORM_VERSION
@@ -17,7 +18,6 @@ from tocsin.index.intake import SubscriptionRows, parse_rows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
-from tocsin.predicates.ranges.domain import Strings
 from tocsin.storage import container
 from tocsin.storage.container import OLDEST, VERSION
 from tocsin.storage.folder import Folder

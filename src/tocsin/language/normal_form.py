@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normalise import check_path
 from tocsin.model.condition import XPathExists
 from tocsin.model.predicate import Conjunction, Predicate, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number, Scalar
 
-Int32s = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
 ColumnKey = tuple[str, Kind]
 
@@ -81,7 +80,7 @@ class NormalForm:
     never: list[int]
     """The texts that can never match."""
 
-    def select(self, texts: npt.NDArray[np.int64]) -> "NormalForm":
+    def select(self, texts: Int64s) -> "NormalForm":
         """Return the normal form of some of the texts, each once, in this order; errors are left behind."""
         place = np.full(self.texts, -1, np.int32)
         place[texts] = np.arange(len(texts), dtype=np.int32)

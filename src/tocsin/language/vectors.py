@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import LiteralSource, Reading, number, read, unquote
-from tocsin.language.normal_form import EXACT_FLOAT, Bools, Builder, ColumnKey, Int32s, RangeColumn, Values
+from tocsin.language.normal_form import EXACT_FLOAT, Builder, ColumnKey, RangeColumn, Values
 from tocsin.language.normalise import always, never
 from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
 from tocsin.language.shape_plan import VectorConjunction, slots
@@ -71,14 +71,14 @@ def _column(literals: Sequence[str], reading: Reading) -> Values:
     return np.array(_each(literals, reading), np.int64)
 
 
-def _floats(literals: Sequence[str]) -> npt.NDArray[np.float64] | None:
+def _floats(literals: Sequence[str]) -> Float64s | None:
     """Return the literals as float64, or None unless each means exactly that. Arrow does it faster than Python."""
     texts = pa.array(literals, pa.string())
     try:
         read_back = texts.cast(pa.float64())
     except pa.ArrowInvalid:
         return None
-    floats: npt.NDArray[np.float64] = read_back.to_numpy()
+    floats: Float64s = read_back.to_numpy()
     if not bool((np.abs(floats) <= EXACT_FLOAT).all()):
         return None
     if max(map(len, literals)) > _SAFE_LENGTH:

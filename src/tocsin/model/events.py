@@ -4,10 +4,9 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Int64s
 from tocsin.errors import EventError
 from tocsin.model.lookup import lookup
 from tocsin.model.readable import Lost, Values, fields_of, python_values, read_column, read_values
@@ -126,7 +125,7 @@ class EventBatch:
             return EventBatch(self.table.slice(start, length))
         return EventBatch(self._rows[start : start + length])
 
-    def take(self, rows: npt.NDArray[np.int64]) -> "EventBatch":
+    def take(self, rows: Int64s) -> "EventBatch":
         """Return some of the events, in this order; they are read as part of this batch."""
         return _Some(self, rows)
 
@@ -134,7 +133,7 @@ class EventBatch:
 class _Some(EventBatch):
     """Some events of a batch. It reads the columns of that batch: what cannot be read is counted there."""
 
-    def __init__(self, batch: EventBatch, rows: npt.NDArray[np.int64]) -> None:
+    def __init__(self, batch: EventBatch, rows: Int64s) -> None:
         super().__init__([])
         self._batch = batch
         self._chosen = rows

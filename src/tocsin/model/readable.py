@@ -13,16 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Bools, Int64s
 from tocsin.model.values import Moment, is_null, microseconds
 
 Values: TypeAlias = pa.Array | list[Any]
 Lost: TypeAlias = dict[str, int]
 """By reason, how many values could not be read."""
-Bools = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
 
 NO_UNICODE = "a text that is not valid Unicode"
 FAR_OFF = "a time beyond 64 bits of microseconds"
@@ -38,9 +36,9 @@ class Read(NamedTuple):
     """Values, and by reason how many of each row could not be read."""
 
     values: Values
-    lost: Mapping[str, Int64]
+    lost: Mapping[str, Int64s]
 
-    def take(self, rows: Int64, missing: Bools | None = None) -> "Read":
+    def take(self, rows: Int64s, missing: Bools | None = None) -> "Read":
         """Return the values at these rows, NULL where they are missing."""
         gone = np.zeros(rows.size, bool) if missing is None else missing
         if gone.all():
@@ -249,7 +247,7 @@ def present(values: Values) -> Bools:
     return ~np.asarray(values.is_null(nan_is_null=True))
 
 
-def moments(times: pa.Array) -> tuple[Int64, Int64]:
+def moments(times: pa.Array) -> tuple[Int64s, Int64s]:
     """Return dates or timestamps as microseconds since 1970 in UTC, and the nanoseconds beyond; 0 for NULL."""
     ticks, scale = _ticks(times)
     if scale == _TICKS["ns"]:
@@ -263,7 +261,7 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _ticks(times: pa.Array) -> tuple[Int64, int]:
+def _ticks(times: pa.Array) -> tuple[Int64s, int]:
     """Return the integers behind times, 0 for NULL, and how many of them are a second; 0: each is a day."""
     if pa.types.is_timestamp(times.type):
         return np.asarray(times.cast(pa.int64()).fill_null(0)), _TICKS[times.type.unit]
@@ -296,13 +294,13 @@ def _read(array: pa.Array) -> Read:
     return Read(array, {})
 
 
-def _runs(array: pa.RunEndEncodedArray) -> Int64:
+def _runs(array: pa.RunEndEncodedArray) -> Int64s:
     """Return the run of each row."""
     rows = np.arange(array.offset, array.offset + len(array))
     return np.searchsorted(np.asarray(array.run_ends), rows, side="right")
 
 
-def _entries(array: pa.DictionaryArray) -> tuple[Int64, Bools]:
+def _entries(array: pa.DictionaryArray) -> tuple[Int64s, Bools]:
     """Return the entry of each row, 0 if it has none, and whether it has none."""
     return np.asarray(array.indices.cast(pa.int64()).fill_null(0)), np.asarray(array.indices.is_null())
 
@@ -357,7 +355,7 @@ def _read_lists(array: pa.Array) -> Read:
     return Read(pa.LargeListArray.from_arrays(pa.array(ends), read.values, mask=mask), lost)
 
 
-def _bounds(lists: pa.Array) -> tuple[Int64, Int64]:
+def _bounds(lists: pa.Array) -> tuple[Int64s, Int64s]:
     """Return where the items of each list start, and how many there are; both are undefined for NULL."""
     types, kind = pa.types, lists.type
     if types.is_fixed_size_list(kind):

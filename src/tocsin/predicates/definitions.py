@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
+from tocsin.arrays import Strings
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.predicates.protocol import Arrays, Probed
-from tocsin.predicates.ranges.domain import Strings
 
 
 class DefinedFamily(ABC):

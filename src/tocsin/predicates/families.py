@@ -11,7 +11,7 @@ from tocsin.predicates.arrays.family import ArrayFamily
 from tocsin.predicates.attributes.family import AttributeFamily
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.patterns.family import PatternFamily
-from tocsin.predicates.protocol import Family, Probed, Slices
+from tocsin.predicates.protocol import Family, Probed
 from tocsin.predicates.words.family import WordFamily
 from tocsin.predicates.xpath.family import XPathFamily
 
@@ -51,4 +51,4 @@ def is_selective(test: Test) -> bool:
     return not isinstance(test, (AttributeComparison, Exists, Quantified))
 
 
-__all__ = ["FAMILIES", "Family", "Probed", "Slices", "family_of", "is_selective", "order_of"]
+__all__ = ["FAMILIES", "Family", "Probed", "family_of", "is_selective", "order_of"]

@@ -8,41 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Int32s, Ragged
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
 
 Arrays = dict[str, npt.NDArray[Any]]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Slices:
-    """A list of numbers for each event: those of event i are `values[starts[i]:starts[i + 1]]`, ascending."""
-
-    starts: Int64
-    values: Int32
-
-    @classmethod
-    def of_table(cls, table: Bools) -> "Slices":
-        """Return the lists of a truth table with a row for each event and a column for each number."""
-        starts = np.concatenate([[0], np.cumsum(table.sum(axis=1))])
-        return cls(starts.astype(np.int64), np.nonzero(table)[1].astype(np.int32))
-
-    @classmethod
-    def side_by_side(cls, parts: Sequence["Slices"], first_numbers: Sequence[int], events: int) -> "Slices":
-        """Join the lists of several families event by event, numbered from the first number of each family."""
-        if not parts:
-            return cls(np.zeros(events + 1, np.int64), np.empty(0, np.int32))
-        sizes = np.stack([np.diff(part.starts) for part in parts], axis=1)
-        ends = np.cumsum(sizes.ravel()).reshape(sizes.shape)
-        values = np.empty(int(ends[-1, -1]) if events else 0, np.int32)
-        for number, (part, first) in enumerate(zip(parts, first_numbers, strict=True)):
-            shift = np.repeat(ends[:, number] - sizes[:, number] - part.starts[:-1], sizes[:, number])
-            values[np.arange(part.values.size) + shift] = part.values + first
-        return cls(np.concatenate([[0], ends[:, -1]]).astype(np.int64), values)
 
 
 @dataclass(frozen=True)
@@ -52,10 +23,10 @@ class Probed:
     A family on one attribute has `present`: its tests are NULL together. Another one has `null`, test by test.
     """
 
-    true: Slices
-    present: Int32 | None = None
+    true: Ragged
+    present: Int32s | None = None
     """0 where the attribute has a value that the tests can judge, -1 where they are all NULL."""
-    null: Slices | None = None
+    null: Ragged | None = None
     errors: dict[str, int] = field(default_factory=dict)
     """Values that could not be read, by message."""
 
@@ -96,6 +67,6 @@ def text_column(batch: EventBatch, attribute: str) -> pa.Array:
     return column
 
 
-def presence(texts: pa.Array) -> Int32:
+def presence(texts: pa.Array) -> Int32s:
     """Return 0 where there is a text, -1 where there is none."""
     return np.where(np.asarray(texts.is_valid()), 0, -1).astype(np.int32)

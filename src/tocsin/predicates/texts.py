@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin._compile import kernel
+from tocsin.arrays import Bools, Int32s, Int64s, Ragged, UInt8s
 from tocsin.model.events import EventBatch
-from tocsin.predicates.protocol import Arrays, Bools, Int32, Int64, Probed, Slices, presence, text_column
-
-Bytes = npt.NDArray[np.uint8]
+from tocsin.predicates.protocol import Arrays, Probed, presence, text_column
 
 ASCII = 128
 """Bytes below this one are characters by themselves; texts with others are not ASCII."""
@@ -22,8 +21,8 @@ ASCII = 128
 class TextBytes(NamedTuple):
     """UTF-8 in one buffer: text r is ``data[offsets[r]:offsets[r + 1]]``, which is empty for a NULL."""
 
-    offsets: Int64
-    data: Bytes
+    offsets: Int64s
+    data: UInt8s
 
 
 def as_bytes(column: pa.Array | pa.ChunkedArray, rewrite: Callable[[str], str] | None = None) -> TextBytes:
@@ -58,7 +57,7 @@ def _read(column: pa.Array) -> TextBytes:
 
 
 @kernel
-def has_wide_bytes(offsets: Int64, data: Bytes) -> Bools:
+def has_wide_bytes(offsets: Int64s, data: UInt8s) -> Bools:
     """Tell for each text whether it has bytes that are not ASCII."""
     wide = np.zeros(len(offsets) - 1, np.bool_)
     for row in range(len(offsets) - 1):
@@ -91,7 +90,7 @@ class TextIndex(ABC):
         """The number of predicates."""
 
     @abstractmethod
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int32]:
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
 
 
@@ -118,4 +117,4 @@ class TextFamily(ABC):
     def probe(self, batch: EventBatch) -> Probed:
         """Judge all tests on every text in one pass."""
         texts = text_column(batch, self._attribute)
-        return Probed(Slices(*self._index.probe_batch(texts)), presence(texts))
+        return Probed(Ragged(*self._index.probe_batch(texts)), presence(texts))

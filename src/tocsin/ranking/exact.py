@@ -11,24 +11,20 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Ragged
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
-from tocsin.predicates.families import Probed, Slices
+from tocsin.predicates.families import Probed
 from tocsin.ranking.kernels import offer_matches, sort_best
 from tocsin.ranking.relaxed import Weights
 from tocsin.ranking.select import Layer, layer_sizes, nothing_yet, top_k_in_layers
 from tocsin.tuning import TUNING
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 Bound = tuple[float, int]
 """The best score and, of those that have it, the first by id."""
 
@@ -43,7 +39,7 @@ class _Layer(NamedTuple):
     """A segment of some subscriptions, and their numbers in the whole segment."""
 
     segment: Segment
-    owner: Int32
+    owner: Int32s
 
 
 class SegmentRanking:
@@ -68,7 +64,7 @@ class SegmentRanking:
         """Whether there are layers that were cut for this k, or a larger one."""
         return 0 < k <= self._k
 
-    def learn(self, matches: Int64, candidates: int, scores: Floats, k: int, options: Options) -> None:
+    def learn(self, matches: Int64s, candidates: int, scores: Float64s, k: int, options: Options) -> None:
         """Count a batch that was matched without layers, and build them once they would have been cheaper.
 
         Tests on the history are judged for a whole segment, so that one with such tests has no layers.
@@ -100,7 +96,7 @@ class SegmentRanking:
         relaxed = "not asked yet" if self._weights is None else self._weights.plan()
         return f"exact: {exact}; relaxed: {relaxed}", why
 
-    def _build(self, members: Int32, options: Options) -> _Layer:
+    def _build(self, members: Int32s, options: Options) -> _Layer:
         members = np.sort(members)
         chosen = pa.array(members)
         ids, texts = (strings.arrow().take(chosen).to_pylist() for strings in (self.segment.ids, self.segment.texts))
@@ -111,7 +107,7 @@ class SegmentRanking:
 class ExactTopK:
     """Find the best matches in a segment under the scores of one state, by layers if there are any."""
 
-    def __init__(self, ranking: SegmentRanking, scores: Floats) -> None:
+    def __init__(self, ranking: SegmentRanking, scores: Float64s) -> None:
         self._ranking = ranking
         self._scores = scores
         self._segment = ranking.segment
@@ -119,7 +115,7 @@ class ExactTopK:
 
     def top_k(
         self, batch: EventBatch, left_out: Bools, judged: Mapping[int, Probed], k: int, options: Options
-    ) -> tuple[Slices, Floats, Evidence]:
+    ) -> tuple[Ragged, Float64s, Evidence]:
         """Return the best `k` matches of each event, best first, their scores, and the evidence."""
         if self._ranking.serve(k):
             evidence = Evidence(events=len(batch))
@@ -133,10 +129,10 @@ class ExactTopK:
             starts, numbers, _ = sort_best(best)
             self._ranking.learn(matches, evidence.candidates, self._scores, k, options)
         evidence.matches = numbers.size
-        return Slices(starts, numbers), self._scores[numbers], evidence
+        return Ragged(starts, numbers), self._scores[numbers], evidence
 
     def _plan(self, batch: EventBatch, left_out: Bools, evidence: Evidence) -> list[Layer]:
-        def match(layer: _Layer, rows: Int64) -> Int32:
+        def match(layer: _Layer, rows: Int64s) -> Int32s:
             some = batch if rows.size == len(batch) else batch.take(rows)
             pairs, work = layer.segment.match_subscriptions(some)
             evidence.add_segment(work)

@@ -3,15 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 SUM, MAX, EXACT = 0, 1, 2
 """How the weights of a conjunction become a score: their sum or the largest, of the predicates that hold. EXACT: all
@@ -192,7 +187,7 @@ def offer_matches(
 
 
 @kernel
-def _set_truths(truth: npt.NDArray[np.uint8], weighed: Weighed, events: Events, event: int) -> None:
+def _set_truths(truth: UInt8s, weighed: Weighed, events: Events, event: int) -> None:
     """Write the truth value of every test for an event."""
     for test in range(truth.size):
         column = weighed.null_column[test]

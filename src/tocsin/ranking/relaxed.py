@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.index.encoding import Column, encode
 from tocsin.index.segment import Segment
@@ -29,10 +29,6 @@ from tocsin.registry import range_rows
 if TYPE_CHECKING:
     from tocsin.papers.ranked.range_rows import RangeRows
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 Interval = Literal["overlaps", "within"]
 """When an interval of an event satisfies a range: if it overlaps it, or lies within it."""
@@ -97,7 +93,7 @@ class Weights:
 
     def _intervals(
         self, batch: EventBatch, events: Events, interval: Interval, evidence: Evidence
-    ) -> tuple[Int32, Int32]:
+    ) -> tuple[Int32s, Int32s]:
         """Return the codes at which a range must have begun, and those at which it must not have ended.
 
         They are the same array if no event has an interval.
@@ -137,7 +133,7 @@ class Weights:
         left_out = asked.left_out | rows.chosen if asked.left_out.size else rows.chosen
         return asked._replace(left_out=left_out)
 
-    def factors(self, coefficients: Mapping[str, float]) -> Floats:
+    def factors(self, coefficients: Mapping[str, float]) -> Float64s:
         """Return the coefficient of each attribute; 1 for those that have none."""
         return np.array([coefficients.get(attribute, 1.0) for attribute in self.attributes], np.float64)
 
@@ -186,7 +182,7 @@ def _first_attribute(test: Test) -> str:
     return test.attribute
 
 
-def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) -> Int32:
+def _predicates(conjunctions: Conjunctions, of_column: Int32s, of_test: Int32s) -> Int32s:
     """Return rows (conjunction, attribute, column, first, end), as `Weighed` has them, sorted."""
     changes = np.ones(conjunctions.conjunction.size, bool)
     changes[1:] = np.diff(conjunctions.conjunction) != 0
@@ -205,7 +201,7 @@ def _predicates(conjunctions: Conjunctions, of_column: Int32, of_test: Int32) ->
     return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
 
-def _weights(segment: Segment, place: Mapping[str, int], owner: Int32, attribute: Int32) -> Floats:
+def _weights(segment: Segment, place: Mapping[str, int], owner: Int32s, attribute: Int32s) -> Float64s:
     """Return the weight of each predicate: what its subscription gives to its attribute, or 1."""
     extras = segment.extras
     given: dict[tuple[int, int], float] = {}

@@ -5,25 +5,23 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays import Float64s, Int64s, Ragged
 from tocsin.errors import OptionError
 from tocsin.index.history import Judged
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
-from tocsin.predicates.families import Probed, Slices
+from tocsin.predicates.families import Probed
 from tocsin.ranking.kernels import EXACT, MAX, SUM, Asked, sort_best
 from tocsin.ranking.relaxed import Interval, has_intervals
 from tocsin.ranking.select import nothing_yet
 
 __all__ = ["Interval", "Mode", "Question", "ScoreBy", "TopK", "best_of"]
 
-Int64 = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MOST_AT_ONCE = 1 << 24
 """A batch is split so that the heaps of the best k of its events have at most this many places."""
@@ -108,7 +106,7 @@ class Question:
 class TopK(NamedTuple):
     """The best subscriptions of each event, best first: those of event i are rows `starts[i]` to `starts[i + 1]`."""
 
-    starts: Int64
+    starts: Int64s
     subscriptions: pa.DictionaryArray
     scores: pa.Array
 
@@ -139,7 +137,7 @@ def _best_of_segment(
     tags: Tags,
     question: Question,
     options: Options,
-) -> tuple[Slices, Floats, Evidence]:
+) -> tuple[Ragged, Float64s, Evidence]:
     """Return the best of one segment, as the numbers of subscriptions, with their scores."""
     left_out = state.left_out(tags)
     if question.mode == "exact" and not has_intervals(batch, state.segment.columns):
@@ -152,10 +150,10 @@ def _best_of_segment(
     evidence.add_segment(weights.offer(best, batch, asked, judged, question.interval))
     starts, numbers, scores = sort_best(best)
     evidence.matches = numbers.size
-    return Slices(starts, numbers), scores, evidence
+    return Ragged(starts, numbers), scores, evidence
 
 
-def _merge(answers: Sequence[tuple[SegmentState, Slices, Floats]], events: int, k: int) -> TopK:
+def _merge(answers: Sequence[tuple[SegmentState, Ragged, Float64s]], events: int, k: int) -> TopK:
     """Merge the best of all segments. Only ids that some segment returned are compared."""
     ids, places, rows = [pa.array([], pa.large_string())], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for state, slices, _ in answers:

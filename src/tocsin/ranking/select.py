@@ -4,15 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.errors import OptionError
 from tocsin.ranking.kernels import MAX, SUM, BestHeaps, offer_pairs, sort_best, unsettled
 from tocsin.tuning import TUNING
-
-Float64s = npt.NDArray[np.float64]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 class Layer(NamedTuple):

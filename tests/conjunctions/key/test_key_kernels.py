@@ -29,15 +29,15 @@ from tocsin.conjunctions.key.kernels import (
 )
 
 PREDICATES = 30
-Slices = list[list[int]]
+Ragged = list[list[int]]
 
 
-def csr(lists: Slices) -> tuple[np.ndarray, np.ndarray]:
+def csr(lists: Ragged) -> tuple[np.ndarray, np.ndarray]:
     return np.cumsum([0, *map(len, lists)]), np.array([one for each in lists for one in each], np.int32)
 
 
 @pytest.fixture(scope="module")
-def conjunctions() -> Slices:
+def conjunctions() -> Ragged:
     """Of no, few and many terms, with repeats; the last is too long for an insertion sort."""
     random = np.random.default_rng(5)
     made = [random.integers(~(PREDICATES - 1), PREDICATES, size).tolist() for size in [0, 1, 1, 2, 3, 4, 5, 6, 9] * 8]
@@ -50,7 +50,7 @@ def frequency() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def events() -> Slices:
+def events() -> Ragged:
     """More than two blocks; predicates that no conjunction knows are among those that hold."""
     random = np.random.default_rng(7)
     return [
@@ -59,26 +59,26 @@ def events() -> Slices:
 
 
 @pytest.fixture(scope="module")
-def lists(conjunctions: Slices, frequency: np.ndarray) -> Lists:
+def lists(conjunctions: Ragged, frequency: np.ndarray) -> Lists:
     offsets, terms = to_fail_first(*csr(conjunctions), frequency)
     keys = first_required(offsets, terms, PREDICATES)
     return lists_of(np.arange(len(keys), dtype=np.int32), offsets, terms, keys, PREDICATES)
 
 
-def holding(conjunctions: Slices, held: list[int]) -> list[int]:
+def holding(conjunctions: Ragged, held: list[int]) -> list[int]:
     return [
         c for c, terms in enumerate(conjunctions) if all((t in held) if t >= 0 else (~t not in held) for t in terms)
     ]
 
 
-def looked_at(conjunctions: Slices, frequency: np.ndarray, held: list[int]) -> int:
+def looked_at(conjunctions: Ragged, frequency: np.ndarray, held: list[int]) -> int:
     """The conjunctions whose rarest required term holds, and those that require none."""
     rank = np.argsort(np.argsort(frequency, kind="stable"))
     required = [sorted((t for t in terms if t >= 0), key=lambda t: rank[t]) for terms in conjunctions]
     return sum(not terms or terms[0] in held for terms in required)
 
 
-def test_order_terms(conjunctions: Slices) -> None:
+def test_order_terms(conjunctions: Ragged) -> None:
     by_rank = np.random.default_rng(8).permutation(PREDICATES).astype(np.int32)
     rank = np.argsort(by_rank).astype(np.int32)
     offsets, terms = order_terms(*csr(conjunctions), by_rank, rank)
@@ -111,7 +111,7 @@ def test_file_under_keys() -> None:
     assert places.tolist() == [2, 3, 4, always, 2, 3, 4, 5, 1]
 
 
-def test_match_keys_of_event(conjunctions: Slices, frequency: np.ndarray, lists: Lists, events: Slices) -> None:
+def test_match_keys_of_event(conjunctions: Ragged, frequency: np.ndarray, lists: Lists, events: Ragged) -> None:
     occurs = np.zeros(PREDICATES + 1, np.uint8)
     for held in events[::7]:
         found, candidates = match_keys_of_event(np.array(held, np.int32), lists, occurs)
@@ -120,7 +120,7 @@ def test_match_keys_of_event(conjunctions: Slices, frequency: np.ndarray, lists:
         assert not occurs.any(), "the table is given back as it was taken"
 
 
-def test_match_keys(conjunctions: Slices, frequency: np.ndarray, lists: Lists, events: Slices) -> None:
+def test_match_keys(conjunctions: Ragged, frequency: np.ndarray, lists: Lists, events: Ragged) -> None:
     masks = np.zeros(PREDICATES + 1, np.int64)
     pairs, candidates = match_keys(*csr(events), lists, masks)
     expected = [(event, c) for event, held in enumerate(events) for c in holding(conjunctions, held)]
@@ -129,7 +129,7 @@ def test_match_keys(conjunctions: Slices, frequency: np.ndarray, lists: Lists, e
     assert not masks.any(), "the masks are given back as they were taken"
 
 
-def test_a_block(conjunctions: Slices, lists: Lists, events: Slices) -> None:
+def test_a_block(conjunctions: Ragged, lists: Lists, events: Ragged) -> None:
     """Bit b of a mask is event 5 + b; `touched` grows, and `matched` too."""
     first, last = 5, 5 + BLOCK
     masks = np.zeros(PREDICATES + 1, np.int64)

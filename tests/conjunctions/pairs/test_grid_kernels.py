@@ -1,11 +1,11 @@
 """The kernels of grids and of their buckets, against NumPy on full codes."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pair_cases import Found, PairCase, as_set, random_case
 from tocsin._compile import VECTOR_WIDTH
+from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.pairs import bucket_kernels, grid_kernels
 from tocsin.conjunctions.pairs.bucket_kernels import GridMatches, GridTable, match_few, match_table
 from tocsin.conjunctions.pairs.grid_kernels import match_grids, transpose_short_codes
@@ -29,10 +29,8 @@ from tocsin.conjunctions.pairs.layout_kernels import (
     write_entries,
 )
 
-Int32 = npt.NDArray[np.int32]
 
-
-def on_an_end(case: PairCase, shift: int) -> npt.NDArray[np.bool_]:
+def on_an_end(case: PairCase, shift: int) -> Bools:
     """For each rectangle and event: the short codes fit, and one of them is that of an end."""
     short, rectangles = case.events.short.astype(int), case.rectangles
     fits, is_end = np.ones((len(rectangles), short.shape[1]), bool), np.zeros((len(rectangles), short.shape[1]), bool)
@@ -52,7 +50,7 @@ def without_codes(case: PairCase) -> PairCase:
     return case
 
 
-def doubts_of(doubts: Int32, case: PairCase) -> Found:
+def doubts_of(doubts: Int32s, case: PairCase) -> Found:
     """Doubts as pairs; their columns are those of the table of the rectangle."""
     of_table = case.of_table[doubts[:, bucket_kernels.DOUBT_TAGGED]]
     assert np.array_equal(doubts[:, bucket_kernels.DOUBT_COLUMN_A], case.tables.column_a[of_table])

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Conjunctions, Events
 from tocsin.conjunctions.pairs import access
 from tocsin.conjunctions.pairs.kernels import BY_TEST
@@ -29,10 +29,10 @@ class Case:
     """Conjunctions, the test that each is filed under (-1: none), and a batch with the truth of each test."""
 
     conjunctions: Conjunctions
-    popularity: list[npt.NDArray[np.float64]]
-    filed_under: npt.NDArray[np.int32]
+    popularity: list[Float64s]
+    filed_under: Int32s
     events: Events
-    truth: npt.NDArray[np.int64]
+    truth: Int64s
     """`truth[test, event]` is TRUE, FALSE or NULL."""
 
     def expected(self) -> Pairs:
@@ -97,8 +97,8 @@ def random_ranges(random: np.random.Generator, last: int) -> list[tuple[int, int
 
 
 def random_events(
-    random: np.random.Generator, count: int, last_code: npt.NDArray[np.int32], null_column: npt.NDArray[np.int32]
-) -> tuple[Events, npt.NDArray[np.int64]]:
+    random: np.random.Generator, count: int, last_code: Int32s, null_column: Int32s
+) -> tuple[Events, Int64s]:
     """A batch whose last column is ANYTHING; a test is NULL where its column is, or where phase 1 says so."""
     codes = np.zeros((last_code.size + 1, count), np.int32)
     for column, last in enumerate(last_code):
@@ -113,7 +113,7 @@ def random_events(
     return Events(codes, *sliced(true), *sliced(null)), truth
 
 
-def sliced(lists: list[npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def sliced(lists: list[Int64s]) -> tuple[Int64s, Int32s]:
     """Where each list starts, and all lists behind each other."""
     starts = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     return starts, np.concatenate([np.empty(0, np.int64), *lists]).astype(np.int32)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tocsin.arrays import Float64s
 from tocsin.errors import OptionError
 from tocsin.papers.ranked import RANKED, SOPTRTree
 from tocsin.papers.ranked.counting import prefer_counting, top_k_by_counting, top_k_relaxed
@@ -88,9 +89,9 @@ def add(weights: list[float]) -> float:
     return total
 
 
-def as_function(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def as_function(weights: Float64s) -> Float64s:
     """Monotone and neither a sum nor a maximum: the median."""
-    middle: npt.NDArray[np.float64] = np.sort(weights, axis=1)[:, ATTRIBUTES // 2]
+    middle: Float64s = np.sort(weights, axis=1)[:, ATTRIBUTES // 2]
     return middle
 
 

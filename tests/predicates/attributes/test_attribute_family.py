@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tocsin.arrays import Ragged
 from tocsin.model.condition import AttributeComparison, Op
 from tocsin.model.events import EventBatch
 from tocsin.predicates.attributes.family import AttributeFamily
 from tocsin.predicates.evaluate import evaluate_test
 from tocsin.predicates.families import family_of
-from tocsin.predicates.protocol import Slices
 
 COLUMNS = {
     "int": pa.array([1, 2, None, 3, 2**53 + 1]),
@@ -22,7 +22,7 @@ COLUMNS = {
 PAIRS = [*product(COLUMNS, COLUMNS), ("int", "missing")]
 
 
-def lists(slices: Slices) -> list[list[int]]:
+def lists(slices: Ragged) -> list[list[int]]:
     return [part.tolist() for part in np.split(slices.values, slices.starts[1:-1])]
 
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int32s, Int64s
 from tocsin.predicates.history import kernels
 from tocsin.predicates.history.encode import Lane
 from tocsin.predicates.history.kernels import EXACT, LANES, STRING, WORD, Bounds, Groups, OldValues
@@ -41,7 +41,7 @@ class Case(NamedTuple):
     """Old values, their keys, and a condition on them."""
 
     old: OldValues
-    keys: npt.NDArray[np.int64]
+    keys: Int64s
     bounds: Bounds
 
     def satisfies(self, at: int) -> bool:
@@ -74,7 +74,7 @@ def conditions(random: np.random.Generator, shape: tuple[int, ...]) -> Bounds:
     return Bounds(low, high, random.random((*shape, LANES)) < 0.3)
 
 
-def sorted_runs(case: Case, starts: list[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+def sorted_runs(case: Case, starts: list[int]) -> tuple[Int32s, Int64s]:
     """The positions of each run by lane, key and position, and where the lanes of each begin."""
     order, lane_starts = [], []
     for start, stop in pairwise(starts):

@@ -1,11 +1,10 @@
 """The kernels that encode values, against `np.searchsorted` and the formulas of their docstrings."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from tocsin.arrays import Float64s, Strings
 from tocsin.predicates.ranges import kernels
-from tocsin.predicates.ranges.domain import Strings
 from tocsin.predicates.ranges.kernels import (
     NULL_CODE,
     codes_of_integers,
@@ -19,10 +18,8 @@ from tocsin.predicates.ranges.kernels import (
 from tocsin.predicates.ranges.quantize import LAST_SHORT, shifts_by_rank
 from tocsin.tuning import TUNING
 
-Codes = npt.NDArray[np.int32]
 
-
-def expected_codes(constants: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> list[int]:
+def expected_codes(constants: Float64s, values: Float64s) -> list[int]:
     """2i + 1 for constant i, 2i for the gap before it, 2n behind the last of n."""
     codes = np.searchsorted(constants, values, "left") + np.searchsorted(constants, values, "right")
     with_null: list[int] = np.where(np.isnan(values), NULL_CODE, codes).tolist()

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -63,7 +62,6 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
 from tocsin.predicates.xpath.kernels.tokens import Documents
 from tocsin.predicates.xpath.structure_index import offsets_of, side_by_side
 
-Ints = npt.NDArray[np.int32]
 FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 NAMESPACES = {"p": "urn:p", "q": "urn:q?a&b"}
 SPARE = 8

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.key.index import KeyIndex
-from tocsin.conjunctions.key.kernels import Floats, Int32s, Int64s
 from tocsin.conjunctions.protocol import Step
 from tocsin.forks import Guard, Level
 
@@ -53,9 +53,9 @@ class Frequencies:
         """How many events weigh in, those before the first among them."""
         return self._events
 
-    def shares(self) -> Floats:
+    def shares(self) -> Float64s:
         """Return, for each predicate, the share of events in which it holds, from 0 to 1."""
-        shares: Floats = np.minimum(self._held / max(self._events, 1e-300), 1.0)
+        shares: Float64s = np.minimum(self._held / max(self._events, 1e-300), 1.0)
         return shares
 
 
@@ -121,11 +121,11 @@ class Drift:
             )
             self._rekeying.start()
 
-    def shares(self) -> Floats:
+    def shares(self) -> Float64s:
         """Return, for each predicate, the share of events in which it holds, as far as is known."""
         return self._frequencies.shares() + 1.0 / self._frequencies.events
 
-    def _judge(self, shares: Floats) -> None:
+    def _judge(self, shares: Float64s) -> None:
         if worth_rekeying(self._key.cost(shares)):
             self._key.rekey(shares)
             self.rekeyed += 1

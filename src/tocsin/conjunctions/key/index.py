@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.key.kernels import (
-    Floats,
-    Int32s,
-    Int64s,
     Lists,
     Places,
     expected_candidates,
@@ -28,7 +26,7 @@ from tocsin.conjunctions.protocol import Pairs
 class Filed(NamedTuple):
     """What a choice of keys makes of the conjunctions; replaced as a whole, so that a match sees one choice."""
 
-    frequency: Floats
+    frequency: Float64s
     keys: Int32s
     """The key of each conjunction; the number of predicates if it has none."""
     lists: Lists
@@ -57,7 +55,7 @@ class KeyIndex:
         self._zeros = ZeroArrays()
 
     @classmethod
-    def build(cls, ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Floats) -> "KeyIndex":
+    def build(cls, ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Float64s) -> "KeyIndex":
         """File conjunctions under their rarest required term; about linear in the number of terms.
 
         `ids` are their numbers, ascending; `frequency` says how often each predicate holds, on any scale.
@@ -80,11 +78,11 @@ class KeyIndex:
         self._zeros.give(masks)
         return pairs, candidates
 
-    def cost(self, frequency: Floats) -> tuple[float, float]:
+    def cost(self, frequency: Float64s) -> tuple[float, float]:
         """Return how many candidates an event has under these frequencies (0 to 1) now, and with the best keys."""
         return expected_candidates(self.offsets, self.terms, self._filed.keys, frequency)
 
-    def rekey(self, frequency: Floats) -> None:
+    def rekey(self, frequency: Float64s) -> None:
         """File the conjunctions again for new frequencies; a match under way ends with the old keys."""
         self._filed = _file(self.ids, self.offsets, self.terms, frequency)
 
@@ -133,13 +131,13 @@ class ZeroArrays:
         self._free.setdefault((array.dtype.type, len(array)), []).append(array)
 
 
-def _file(ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Floats) -> Filed:
+def _file(ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Float64s) -> Filed:
     offsets, terms = to_fail_first(offsets, terms, frequency)
     keys = first_required(offsets, terms, len(frequency))
     return Filed(frequency, keys, lists_of(ids, offsets, terms, keys, len(frequency)))
 
 
-def to_fail_first(offsets: Int64s, terms: Int32s, frequency: Floats) -> tuple[Int64s, Int32s]:
+def to_fail_first(offsets: Int64s, terms: Int32s, frequency: Float64s) -> tuple[Int64s, Int32s]:
     """Sort each slice so that it fails first: rare required terms, then frequent forbidden ones; drop repeats."""
     by_rank = np.argsort(frequency, kind="stable").astype(np.int32)
     rank = np.empty_like(by_rank)

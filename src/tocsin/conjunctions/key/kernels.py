@@ -13,15 +13,11 @@ ALWAYS is the number of predicates; its list has the conjunctions without a requ
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import inlined_kernel, kernel
+from tocsin.arrays import Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s
 
-Bytes = npt.NDArray[np.uint8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Places = UInt16s | UInt32s
 
 # An event is one bit of a positive int64, so that a block of events is matched by AND.
 BLOCK = 63
@@ -152,7 +148,7 @@ def _size(lists: Lists, key: int) -> int:
 
 
 @kernel
-def _probe_group(lists: Lists, group: int, occurs: Bytes, found: Int32s, filled: int) -> int:
+def _probe_group(lists: Lists, group: int, occurs: UInt8s, found: Int32s, filled: int) -> int:
     """Append the conjunctions of a group whose places all hold to `found`; return its new end.
 
     Each width has its own loop without a branch: a processor cannot predict which conjunctions hold.
@@ -190,7 +186,7 @@ def _probe_group(lists: Lists, group: int, occurs: Bytes, found: Int32s, filled:
 
 
 @kernel
-def match_keys_of_event(held: Int32s, lists: Lists, occurs: Bytes) -> tuple[Int32s, int]:
+def match_keys_of_event(held: Int32s, lists: Lists, occurs: UInt8s) -> tuple[Int32s, int]:
     """Match one event: for each key that holds, probe the occurrence table for the other terms."""
     always = len(occurs) - 1
     candidates = _size(lists, always)
@@ -365,7 +361,7 @@ def match_keys(held_offsets: Int64s, held: Int32s, lists: Lists, masks: Int64s) 
 
 
 @kernel
-def expected_candidates(offsets: Int64s, terms: Int32s, keys: Int32s, frequency: Floats) -> tuple[float, float]:
+def expected_candidates(offsets: Int64s, terms: Int32s, keys: Int32s, frequency: Float64s) -> tuple[float, float]:
     """Sum over the conjunctions the frequency of the key they have, and of the best key they could have."""
     now = 0.0
     best = 0.0

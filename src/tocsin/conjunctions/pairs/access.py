@@ -11,27 +11,23 @@ tables. A conjunction that is filed under a test (BY_TEST) keeps its range as th
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.conjunctions.coded import Conjunctions, RangePredicates
 from tocsin.conjunctions.pairs.kernels import BY_TEST
 from tocsin.tuning import TUNING
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Side:
     """One of the two accesses of each conjunction."""
 
-    predicate: Int32
+    predicate: Int32s
     """Its predicate; -1 if there is none (the column is then ANYTHING or BY_TEST)."""
-    column: Int32
-    level: Int32
+    column: Int32s
+    level: Int32s
     """How many steps the level is finer than one cell."""
-    selectivity: Floats
+    selectivity: Float64s
 
 
 @dataclass(frozen=True)
@@ -40,10 +36,10 @@ class AccessPairs:
 
     a: Side
     b: Side
-    test: Int32
+    test: Int32s
 
 
-def shifts(last_code: Int32) -> Int64:
+def shifts(last_code: Int32s) -> Int64s:
     """Return the shift of each column (a row) at each level; level 0 has one cell. The last row is ANYTHING's.
 
     >>> shifts(np.array([998], np.int32))[:, :6].tolist()
@@ -56,7 +52,7 @@ def shifts(last_code: Int32) -> Int64:
     return np.vstack([table, np.zeros_like(levels)])
 
 
-def choose(conjunctions: Conjunctions, predicates: RangePredicates, test: Int32) -> AccessPairs:
+def choose(conjunctions: Conjunctions, predicates: RangePredicates, test: Int32s) -> AccessPairs:
     """File every conjunction. `test[i]` is the test that conjunction i is filed under, or -1."""
     anything = conjunctions.last_code.size
     shift = shifts(conjunctions.last_code)
@@ -83,14 +79,14 @@ def choose(conjunctions: Conjunctions, predicates: RangePredicates, test: Int32)
     return AccessPairs(_mix(swap, b, a), _mix(swap, a, b), test)
 
 
-def _share_of_tests(test: Int32) -> Floats:
+def _share_of_tests(test: Int32s) -> Float64s:
     """Estimate the share of events for which the test of each conjunction is TRUE, as often as conjunctions name it."""
     filed = test[test >= 0]
     demand = np.bincount(filed, minlength=1)
     return np.minimum(TUNING.expected_true_tests * demand[np.maximum(test, 0)] / max(filed.size, 1), 1.0)
 
 
-def _side(predicates: RangePredicates, chosen: Int64, anything: int, shift: Int64) -> Side:
+def _side(predicates: RangePredicates, chosen: Int64s, anything: int, shift: Int64s) -> Side:
     there = chosen >= 0
     safe = np.where(there, chosen, 0)
     if predicates.column.size == 0:
@@ -106,14 +102,14 @@ def _side(predicates: RangePredicates, chosen: Int64, anything: int, shift: Int6
     return _without(Side(chosen.astype(np.int32), column, level, selectivity), level == 0, anything)
 
 
-def _ranges(predicates: RangePredicates, side: Side) -> Int64:
+def _ranges(predicates: RangePredicates, side: Side) -> Int64s:
     if predicates.column.size == 0:
         return np.ones(side.predicate.size, np.int64)
     count = (predicates.end - predicates.first)[side.predicate].astype(np.int64)
     return np.where(side.predicate >= 0, count, 1)
 
 
-def _without(side: Side, which: npt.NDArray[np.bool_], anything: int) -> Side:
+def _without(side: Side, which: Bools, anything: int) -> Side:
     """Return the side with no access for the conjunctions in `which`, unless they are filed under a test."""
     which = which & (side.column != BY_TEST)
     return Side(
@@ -124,7 +120,7 @@ def _without(side: Side, which: npt.NDArray[np.bool_], anything: int) -> Side:
     )
 
 
-def _mix(which: npt.NDArray[np.bool_], yes: Side, no: Side) -> Side:
+def _mix(which: Bools, yes: Side, no: Side) -> Side:
     return Side(
         np.where(which, yes.predicate, no.predicate),
         np.where(which, yes.column, no.column),
@@ -138,7 +134,7 @@ Group = dict[Levels, list[float]]
 """The tables on the same columns, by levels: (conjunctions, sum of the selectivities of each access)."""
 
 
-def _fold(a: Side, b: Side, cell: Floats, anything: int) -> tuple[Side, Side]:
+def _fold(a: Side, b: Side, cell: Float64s, anything: int) -> tuple[Side, Side]:
     """Merge tables until no merger adds fewer candidates than the look that it saves costs."""
     key = np.stack([a.column, a.level, b.column, b.level], axis=1).astype(np.int64)
     packed = ((key[:, 0] + 1) << 40) | (key[:, 1] << 32) | (key[:, 2] << 8) | key[:, 3]
@@ -154,7 +150,7 @@ def _fold(a: Side, b: Side, cell: Floats, anything: int) -> tuple[Side, Side]:
 
 
 def _merge_groups(
-    pairs: dict[tuple[int, ...], Group], cell: Floats, anything: int
+    pairs: dict[tuple[int, ...], Group], cell: Float64s, anything: int
 ) -> dict[tuple[int, ...], tuple[int, int]]:
     """Return the levels that each (column a, level a, column b, level b) ends with; level 0 is not an access."""
     final: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -196,7 +192,7 @@ def _merge_groups(
     return final
 
 
-def _merge_group(columns: tuple[int, ...], group: Group, cell: Floats) -> dict[Levels, Levels]:
+def _merge_group(columns: tuple[int, ...], group: Group, cell: Float64s) -> dict[Levels, Levels]:
     """Merge the tables of one group, the cheapest merger first; return where each ends. `group` keeps what is left."""
     end = {levels: levels for levels in group}
     while len(group) > 1:
@@ -222,7 +218,7 @@ def _merge_group(columns: tuple[int, ...], group: Group, cell: Floats) -> dict[L
     return end
 
 
-def _candidates(population: list[float], columns: tuple[int, ...], levels: Levels, cell: Floats) -> float:
+def _candidates(population: list[float], columns: tuple[int, ...], levels: Levels, cell: Float64s) -> float:
     """Estimate how many of these conjunctions an event verifies, if they are filed at these levels.
 
     A conjunction of selectivities f, g on its accesses is verified with probability (f + cell a) * (g + cell b); f * g

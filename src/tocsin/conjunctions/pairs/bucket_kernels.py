@@ -14,7 +14,6 @@ and takes the arrays out before its loops.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import (
     VECTOR_WIDTH,
@@ -28,6 +27,7 @@ from tocsin._compile import (
     lie_on_ends,
     lowest_bit,
 )
+from tocsin.arrays import Int32s, Int64s, UInt16s, UInt64s
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.pairs.kernels import (
     COLUMN_C,
@@ -46,16 +46,11 @@ from tocsin.conjunctions.pairs.kernels import (
     SHORT_LOW_B,
     SHORT_LOW_C,
     WORDS_PER_FLUSH,
-    Int32,
-    Int64,
     Postings,
-    Short,
     grown,
 )
 from tocsin.conjunctions.pairs.layout_kernels import block_count
 from tocsin.tuning import TUNING
-
-Words = npt.NDArray[np.uint64]
 
 FEW_EVENTS = TUNING.few_events
 DOUBT_EVENT, DOUBT_TAGGED, DOUBT_COLUMN_A, DOUBT_COLUMN_B = range(4)
@@ -69,35 +64,35 @@ class GridTable(NamedTuple):
 
     column_a: int
     column_b: int
-    starts: Int64
+    starts: Int64s
     """Where the postings of its buckets start among all postings; one more entry at the end."""
-    order: Int32
-    ends: Int32
-    blocks: Short
+    order: Int32s
+    ends: Int32s
+    blocks: UInt16s
     block_size: int
     """The codes in a block."""
-    place_of: Int32
+    place_of: Int32s
     """The place of each column among the rows of a block."""
 
 
 class GridMatches(NamedTuple):
     """The matches in grids so far: `used` of the pairs, with tagged rectangles, and `doubted` of the doubts."""
 
-    pairs: Int32
+    pairs: Int32s
     used: int
-    doubts: Int32
+    doubts: Int32s
     doubted: int
 
 
 @kernel
-def _is_end(short: Short, low: int, size: int, code: int) -> bool:
+def _is_end(short: UInt16s, low: int, size: int, code: int) -> bool:
     """Tell whether a short code is the low end of a posting, at place `low`, or its high end, one field further."""
     is_end: bool = (short[low] == code) | (short[low + size] == code)
     return is_end
 
 
 @kernel
-def _holds_in_full(rectangles: Int32, tagged: int, codes: Int32, column_a: int, column_b: int, event: int) -> bool:
+def _holds_in_full(rectangles: Int32s, tagged: int, codes: Int32s, column_a: int, column_b: int, event: int) -> bool:
     """Tell whether the full codes of an event lie in a rectangle."""
     rectangle = rectangles[tagged if tagged >= 0 else ~tagged]
     a, b, c = codes[column_a, event], codes[column_b, event], codes[rectangle[COLUMN_C], event]
@@ -113,7 +108,7 @@ def _holds_in_full(rectangles: Int32, tagged: int, codes: Int32, column_a: int, 
 
 
 @inlined_kernel
-def _write_doubt(doubts: Int32, doubted: int, event: int, tagged: int, column_a: int, column_b: int) -> int:
+def _write_doubt(doubts: Int32s, doubted: int, event: int, tagged: int, column_a: int, column_b: int) -> int:
     """Write a pair that full codes must decide; return the end of the doubts."""
     doubts[doubted, DOUBT_EVENT] = event
     doubts[doubted, DOUBT_TAGGED] = tagged
@@ -124,26 +119,26 @@ def _write_doubt(doubts: Int32, doubted: int, event: int, tagged: int, column_a:
 
 @kernel
 def match_few(
-    fields: Short,
-    rectangle_of: Int32,
-    shift: Int32,
-    rectangles: Int32,
-    codes: Int32,
-    short: Short,
-    row_of: Int32,
-    short_by_event: Short,
+    fields: UInt16s,
+    rectangle_of: Int32s,
+    shift: Int32s,
+    rectangles: Int32s,
+    codes: Int32s,
+    short: UInt16s,
+    row_of: Int32s,
+    short_by_event: UInt16s,
     column_a: int,
     column_b: int,
     first: int,
     size: int,
-    order: Int32,
+    order: Int32s,
     begin: int,
     end: int,
-    pairs: Int32,
+    pairs: Int32s,
     used: int,
-    doubts: Int32,
+    doubts: Int32s,
     doubted: int,
-) -> tuple[Int32, int, Int32, int]:
+) -> tuple[Int32s, int, Int32s, int]:
     """Match the events `order[begin:end]`, one by one, with the `size` postings of a bucket that starts at `first`.
 
     `fields` to `rectangles` are those of Postings, `codes` to `short_by_event` those of Events. Return GridMatches.
@@ -198,11 +193,11 @@ def _decide(
     tagged: int,
     column_a: int,
     column_b: int,
-    rectangles: Int32,
-    codes: Int32,
-    order: Int32,
+    rectangles: Int32s,
+    codes: Int32s,
+    order: Int32s,
     begin: int,
-    doubts: Int32,
+    doubts: Int32s,
     doubted: int,
 ) -> tuple[np.uint64, int]:
     """Return which of the doubtful bits match by the full codes of their events; without full codes, write doubts."""
@@ -220,8 +215,8 @@ def _decide(
 
 @kernel
 def _expand_words(
-    order: Int32, words_of: Int32, words: Words, count: int, total: int, pairs: Int32, used: int
-) -> tuple[Int32, int]:
+    order: Int32s, words_of: Int32s, words: UInt64s, count: int, total: int, pairs: Int32s, used: int
+) -> tuple[Int32s, int]:
     """Write a pair for each of the `total` bits of `count` words that are not 0; there is room for one more word."""
     if used + total > len(pairs):
         pairs = grown(pairs, used + total)
@@ -241,10 +236,10 @@ def _expand_words(
 def match_table(
     postings: Postings,
     events: Events,
-    short_by_event: Short,
+    short_by_event: UInt16s,
     table: GridTable,
-    words_of: Int32,
-    words: Words,
+    words_of: Int32s,
+    words: UInt64s,
     matches: GridMatches,
 ) -> tuple[GridMatches, int]:
     """Add the matches of the events that are laid out for a table; also return how many candidates were verified.

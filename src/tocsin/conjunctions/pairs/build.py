@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import VECTOR_WIDTH
+from tocsin.arrays import Float64s, Int32s, Int64s, UInt16s
 from tocsin.conjunctions.coded import TRUE, Conjunctions, RangePredicates, range_predicates
 from tocsin.conjunctions.pairs.access import AccessPairs, Side, choose, shifts
 from tocsin.conjunctions.pairs.kernels import (
@@ -33,17 +34,14 @@ from tocsin.conjunctions.pairs.kernels import (
 from tocsin.predicates.ranges.quantize import LAST_SHORT, NO_SHORT, ShortCodes, shifts_by_rank
 from tocsin.tuning import TUNING
 
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-
 _HASH_A, _HASH_B = 0x9E3779B1, 0x85EBCA6B
 """Odd multipliers that spread the cells of a table over its buckets."""
 
 
 def file_conjunctions(
     conjunctions: Conjunctions,
-    popularity: list[npt.NDArray[np.float64]],
-    filed_under: Int32,
+    popularity: list[Float64s],
+    filed_under: Int32s,
     short: Mapping[int, ShortCodes],
 ) -> tuple[PairTables, Postings]:
     """File every conjunction; for the arguments see `PairIndex.build`."""
@@ -83,7 +81,7 @@ def file_conjunctions(
     )
 
 
-def shorten(conjunctions: Conjunctions, short: Mapping[int, ShortCodes]) -> tuple[Conjunctions, Int32]:
+def shorten(conjunctions: Conjunctions, short: Mapping[int, ShortCodes]) -> tuple[Conjunctions, Int32s]:
     """Return the conjunctions with their ranges in short codes less one, and the shift of each column.
 
     Columns that are not in `short` have the short code (code >> shift) + 1, so that short code less one of NULL (-1) is
@@ -117,7 +115,7 @@ def crowded(conjunctions: Conjunctions, column: int, short: ShortCodes) -> bool:
     return bool(np.bincount(ends, minlength=1).max() > TUNING.crowd * (1 + ends.size / LAST_SHORT))
 
 
-def _ranges_of(predicates: RangePredicates, side: Side) -> tuple[Int64, Int64]:
+def _ranges_of(predicates: RangePredicates, side: Side) -> tuple[Int64s, Int64s]:
     """Return how many ranges each conjunction has on this side, and the first of them (-1: no predicate)."""
     predicate = side.predicate
     if predicates.column.size == 0:
@@ -127,7 +125,7 @@ def _ranges_of(predicates: RangePredicates, side: Side) -> tuple[Int64, Int64]:
     return count, np.where(there, predicates.first[predicate], -1).astype(np.int64)
 
 
-def _rectangles(conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32) -> Int32:
+def _rectangles(conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32s) -> Int32s:
     """Return the rectangles: every range of side a with every range of side b, and the range of `third`."""
     count_a, first_a = _ranges_of(predicates, access.a)
     count_b, first_b = _ranges_of(predicates, access.b)
@@ -154,7 +152,7 @@ def _rectangles(conjunctions: Conjunctions, predicates: RangePredicates, access:
     return rectangles
 
 
-def _tables(conjunctions: Conjunctions, access: AccessPairs, rectangles: Int32) -> tuple[PairTables, Int32]:
+def _tables(conjunctions: Conjunctions, access: AccessPairs, rectangles: Int32s) -> tuple[PairTables, Int32s]:
     """Return a table for each combination of columns and levels in use, and the table of each rectangle (short)."""
     owner = rectangles[:, CONJUNCTION]
     a, b = access.a, access.b
@@ -189,7 +187,7 @@ def _tables(conjunctions: Conjunctions, access: AccessPairs, rectangles: Int32) 
     return tables, of_table.astype(np.int32)
 
 
-def _used(column_a: Int32, column_b: Int32, column_c: Int32, of_table: Int32) -> dict[str, npt.NDArray[Any]]:
+def _used(column_a: Int32s, column_b: Int32s, column_c: Int32s, of_table: Int32s) -> dict[str, npt.NDArray[Any]]:
     """Return the columns that each table uses."""
     number = np.arange(column_a.size)
     table = np.concatenate([number[column_a != BY_TEST], number, of_table])
@@ -199,7 +197,7 @@ def _used(column_a: Int32, column_b: Int32, column_c: Int32, of_table: Int32) ->
     return {"used_starts": starts, "used": (distinct & 0xFFFFFFFF).astype(np.int32)}
 
 
-def _third(predicates: RangePredicates, access: AccessPairs) -> Int32:
+def _third(predicates: RangePredicates, access: AccessPairs) -> Int32s:
     """Return the most selective predicate of one range of each conjunction that is not an access; or -1."""
     third = np.full(access.test.size, -1, np.int32)
     number = np.arange(predicates.conjunction.size, dtype=np.int32)
@@ -211,7 +209,7 @@ def _third(predicates: RangePredicates, access: AccessPairs) -> Int32:
     return third
 
 
-def _short_fields(rectangles: Int32, posted: Int32, starts: Int64) -> npt.NDArray[np.uint16]:
+def _short_fields(rectangles: Int32s, posted: Int32s, starts: Int64s) -> UInt16s:
     """Return the short fields of the postings of grids. `starts` says where the postings of each bucket start."""
     sizes = np.diff(starts)
     first, size = np.repeat(starts[:-1], sizes), np.repeat(sizes, sizes)
@@ -225,8 +223,8 @@ def _short_fields(rectangles: Int32, posted: Int32, starts: Int64) -> npt.NDArra
 
 
 def _rest(
-    conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32
-) -> tuple[Int64, Int32, Int32]:
+    conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32s
+) -> tuple[Int64s, Int32s, Int32s]:
     """Return the predicates and tests that postings do not carry: starts by conjunction, entries, ranges."""
     number = np.arange(predicates.conjunction.size)
     owner = predicates.conjunction

@@ -5,9 +5,9 @@ references for every array that is taken out of a tuple, at every call (measurem
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import VECTOR_WIDTH, inlined_kernel, kernel, lowest_bit
+from tocsin.arrays import Bools, Int32s, UInt8s, UInt64s
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
@@ -23,7 +23,6 @@ from tocsin.conjunctions.pairs.kernels import (
     LOW_C,
     WORDS_PER_FLUSH,
     FoundPairs,
-    Int32,
     PairTables,
     Postings,
     grown,
@@ -31,10 +30,6 @@ from tocsin.conjunctions.pairs.kernels import (
     verify_rest,
 )
 from tocsin.tuning import TUNING
-
-Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
-Bools = npt.NDArray[np.bool_]
 
 FEW_EVENTS = TUNING.few_events_by_test
 
@@ -46,7 +41,7 @@ _GATHER_BITS = 0x0102040810204080
 
 @inlined_kernel
 def _write_test_entries(
-    tables: PairTables, table: int, events: Events, event_of: Int32, test_of: Int32, bucket_of: Int32
+    tables: PairTables, table: int, events: Events, event_of: Int32s, test_of: Int32s, bucket_of: Int32s
 ) -> int:
     """Write an entry (event, test, bucket) for each test that is TRUE for an event; return how many there are."""
     row_b, shift_a, shift_b = events.row_of[tables.column_b[table]], tables.shift_a[table], tables.shift_b[table]
@@ -67,7 +62,7 @@ def _write_test_entries(
 
 
 @kernel
-def _tagged(rows: Int32, posting: int) -> int:
+def _tagged(rows: Int32s, posting: int) -> int:
     """Return the conjunction of a posting, or its complement (~) if there is a rest list to verify."""
     conjunction: int = rows[posting, CONJUNCTION]
     return conjunction if rows[posting, COLUMN_C] >= 0 else ~conjunction
@@ -75,7 +70,7 @@ def _tagged(rows: Int32, posting: int) -> int:
 
 @kernel
 def _scan_event(
-    rows: Int32, first: int, last: int, codes: Int32, event: int, a: int, b: int, pairs: Int32, used: int
+    rows: Int32s, first: int, last: int, codes: Int32s, event: int, a: int, b: int, pairs: Int32s, used: int
 ) -> int:
     """Write the pairs of one event with the postings `first` to `last`; return their end."""
     for posting in range(first, last):
@@ -97,7 +92,7 @@ def _scan_event(
 
 
 @inlined_kernel
-def _bits_of(marks: npt.NDArray[np.uint64]) -> np.uint64:
+def _bits_of(marks: UInt64s) -> np.uint64:
     """Return the marks of a block, bytes of 0 or 1 in words of eight, as the bits of one word."""
     bits = np.uint64(0)
     for word in range(VECTOR_WIDTH // 8):
@@ -108,18 +103,18 @@ def _bits_of(marks: npt.NDArray[np.uint64]) -> np.uint64:
 
 @kernel
 def _scan_block(
-    rows: Int32,
+    rows: Int32s,
     first: int,
     last: int,
-    codes: Int32,
-    members: Int32,
+    codes: Int32s,
+    members: Int32s,
     width: int,
-    block: Int32,
+    block: Int32s,
     filled: Bools,
-    marks: Bytes,
-    words: Words,
-    marked: Int32,
-    bits: Words,
+    marks: UInt8s,
+    words: UInt64s,
+    marked: Int32s,
+    bits: UInt64s,
 ) -> int:
     """Mark the postings from `first` to `last` that some member of the block satisfies; return how many.
 
@@ -157,7 +152,9 @@ def _scan_block(
 
 
 @kernel
-def _write_block(rows: Int32, members: Int32, marked: Int32, bits: Words, count: int, pairs: Int32, used: int) -> int:
+def _write_block(
+    rows: Int32s, members: Int32s, marked: Int32s, bits: UInt64s, count: int, pairs: Int32s, used: int
+) -> int:
     """Write a pair for each bit of the marked postings; return their end."""
     for number in range(count):
         tagged, left = _tagged(rows, marked[number]), bits[number]

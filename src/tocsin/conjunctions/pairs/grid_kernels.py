@@ -6,18 +6,10 @@ The events are laid out by bucket, and the postings of each bucket are compared 
 import numpy as np
 
 from tocsin._compile import VECTOR_WIDTH, kernel
+from tocsin.arrays import Int32s, UInt16s
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.pairs.bucket_kernels import GridMatches, GridTable, match_few, match_table
-from tocsin.conjunctions.pairs.kernels import (
-    BY_TEST,
-    WORDS_PER_FLUSH,
-    FoundPairs,
-    Int32,
-    PairTables,
-    Postings,
-    Short,
-    verify_rest,
-)
+from tocsin.conjunctions.pairs.kernels import BY_TEST, WORDS_PER_FLUSH, FoundPairs, PairTables, Postings, verify_rest
 from tocsin.conjunctions.pairs.layout_kernels import (
     PRIVATE_LAYOUT,
     SKIP_TABLE,
@@ -30,7 +22,7 @@ from tocsin.conjunctions.pairs.layout_kernels import (
 
 
 @kernel
-def _set_places(columns: Int32, row_of: Int32, rows: Int32, place_of_row: Int32, place_of: Int32) -> None:
+def _set_places(columns: Int32s, row_of: Int32s, rows: Int32s, place_of_row: Int32s, place_of: Int32s) -> None:
     """Write the place of each column among the rows of a layout."""
     for place in range(rows.size):
         place_of_row[rows[place]] = place
@@ -39,7 +31,7 @@ def _set_places(columns: Int32, row_of: Int32, rows: Int32, place_of_row: Int32,
 
 
 @kernel
-def transpose_short_codes(short: Short, row_of: Int32) -> Short:
+def transpose_short_codes(short: UInt16s, row_of: Int32s) -> UInt16s:
     """Return the short codes of each event in the first VECTOR_WIDTH columns of an index: `Events.short_by_event`."""
     columns, events = min(row_of.size, VECTOR_WIDTH), short.shape[1]
     by_event = np.empty(events * VECTOR_WIDTH, np.uint16)
@@ -52,7 +44,7 @@ def transpose_short_codes(short: Short, row_of: Int32) -> Short:
 @kernel
 def match_grids(
     tables: PairTables, postings: Postings, events: Events, layouts: Layouts, found: FoundPairs
-) -> tuple[FoundPairs, int, Int32]:
+) -> tuple[FoundPairs, int, Int32s]:
     """Add the matches in grids, in any order; also return how many candidates were verified, and the doubts."""
     codes, short, row_of = events.codes, events.short, events.row_of
     count, short_by_event = short.shape[1], events.short_by_event

@@ -10,15 +10,11 @@ a batch with the two kinds of tables.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import inlined_kernel, kernel
+from tocsin.arrays import Bools, Int32s, Int64s, UInt16s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
 from tocsin.tuning import TUNING
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Short = npt.NDArray[np.uint16]
 
 QUANTIZED = -1
 """As the shift of a column: its short codes are those of a quantizer, and come with the events."""
@@ -50,19 +46,19 @@ class PairTables(NamedTuple):
     cell x = (t + 1) >> shift_a. Cell (x, y) is bucket first_bucket + ((x * multiplier_a + y * multiplier_b) & mask).
     """
 
-    column_a: Int32
-    shift_a: Int32
-    column_b: Int32
-    shift_b: Int32
-    multiplier_a: Int64
-    multiplier_b: Int64
-    mask: Int64
-    first_bucket: Int64
-    needs_value: npt.NDArray[np.bool_]
+    column_a: Int32s
+    shift_a: Int32s
+    column_b: Int32s
+    shift_b: Int32s
+    multiplier_a: Int64s
+    multiplier_b: Int64s
+    mask: Int64s
+    first_bucket: Int64s
+    needs_value: Bools
     """Whether an event that is NULL in column a or b has nothing to find in this table."""
-    used_starts: Int64
+    used_starts: Int64s
     """Where the columns that each table uses start; one more entry at the end."""
-    used: Int32
+    used: Int32s
     """The columns a, b and c of its rectangles, one table after the other."""
 
 
@@ -75,32 +71,32 @@ class Postings(NamedTuple):
     is `short[SHORT_FIELDS * f + i * n + j]`.
     """
 
-    starts: Int64
+    starts: Int64s
     """Where the postings of each bucket start; one more entry at the end."""
-    rows: Int32
+    rows: Int32s
     """Rectangles, a row for each posting of a table by test; column c is ~c if there is a rest list."""
-    short: npt.NDArray[np.uint16]
-    short_shift: Int32
+    short: UInt16s
+    short_shift: Int32s
     """For each column, how far codes are shifted to be short, (code >> shift) + 1; or QUANTIZED. Only if it is 0, an
     event whose short code is that of an end of a range is certain to lie in the range."""
-    rectangle: Int32
+    rectangle: Int32s
     """The rectangle of each posting of a grid; ~rectangle if its conjunction has a rest list."""
-    rectangles: Int32
+    rectangles: Int32s
     """The rectangles of grids, in full codes."""
-    conjunction_of: Int32
+    conjunction_of: Int32s
     """The conjunction of each rectangle of a grid; empty if rectangle i is that of conjunction i."""
-    rest_starts: Int64
+    rest_starts: Int64s
     """Where the rest list of each conjunction starts; one more entry at the end."""
-    rest: Int32
+    rest: Int32s
     """The entries of rest lists: predicates, and tests with a negative first column."""
-    ranges: Int32
+    ranges: Int32s
     """(low, high) of the ranges in the rest list, sorted within a predicate."""
 
 
 class FoundPairs(NamedTuple):
     """The matches so far: the first `used` of `pairs`."""
 
-    pairs: Int32
+    pairs: Int32s
     used: int
 
 
@@ -112,7 +108,7 @@ def _bucket_of(tables: PairTables, table: int, x: int, y: int) -> int:
 
 
 @kernel
-def _file(tables: PairTables, of_table: Int32, rectangles: Int32, next_place: Int64, posted: Int32) -> None:
+def _file(tables: PairTables, of_table: Int32s, rectangles: Int32s, next_place: Int64s, posted: Int32s) -> None:
     """Visit the buckets of every rectangle, once each; write the rectangle to the next place, if `posted` has any."""
     last = np.full(next_place.size, -1, np.int32)
     for rectangle in range(of_table.size):
@@ -132,7 +128,7 @@ def _file(tables: PairTables, of_table: Int32, rectangles: Int32, next_place: In
 
 
 @kernel
-def file_rectangles(tables: PairTables, of_table: Int32, rectangles: Int32, starts: Int64) -> Int32:
+def file_rectangles(tables: PairTables, of_table: Int32s, rectangles: Int32s, starts: Int64s) -> Int32s:
     """Fill `starts` with the start of each bucket's postings; return the rectangle of each posting.
 
     The ranges of `rectangles` are short codes less one, and `of_table` has the table of each. A rectangle has one
@@ -148,7 +144,7 @@ def file_rectangles(tables: PairTables, of_table: Int32, rectangles: Int32, star
 
 
 @kernel
-def _contains(sorted_values: Int32, start: int, end: int, wanted: int) -> bool:
+def _contains(sorted_values: Int32s, start: int, end: int, wanted: int) -> bool:
     """Tell whether a value is among the sorted values from `start` to `end`."""
     while start < end:
         middle = (start + end) >> 1
@@ -162,7 +158,7 @@ def _contains(sorted_values: Int32, start: int, end: int, wanted: int) -> bool:
 
 
 @kernel
-def _in_ranges(ranges: Int32, first: int, end: int, code: int) -> bool:
+def _in_ranges(ranges: Int32s, first: int, end: int, code: int) -> bool:
     """Tell whether a code is in one of the sorted ranges from `first` to `end`."""
     while first < end:
         middle = (first + end) >> 1
@@ -176,7 +172,9 @@ def _in_ranges(ranges: Int32, first: int, end: int, code: int) -> bool:
 
 
 @kernel
-def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs: Int32, first: int, last: int) -> int:
+def verify_rest(
+    postings: Postings, events: Events, conjunction_of: Int32s, pairs: Int32s, first: int, last: int
+) -> int:
     """Verify the rest lists of the pairs from `first` to `last`, and keep those that match; return their end.
 
     FOUND is x if there is nothing to verify, else ~x, where x is a conjunction or, if `conjunction_of` has any, a
@@ -219,7 +217,7 @@ def verify_rest(postings: Postings, events: Events, conjunction_of: Int32, pairs
 
 
 @kernel
-def grown(rows: Int32, wanted: int) -> Int32:
+def grown(rows: Int32s, wanted: int) -> Int32s:
     """Copy rows into an array with room for twice as many as wanted."""
     larger = np.empty((2 * max(len(rows), wanted), rows.shape[1]), np.int32)
     # One long copy: the compiler does not know how few columns there are.
@@ -228,7 +226,7 @@ def grown(rows: Int32, wanted: int) -> Int32:
 
 
 @kernel
-def sort_by_bucket(bucket_of: Int32, entries: int, ends: Int32, order: Int32) -> None:
+def sort_by_bucket(bucket_of: Int32s, entries: int, ends: Int32s, order: Int32s) -> None:
     """Sort the entries by bucket, by counting; `ends` must be zero and becomes the end of each bucket in `order`."""
     for entry in range(entries):
         ends[bucket_of[entry]] += 1

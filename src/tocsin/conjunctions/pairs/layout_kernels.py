@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import VECTOR_WIDTH, kernel
-from tocsin.conjunctions.pairs.kernels import Int32, Int64, PairTables, Short, sort_by_bucket
+from tocsin.arrays import Int32s, Int64s, UInt16s
+from tocsin.conjunctions.pairs.kernels import PairTables, sort_by_bucket
 from tocsin.tuning import TUNING
 
 SPARSE_BUCKETS = TUNING.sparse_buckets
@@ -22,18 +23,18 @@ PRIVATE_LAYOUT, SKIP_TABLE = -1, -2
 class Layouts(NamedTuple):
     """Layouts that several indexes share, and which of them the tables of one index use."""
 
-    of_table: Int32
+    of_table: Int32s
     """The layout of each table, or PRIVATE_LAYOUT, or SKIP_TABLE. Empty: PRIVATE_LAYOUT for all."""
-    first_end: Int64
+    first_end: Int64s
     """Where the buckets of each layout start in `ends`."""
-    ends: Int32
+    ends: Int32s
     """The end of each bucket in the order of its layout."""
-    order: Int32
+    order: Int32s
     """A row for each layout: the events."""
-    used_starts: Int64
+    used_starts: Int64s
     """Where the rows that each layout has start in `used`; one more entry at the end."""
-    used: Int32
-    blocks: Short
+    used: Int32s
+    blocks: UInt16s
     """A row for each layout: its blocks."""
 
 
@@ -50,7 +51,7 @@ NO_LAYOUTS = Layouts(
 
 @kernel
 def write_entries(
-    tables: PairTables, table: int, short: Short, row_of: Int32, event_of: Int32, bucket_of: Int32
+    tables: PairTables, table: int, short: UInt16s, row_of: Int32s, event_of: Int32s, bucket_of: Int32s
 ) -> int:
     """Write an entry (event, bucket) for each event that looks into a table; return how many there are."""
     shift_a, shift_b = tables.shift_a[table], tables.shift_b[table]
@@ -68,7 +69,7 @@ def write_entries(
 
 
 @kernel
-def _fill_row(source: Short, order: Int32, place_in_blocks: Int32, blocks: Short, start: int) -> None:
+def _fill_row(source: UInt16s, order: Int32s, place_in_blocks: Int32s, blocks: UInt16s, start: int) -> None:
     """Write the short codes of one row, in the order of the events, to their places in the blocks."""
     begin = np.uint64(start)
     for place in range(np.uint64(order.size)):
@@ -77,7 +78,14 @@ def _fill_row(source: Short, order: Int32, place_in_blocks: Int32, blocks: Short
 
 @kernel
 def lay_out(
-    event_of: Int32, bucket_of: Int32, entries: int, short: Short, rows: Int32, ends: Int32, order: Int32, blocks: Short
+    event_of: Int32s,
+    bucket_of: Int32s,
+    entries: int,
+    short: UInt16s,
+    rows: Int32s,
+    ends: Int32s,
+    order: Int32s,
+    blocks: UInt16s,
 ) -> None:
     """Sort the entries of a table by bucket, and write the blocks of these rows of the short codes.
 
@@ -112,7 +120,7 @@ def max_block_codes(buckets: int, rows: int, events: int) -> int:
 
 
 @kernel
-def lay_out_tables(tables: PairTables, short: Short, layouts: Layouts) -> None:
+def lay_out_tables(tables: PairTables, short: UInt16s, layouts: Layouts) -> None:
     """Fill the layouts of all tables, whose columns are rows of `short`."""
     rows, count = short.shape
     row_of = np.arange(rows).astype(np.int32)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import VECTOR_WIDTH
+from tocsin.arrays import Float64s, Int32s
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
 from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
 from tocsin.conjunctions.pairs.build import file_conjunctions
@@ -41,8 +42,6 @@ from tocsin.predicates.ranges.kernels import short_codes_by_rank
 from tocsin.predicates.ranges.quantize import ShortCodes
 from tocsin.tuning import TUNING
 
-Int32 = npt.NDArray[np.int32]
-
 _TABLES_SHOWN = 5
 """Tables that a description shows, the largest first."""
 
@@ -58,8 +57,8 @@ class PairIndex:
     def build(
         cls,
         conjunctions: Conjunctions,
-        popularity: list[npt.NDArray[np.float64]],
-        test: Int32 | None = None,
+        popularity: list[Float64s],
+        test: Int32s | None = None,
         short: Mapping[int, ShortCodes] | None = None,
     ) -> "PairIndex":
         """File conjunctions; `test[i]` is the test to file conjunction i under, or -1. O(postings).
@@ -69,7 +68,7 @@ class PairIndex:
         filed_under = np.full(conjunctions.count, -1, np.int32) if test is None else test
         return cls(*file_conjunctions(conjunctions, popularity, filed_under, short or {}))
 
-    def match(self, events: Events, codes_of: CodesOf | None = None) -> tuple[Int32, int]:
+    def match(self, events: Events, codes_of: CodesOf | None = None) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified.
 
         Unless `needs_codes`, the events may come with short codes only; then `codes_of` gives the codes of a few
@@ -90,7 +89,7 @@ class PairIndex:
         buckets = (self.tables.mask[self.tables.column_a != BY_TEST] + 1).sum()
         return bool(2 * self.postings.rectangle.size >= VECTOR_WIDTH * buckets > 0)
 
-    def decide(self, doubts: Int32, codes_of: CodesOf) -> Int32:
+    def decide(self, doubts: Int32s, codes_of: CodesOf) -> Int32s:
         """Return the doubts that match, as pairs. Only an index without rest lists has doubts: none is tagged."""
         event, number = doubts[:, DOUBT_EVENT], doubts[:, DOUBT_TAGGED]
         rectangles = self.postings.rectangles[number]
@@ -188,7 +187,7 @@ class Matching:
         self._candidates = 0
         if index.postings.rows.size:
             self._found, self._candidates = match_by_test(index.tables, index.postings, self.events, self._found)
-        self._doubts: list[Int32] = []
+        self._doubts: list[Int32s] = []
 
     def match_grids(self, layouts: Layouts) -> None:
         """Match the grids that `layouts` does not skip."""
@@ -197,7 +196,7 @@ class Matching:
         self._candidates += candidates
         self._doubts.append(doubts)
 
-    def finish(self, codes_of: CodesOf | None) -> tuple[Int32, int]:
+    def finish(self, codes_of: CodesOf | None) -> tuple[Int32s, int]:
         """Return what `PairIndex.match` returns."""
         pairs, used = self._found
         doubts = np.concatenate(self._doubts)

@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.gpx.bpa_kernels import Chains, build_chains, run_chains
 from tocsin.papers.gpx.publications import distinct_paths
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, offsets_of
+from tocsin.predicates.xpath.structure_index import StructureIndex, offsets_of
 
 
 class BPAIndex(StructureIndex):
@@ -18,7 +19,7 @@ class BPAIndex(StructureIndex):
     [0, 1]
     """
 
-    def _build_structures(self, chosen: Ints) -> None:
+    def _build_structures(self, chosen: Int32s) -> None:
         tables = self.catalog.tables
         tag, gap, parent, final = build_chains(tables.structures, tables.structure_offsets, chosen)
         nodes = len(tag)
@@ -29,7 +30,7 @@ class BPAIndex(StructureIndex):
         accepts = chosen[np.argsort(final, kind="stable")]
         self._chains = Chains(tag, gap, child_offsets, children, first_of_tag, offsets_of(final, nodes), accepts)
 
-    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+    def _structures(self, documents: Documents) -> tuple[Int64s, Int32s]:
         paths, rows = distinct_paths(documents, np.empty(0, dtype=np.bool_))
         return run_chains(
             documents, paths, rows, self._chains, len(self._chains.accepts), self._tag_count, self._evidence

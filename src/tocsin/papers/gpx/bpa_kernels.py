@@ -6,17 +6,13 @@ After each predicate stands the set of occurrences that satisfy the chain so far
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.gpx.publications import load_path, unload_path
 from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
 from tocsin.predicates.xpath.kernels.paths import first_step, follow, up_to
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Chains(NamedTuple):
@@ -25,17 +21,17 @@ class Chains(NamedTuple):
     `first_of_tag[tag + 1]` is where the children of node 0 with that tag begin among `roots`; tag -1 is any.
     """
 
-    tag: Ints
-    gap: Ints
-    child_offsets: Ints
-    children: Ints
-    first_of_tag: Ints
-    accept_offsets: Ints
-    accepts: Ints
+    tag: Int32s
+    gap: Int32s
+    child_offsets: Int32s
+    children: Int32s
+    first_of_tag: Int32s
+    accept_offsets: Int32s
+    accepts: Int32s
 
 
 @kernel
-def build_chains(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def build_chains(structures: Int32s, offsets: Int32s, chosen: Int32s) -> tuple[Int32s, Int32s, Int32s, Int32s]:
     """Enter the chosen structures; returns tag, gap and parent of each node, and the node of each structure."""
     limit = 1
     for structure in chosen:
@@ -71,13 +67,13 @@ def build_chains(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Ints, I
 @kernel
 def run_chains(
     documents: Documents,
-    path_offsets: Longs,
-    rows: Ints,
+    path_offsets: Int64s,
+    rows: Int32s,
     chains: Chains,
     structure_count: int,
     tags: int,
-    evidence: Longs,
-) -> tuple[Longs, Ints]:
+    evidence: Int64s,
+) -> tuple[Int64s, Int32s]:
     """The structures that match each document.
 
     Candidates are the predicates tested; steps are these and the tags of paths.

@@ -9,9 +9,9 @@ conjunction is then one AND away, and those that hold are the bits of one word.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import count_bits, kernel, lowest_bit
+from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
 from tocsin.papers.gpx.counting_kernels import Conjunctions, write_long
 from tocsin.papers.gpx.publications import repeats
 from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
@@ -20,12 +20,6 @@ from tocsin.predicates.xpath.kernels.hashing import with_room
 from tocsin.predicates.xpath.kernels.paths import LEVELS, structure_ends
 from tocsin.predicates.xpath.kernels.predicate_tables import TagPredicates
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Bools = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Clusters(NamedTuple):
@@ -37,19 +31,19 @@ class Clusters(NamedTuple):
     shared[p] is the tag that predicate p shares with others of its conjunction before it, 0 if it comes first.
     """
 
-    blocks: Ints
-    members: Ints
-    first_bit: Ints
-    bits: Ints
+    blocks: Int32s
+    members: Int32s
+    first_bit: Int32s
+    bits: Int32s
     cut: Bools
-    words: Words
-    shared: Ints
+    words: UInt64s
+    shared: Int32s
 
 
 @kernel
 def build_clusters(
-    offsets: Ints, predicates: Ints, tables: Ints, size: int
-) -> tuple[Ints, Ints, Ints, Ints, Bools, Words]:
+    offsets: Int32s, predicates: Int32s, tables: Int32s, size: int
+) -> tuple[Int32s, Int32s, Int32s, Int32s, Bools, UInt64s]:
     """The arrays of `Clusters`, but for the last, of conjunctions in the order of `tables`, where they are filed.
 
     Conjunction i has predicates[offsets[i]:offsets[i + 1]]; predicates are numbered up to `size`.
@@ -103,7 +97,7 @@ def build_clusters(
 
 
 @kernel
-def _holding(held: Bytes, bits: Ints, begin: np.uint64, end: np.uint64) -> np.uint64:
+def _holding(held: UInt8s, bits: Int32s, begin: np.uint64, end: np.uint64) -> np.uint64:
     """Which of bits[begin:end] hold, the first one as the lowest bit."""
     present = np.uint64(0)
     for k in range(begin, end):
@@ -112,7 +106,7 @@ def _holding(held: Bytes, bits: Ints, begin: np.uint64, end: np.uint64) -> np.ui
 
 
 @kernel
-def _without(words: Words, begin: np.uint64, end: np.uint64, missing: np.uint64) -> np.uint64:
+def _without(words: UInt64s, begin: np.uint64, end: np.uint64, missing: np.uint64) -> np.uint64:
     """Which of words[begin:end] have no bit that is missing, the first one as the lowest bit."""
     found = np.uint64(0)
     for k in range(begin, end):
@@ -121,7 +115,7 @@ def _without(words: Words, begin: np.uint64, end: np.uint64, missing: np.uint64)
 
 
 @kernel
-def _loose(shared: Ints, bits: Ints, begin: np.uint64, end: np.uint64, positions: Words) -> np.uint64:
+def _loose(shared: Int32s, bits: Int32s, begin: np.uint64, end: np.uint64, positions: UInt64s) -> np.uint64:
     """Which of bits[begin:end] share a tag that the path repeats, so that they may hold on another occurrence of it."""
     loose = np.uint64(0)
     for k in range(begin, end):
@@ -130,7 +124,7 @@ def _loose(shared: Ints, bits: Ints, begin: np.uint64, end: np.uint64, positions
 
 
 @kernel
-def _write_bits(bits: np.uint64, values: Ints, base: int, out: Ints, used: int) -> int:
+def _write_bits(bits: np.uint64, values: Int32s, base: int, out: Int32s, used: int) -> int:
     """Write the value of each bit set, the lowest one's being values[base]; returns the place behind the last one."""
     while bits != 0:
         out[used] = values[base + lowest_bit(bits)]
@@ -144,14 +138,14 @@ def match_clusters(
     documents: Documents,
     nodes: PathTree,
     conjunctions: Conjunctions,
-    steps: Ints,
-    step_offsets: Ints,
+    steps: Int32s,
+    step_offsets: Int32s,
     clusters: Clusters,
     predicates: TagPredicates,
     tags: int,
     last: bool,
-    evidence: Longs,
-) -> tuple[Longs, Ints]:
+    evidence: Int64s,
+) -> tuple[Int64s, Int32s]:
     """What is found in each document, a conjunction being looked at only where its access predicate may hold.
 
     The walk down the tree of a document's paths adds at each node the predicates that its tag makes true, and takes

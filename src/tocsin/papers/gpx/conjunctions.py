@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.gpx.cluster_kernels import Clusters, build_clusters, match_clusters
 from tocsin.papers.gpx.counting_kernels import Conjunctions, Postings, match_counting
 from tocsin.papers.gpx.publications import publish_documents
@@ -30,9 +31,6 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-
 Access = Literal["all", "first", "last"]
 
 
@@ -51,9 +49,9 @@ class ConjunctionMatcher:
         cls,
         catalog: Catalog,
         access: Access,
-        structures: Ints,
-        sure: Ints,
-        followed: Ints,
+        structures: Int32s,
+        sure: Int32s,
+        followed: Int32s,
         filters: AttributePredicates | None = None,
     ) -> "ConjunctionMatcher":
         """Encode structures, the i-th with the filters owned by i. Cost: linear, but for sorting.
@@ -97,7 +95,7 @@ class ConjunctionMatcher:
         postings = Postings(np.diff(offsets), posting_offsets, owner[np.argsort(ids, kind="stable")])
         return cls(access, encoding.predicates, tables, outcome, postings)
 
-    def match(self, documents: Documents, tables: CatalogTables, tags: int, evidence: Longs) -> tuple[Longs, Ints]:
+    def match(self, documents: Documents, tables: CatalogTables, tags: int, evidence: Int64s) -> tuple[Int64s, Int32s]:
         """What is found in each document, in any order, each once."""
         held = None if self.attributes is None else hold_attributes(documents, self.attributes, tables)
         if isinstance(self.filed, Postings):
@@ -156,7 +154,9 @@ class ConjunctionMatcher:
         )
 
 
-def _predicates(encoding: TagConjunctions, chosen: Longs, filters: AttributePredicates | None) -> tuple[Ints, Ints]:
+def _predicates(
+    encoding: TagConjunctions, chosen: Int64s, filters: AttributePredicates | None
+) -> tuple[Int32s, Int32s]:
     """The predicates of the chosen conjunctions one behind the other, those on attributes behind those on tags."""
     starts = encoding.offsets[:-1][chosen]
     counts = np.diff(encoding.offsets)[chosen]

@@ -3,18 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.gpx.publications import Publications, load_path, repeats, unload_path
 from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
 from tocsin.predicates.xpath.kernels.hashing import with_room
 from tocsin.predicates.xpath.kernels.paths import structure_ends
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Conjunctions(NamedTuple):
@@ -26,24 +22,24 @@ class Conjunctions(NamedTuple):
     wildcards only ask for `lengths`, the shortest first, and find `long`.
     """
 
-    structures: Ints
-    sure: Ints
-    followed: Ints
-    lengths: Ints
-    long: Ints
+    structures: Int32s
+    sure: Int32s
+    followed: Int32s
+    lengths: Int32s
+    long: Int32s
 
 
 class Postings(NamedTuple):
     """For each predicate its conjunctions, members[offsets[p]:offsets[p + 1]]; `sizes` counts a conjunction's own."""
 
-    sizes: Ints
-    offsets: Ints
-    members: Ints
+    sizes: Int32s
+    offsets: Int32s
+    members: Int32s
 
 
 @kernel
 def _hold(
-    documents: Documents, publications: Publications, path: int, attributes_from: int, held_on: Ints, out: Ints
+    documents: Documents, publications: Publications, path: int, attributes_from: int, held_on: Int32s, out: Int32s
 ) -> int:
     """Write the predicates that hold on a path, each once, and return how many they are; held_on[each] becomes path."""
     used = 0
@@ -63,7 +59,7 @@ def _hold(
 
 
 @kernel
-def write_long(conjunctions: Conjunctions, depth: int, out: Ints, used: int) -> int:
+def write_long(conjunctions: Conjunctions, depth: int, out: Int32s, used: int) -> int:
     """Write what the conjunctions of wildcards only find in a document of that depth."""
     for i in range(len(conjunctions.lengths)):
         if conjunctions.lengths[i] > depth:
@@ -78,13 +74,13 @@ def match_counting(
     documents: Documents,
     publications: Publications,
     conjunctions: Conjunctions,
-    steps: Ints,
-    step_offsets: Ints,
+    steps: Int32s,
+    step_offsets: Int32s,
     postings: Postings,
     predicate_count: int,
     tags: int,
-    evidence: Longs,
-) -> tuple[Longs, Ints]:
+    evidence: Int64s,
+) -> tuple[Int64s, Int32s]:
     """What is found in each document: a conjunction holds on a path if as many predicates count for it as it has.
 
     Candidates are the counts made.

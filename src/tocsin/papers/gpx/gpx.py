@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.gpx.conjunctions import Access, ConjunctionMatcher
 from tocsin.predicates.xpath.document import MAX_BYTES
 from tocsin.predicates.xpath.filtered_paths import FilteredPaths, encode_attributes, paths_apart
 from tocsin.predicates.xpath.kernels.collect import GROUP_PATH
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, side_by_side
+from tocsin.predicates.xpath.structure_index import StructureIndex, side_by_side
 
 
 class GPXIndex(StructureIndex):
@@ -28,7 +29,7 @@ class GPXIndex(StructureIndex):
         self.access = access
         super().__init__(max_bytes)
 
-    def _build_structures(self, chosen: Ints) -> None:  # noqa: ARG002  # the groups also say which have filters
+    def _build_structures(self, chosen: Int32s) -> None:  # noqa: ARG002  # the groups also say which have filters
         groups = self._groups
         plain = np.flatnonzero(np.diff(groups.plain)).astype(np.int32)
         self._parts: list[ConjunctionMatcher | FilteredPaths]
@@ -47,7 +48,7 @@ class GPXIndex(StructureIndex):
             self._parts.append(ConjunctionMatcher.build(self.catalog, self.access, structures, sure, doubted, filters))
             self._groups = paths_apart(groups, doubts=True)
 
-    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+    def _structures(self, documents: Documents) -> tuple[Int64s, Int32s]:
         tables = self.catalog.tables
         found = [part.match(documents, tables, self._tag_count, self._evidence) for part in self._parts]
         return found[0] if len(found) == 1 else side_by_side(*found)

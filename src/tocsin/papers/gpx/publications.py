@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel, lowest_bit
+from tocsin.arrays import Bools, Int32s, Int64s, UInt64s
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.expression import XPath
 from tocsin.predicates.xpath.filtered_paths import encode_tags
@@ -35,11 +35,6 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-
 _FORMS: Final = (
     "p({a}) = {v}",
     "p({a}) >= {v}",
@@ -59,12 +54,12 @@ class Publications(NamedTuple):
     behind those on tags. `tested` says how many predicates were tested to find all these.
     """
 
-    documents: Longs
-    rows: Ints
-    offsets: Longs
-    ids: Ints
-    attribute_offsets: Longs
-    attributes: Ints
+    documents: Int64s
+    rows: Int32s
+    offsets: Int64s
+    ids: Int32s
+    attribute_offsets: Int64s
+    attributes: Int32s
     tested: int
 
 
@@ -97,7 +92,7 @@ def _describe(key: int, names: Sequence[str]) -> str:
 
 
 def publish_documents(
-    documents: Documents, predicates: TagPredicates, tags: int, attributes: tuple[Longs, Ints] | None = None
+    documents: Documents, predicates: TagPredicates, tags: int, attributes: tuple[Int64s, Int32s] | None = None
 ) -> Publications:
     """Turn documents into publications: phase 1 of GPX-Matcher.
 
@@ -110,7 +105,7 @@ def publish_documents(
 
 
 @kernel
-def distinct_paths(documents: Documents, apart: Bools) -> tuple[Longs, Ints]:
+def distinct_paths(documents: Documents, apart: Bools) -> tuple[Int64s, Int32s]:
     """Return the `distinct_nodes` that are leaves: where those of each document start, and the row that ends each."""
     offsets, rows, heights = distinct_nodes(documents, apart)
     leaves = np.cumsum(heights == 0)
@@ -127,7 +122,7 @@ def repeats(positions: np.uint64) -> bool:
 
 
 @kernel
-def load_path(documents: Documents, row: int, positions: Words, tags: Ints) -> int:
+def load_path(documents: Documents, row: int, positions: UInt64s, tags: Int32s) -> int:
     """Add the path that ends at `row` to `positions`; write its distinct known tags; return how many they are."""
     found = 0
     while documents.level[row] > 0:
@@ -142,14 +137,14 @@ def load_path(documents: Documents, row: int, positions: Words, tags: Ints) -> i
 
 
 @kernel
-def unload_path(positions: Words, tags: Ints, found: int) -> None:
+def unload_path(positions: UInt64s, tags: Int32s, found: int) -> None:
     """Clear what `load_path` set."""
     for i in range(found):
         positions[tags[i]] = 0
 
 
 @kernel
-def publish(documents: Documents, rows: Ints, predicates: TagPredicates, tags: int) -> tuple[Longs, Ints, int]:
+def publish(documents: Documents, rows: Int32s, predicates: TagPredicates, tags: int) -> tuple[Int64s, Int32s, int]:
     """Return the predicates that hold on each path that ends in `rows`: for the paper, its publications taken together.
 
     Last comes how many were tested. An occurrence number k stands for any k-th or later occurrence, so a path is one

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.gpx.yfilter_kernels import (
     BELOW,
     FIRST_ACCEPT,
@@ -13,7 +14,7 @@ from tocsin.papers.gpx.yfilter_kernels import (
     run_automaton,
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, offsets_of
+from tocsin.predicates.xpath.structure_index import StructureIndex, offsets_of
 
 
 class YFilterIndex(StructureIndex):
@@ -26,7 +27,7 @@ class YFilterIndex(StructureIndex):
     [0, 1]
     """
 
-    def _build_structures(self, chosen: Ints) -> None:
+    def _build_structures(self, chosen: Int32s) -> None:
         tables = self.catalog.tables
         slots, star, below, final, count = build_automaton(tables.structures, tables.structure_offsets, chosen)
         edges = slots[slots[:, 0] >= 0]
@@ -41,7 +42,7 @@ class YFilterIndex(StructureIndex):
         accepts = chosen[np.argsort(final, kind="stable")]
         self._automaton = Automaton(states, signature, edges[:, 1].copy(), edges[:, 2].copy(), accepts)
 
-    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+    def _structures(self, documents: Documents) -> tuple[Int64s, Int32s]:
         return run_automaton(documents, self._automaton, len(self._automaton.accepts), self._evidence)
 
     def _nbytes(self) -> int:

@@ -3,16 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int32s, Int64s, UInt64s
 from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
 from tocsin.predicates.xpath.kernels.hashing import with_room
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Automaton(NamedTuple):
@@ -24,18 +20,18 @@ class Automaton(NamedTuple):
     of state and tag: `tags` and `targets`. Bit `tag % 64` of `signature` is set if the state may have one on the tag.
     """
 
-    states: Ints
-    signature: Words
-    tags: Ints
-    targets: Ints
-    accepts: Ints
+    states: Int32s
+    signature: UInt64s
+    tags: Int32s
+    targets: Int32s
+    accepts: Int32s
 
 
 STAR, BELOW, LOOPS, FIRST_EDGE, FIRST_ACCEPT = range(5)
 
 
 @kernel
-def _edge_slot(edges: Ints, state: int, tag: int) -> int:
+def _edge_slot(edges: Int32s, state: int, tag: int) -> int:
     mask = len(edges) - 1
     slot = (int(state) * 40503 + int(tag) * 2654435) & mask
     while edges[slot, 0] >= 0 and (edges[slot, 0] != state or edges[slot, 1] != tag):
@@ -44,7 +40,7 @@ def _edge_slot(edges: Ints, state: int, tag: int) -> int:
 
 
 @kernel
-def build_automaton(structures: Ints, offsets: Ints, chosen: Ints) -> tuple[Ints, Ints, Ints, Ints, int]:
+def build_automaton(structures: Int32s, offsets: Int32s, chosen: Int32s) -> tuple[Int32s, Int32s, Int32s, Int32s, int]:
     """Enter the chosen structures; returns edges, star, below, the final state of each structure, number of states."""
     limit = 1
     tagged = 1
@@ -104,8 +100,8 @@ def _target(automaton: Automaton, state: int, tag: int) -> int:
 
 @kernel
 def run_automaton(
-    documents: Documents, automaton: Automaton, structure_count: int, evidence: Longs
-) -> tuple[Longs, Ints]:
+    documents: Documents, automaton: Automaton, structure_count: int, evidence: Int64s
+) -> tuple[Int64s, Int32s]:
     """Return the structures that match each document. Candidates are the states reached, steps the states tried."""
     count = len(documents.bounds) - 1
     offsets = np.zeros(count + 1, dtype=np.int64)

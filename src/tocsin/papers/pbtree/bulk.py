@@ -4,21 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.papers.pbtree.items import MEMBER_SHIFT, OVERFLOWN, Items, Pointers, Words, empty_size
+from tocsin.arrays import Int64s, UInt16s, UInt32s
+from tocsin.papers.pbtree.items import MEMBER_SHIFT, OVERFLOWN, Items, empty_size
 from tocsin.papers.pbtree.keys import Key, KeyArray, KeyType
 from tocsin.papers.pbtree.lists import LT
 from tocsin.papers.pbtree.operators import OPERATORS, TAG_BITS
 from tocsin.papers.pbtree.pager import Pager
-from tocsin.papers.pbtree.pages import (
-    HEADER,
-    LEAF,
-    LIST,
-    Inner,
-    Int64Array,
-    Overflow,
-    inline_limit,
-    overflow_capacity,
-)
+from tocsin.papers.pbtree.pages import HEADER, LEAF, LIST, Inner, Overflow, inline_limit, overflow_capacity
 
 BATCH_PAGES = 1024  # pages per write
 
@@ -27,7 +19,7 @@ _IN_LEAF = np.array([operator.in_leaf for operator in OPERATORS])
 _LISTS = np.array([-1 if operator.list is None else operator.list for operator in OPERATORS], np.int64)
 
 
-def build(pager: Pager, keys: KeyType, numbers: Int64Array, constants: KeyArray, ids: Int64Array, fill: float) -> int:
+def build(pager: Pager, keys: KeyType, numbers: Int64s, constants: KeyArray, ids: Int64s, fill: float) -> int:
     """Fill an empty tree; how many distinct predicates it got."""
     distinct, codes = np.unique(constants, return_inverse=True)
     entries = (ids << TAG_BITS) | _TAGS[numbers]
@@ -63,7 +55,7 @@ def build(pager: Pager, keys: KeyType, numbers: Int64Array, constants: KeyArray,
     return len(codes)
 
 
-def _pointers(which: int, codes: Int64Array, starts: Int64Array, first: int, keys: int) -> Int64Array:
+def _pointers(which: int, codes: Int64s, starts: Int64s, first: int, keys: int) -> Int64s:
     """For every key, the list page that its leaf item points to."""
     if which == LT:
         item = np.searchsorted(codes, np.arange(keys), "left")
@@ -77,17 +69,17 @@ def _pointers(which: int, codes: Int64Array, starts: Int64Array, first: int, key
 class _Columns:
     """Items in key order: code and key, inline entries (flat, `offsets`), heads of the overflown sets."""
 
-    codes: Int64Array
+    codes: Int64s
     keys: KeyArray
-    offsets: Int64Array
-    entries: Int64Array
-    heads: Int64Array
-    words: Words
-    pointers: Pointers
+    offsets: Int64s
+    entries: Int64s
+    heads: Int64s
+    words: UInt16s
+    pointers: UInt32s
 
     @classmethod
     def of(
-        cls, distinct: KeyArray, codes: Int64Array, entries: Int64Array, writer: "_Writer", *, every_key: bool = False
+        cls, distinct: KeyArray, codes: Int64s, entries: Int64s, writer: "_Writer", *, every_key: bool = False
     ) -> "_Columns":
         if every_key:
             mine, sizes = np.arange(len(distinct)), np.bincount(codes, minlength=len(distinct)).astype(np.int64)
@@ -104,9 +96,9 @@ class _Columns:
         words = (sizes + np.where(heads > 0, OVERFLOWN, 0)).astype(np.uint16)
         return cls(mine, distinct[mine], offsets, entries, heads, words, np.zeros((0, 0), np.uint32))
 
-    def sizes(self, keys: KeyType) -> Int64Array:
+    def sizes(self, keys: KeyType) -> Int64s:
         """Bytes of each item, as `Items.sizes` counts them."""
-        sizes: Int64Array = keys.sizes(self.keys) + 2 + 8 * np.diff(self.offsets) + 4 * (self.heads > 0)
+        sizes: Int64s = keys.sizes(self.keys) + 2 + 8 * np.diff(self.offsets) + 4 * (self.heads > 0)
         if len(self.pointers):
             sizes[1:] += 6 * (self.pointers[:, 1:] != self.pointers[:, :-1]).sum(axis=0)
         return sizes
@@ -134,7 +126,7 @@ class _Writer:
         self._pager.append(self._pages)
         self._pages = []
 
-    def chain(self, entries: Int64Array) -> int:
+    def chain(self, entries: Int64s) -> int:
         """Write an overflown SidSet; its head. The last page of the chain, with the smallest entries, comes first."""
         capacity, below = overflow_capacity(self.page_size), 0
         for start in range(0, len(entries), capacity):
@@ -143,7 +135,7 @@ class _Writer:
             below = number
         return below
 
-    def cut(self, columns: _Columns, kind: int) -> Int64Array:
+    def cut(self, columns: _Columns, kind: int) -> Int64s:
         """The first item of each page. A leaf starts a run in each of its three pointer columns."""
         room = int(self._fill * (self.page_size - empty_size(kind))) - (18 if kind == LEAF else 0)
         ends = np.cumsum(columns.sizes(self._keys))
@@ -156,7 +148,7 @@ class _Writer:
             starts.append(following)
             used = int(ends[following - 1])
 
-    def items(self, columns: _Columns, starts: Int64Array, kind: int, which: int) -> int:
+    def items(self, columns: _Columns, starts: Int64s, kind: int, which: int) -> int:
         """Write the pages of a list or of the leaves; the number of the first."""
         first = self._next()
         stops = [*starts[1:].tolist(), len(columns.codes)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int64s, UInt16s
 from tocsin.errors import StorageError
 from tocsin.papers.pbtree.items import COUNT, MEMBER_SHIFT, OVERFLOWN, Items
 from tocsin.papers.pbtree.keys import Key, KeyArray, KeyType
@@ -23,7 +24,6 @@ from tocsin.papers.pbtree.pages import (
     NO_ENTRIES,
     OVERFLOW,
     Inner,
-    Int64Array,
     Overflow,
     inline_limit,
     kind_of,
@@ -41,12 +41,12 @@ class _Flat:
     """The items of many pages as arrays: per item its key and page, per entry the item it belongs to."""
 
     keys: KeyArray
-    pages: Int64Array
-    words: npt.NDArray[np.uint16]
-    owners: Int64Array
-    entries: Int64Array
+    pages: Int64s
+    words: UInt16s
+    owners: Int64s
+    entries: Int64s
 
-    def with_tag(self, tag: int) -> tuple[Int64Array, Int64Array]:
+    def with_tag(self, tag: int) -> tuple[Int64s, Int64s]:
         """The entries of one operator, and their items."""
         mine = (self.entries & TAG_MASK) == tag
         return self.owners[mine], self.entries[mine]
@@ -86,7 +86,7 @@ class _Check:
         if not holds:
             raise StorageError(f"page {page} of {self._pager.path} breaks an invariant: {reason}", "Build it again")
 
-    def _require_all(self, holds: npt.NDArray[np.bool_], pages: Int64Array, reason: str) -> None:
+    def _require_all(self, holds: Bools, pages: Int64s, reason: str) -> None:
         for wrong in np.flatnonzero(~holds)[:1]:
             self._require(False, int(pages[wrong]), reason)
 
@@ -181,7 +181,7 @@ class _Check:
             np.concatenate(entries),
         )
 
-    def _chain(self, head: int) -> Int64Array:
+    def _chain(self, head: int) -> Int64s:
         """The entries of an overflow chain, ascending."""
         parts = [NO_ENTRIES]
         while head:
@@ -191,13 +191,13 @@ class _Check:
             head = part.next
         return np.concatenate(parts[::-1])
 
-    def _membership(self, which: int, leaves: _Flat, listed: _Flat) -> npt.NDArray[np.bool_]:
+    def _membership(self, which: int, leaves: _Flat, listed: _Flat) -> Bools:
         """Which keys are in a list, as the list says; the leaf items must say the same."""
         place = np.searchsorted(leaves.keys, listed.keys)
         known = place < len(leaves.keys)
         known[known] = leaves.keys[place[known]] == listed.keys[known]
         self._require_all(known, listed.pages, "every key of a list has a leaf item")
-        member: npt.NDArray[np.bool_] = np.zeros(len(leaves.keys), np.bool_)
+        member: Bools = np.zeros(len(leaves.keys), np.bool_)
         member[place] = True
         told = (leaves.words >> (MEMBER_SHIFT + which) & 1) > 0
         self._require_all(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s
 from tocsin.bench.runner import Figure, Report, Result, timed
 from tocsin.papers.pbtree import PBPlusTree
 from tocsin.papers.pbtree.pages import HEADER
@@ -35,7 +36,7 @@ class Workload:
     """Predicates as columns."""
 
     ops: npt.NDArray[np.str_]
-    keys: npt.NDArray[np.float64]
+    keys: Float64s
 
     @classmethod
     def of(cls, count: int, seed: int) -> "Workload":

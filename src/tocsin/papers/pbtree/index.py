@@ -15,21 +15,21 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import OptionError, StorageError
 from tocsin.papers.pbtree.keys import Key
 from tocsin.papers.pbtree.leaves import Outline
-from tocsin.papers.pbtree.pages import Int64Array
 from tocsin.papers.pbtree.phase1 import ANY_HIT, EVEN_HITS, KIND_BITS, ODD_HITS, predicates_that_hold
 from tocsin.papers.pbtree.tree import CACHE_BYTES, PBPlusTree
 from tocsin.papers.tatbul.drawing import Drawing, as_svg, as_text
 from tocsin.papers.tatbul.kernels import CODE_MAX
 from tocsin.papers.tatbul.layers import bitmap, plain_names
-from tocsin.papers.tatbul.protocol import Answers, CodeNames, Int32s
+from tocsin.papers.tatbul.protocol import Answers, CodeNames
 from tocsin.papers.tatbul.structure import Entries
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
-Rows = tuple[list[str], Int64Array, Int64Array]
+Rows = tuple[list[str], Int64s, Int64s]
 
 
 class PBTreeIndex:
@@ -111,11 +111,11 @@ class PBTreeIndex:
             raise OptionError(f"the index has no predicate {predicate}", "Insert it before you delete it")
         self._replace(predicate, firsts, lasts, firsts[:0], lasts[:0])
 
-    def _ranges(self, predicate: int) -> tuple[Int64Array, Int64Array]:
+    def _ranges(self, predicate: int) -> tuple[Int64s, Int64s]:
         bounds = self.tree.sids("=", -predicate - 1)
         return bounds[::2] >> 1, bounds[1::2] >> 1
 
-    def _replace(self, predicate: int, lo: Int64Array, hi: Int64Array, new_lo: Int64Array, new_hi: Int64Array) -> None:
+    def _replace(self, predicate: int, lo: Int64s, hi: Int64s, new_lo: Int64s, new_hi: Int64s) -> None:
         """Change the ranges of a predicate; only what differs is written."""
         old, new = self._stored(predicate, lo, hi), self._stored(predicate, new_lo, new_hi)
         for row in old - new:
@@ -123,7 +123,7 @@ class PBTreeIndex:
         for row in new - old:
             self.tree.insert(*row)
 
-    def _stored(self, predicate: int, lo: Int64Array, hi: Int64Array) -> set[tuple[str, Key, int]]:
+    def _stored(self, predicate: int, lo: Int64s, hi: Int64s) -> set[tuple[str, Key, int]]:
         """What the tree stores for one predicate."""
         ops, keys, sids = _rows(Entries.of(lo, hi, np.full(len(lo), predicate)))
         return set(zip(ops, keys.tolist(), sids.tolist(), strict=True))

@@ -8,16 +8,12 @@ pointers, since the items of a leaf point to few list pages.
 import struct
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int64s, UInt16s, UInt32s
 from tocsin.papers.pbtree.keys import Key, KeyType
-from tocsin.papers.pbtree.pages import HEADER, LEAF, LIST, NO_ENTRIES, Int64Array, fill_page
-
-Words: TypeAlias = npt.NDArray[np.uint16]
-Pointers: TypeAlias = npt.NDArray[np.uint32]
+from tocsin.papers.pbtree.pages import HEADER, LEAF, LIST, NO_ENTRIES, fill_page
 
 # A word: number of inline entries; in a leaf, one bit for each list that holds the key; whether the set has overflown.
 COUNT, MEMBER_SHIFT, MEMBERS, OVERFLOWN = 0x0FFF, 12, 0x7000, 0x8000
@@ -34,10 +30,10 @@ class Items:
     prev: int = 0
     next: int = 0
     keys: list[Key] = field(default_factory=list)
-    words: Words = field(default_factory=lambda: _NO_WORDS)
+    words: UInt16s = field(default_factory=lambda: _NO_WORDS)
     heads: list[int] = field(default_factory=list)  # of the overflown items, in their order
-    entries: Int64Array = field(default_factory=lambda: NO_ENTRIES)
-    pointers: Pointers = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
+    entries: Int64s = field(default_factory=lambda: NO_ENTRIES)
+    pointers: UInt32s = field(default_factory=lambda: np.zeros((0, 0), np.uint32))
 
     @classmethod
     def leaf(cls, number: int) -> "Items":
@@ -81,7 +77,7 @@ class Items:
         heads = struct.pack(f"<{len(self.heads)}I", *self.heads)
         return fill_page(page_size, head, columns, heads + self.entries.tobytes())
 
-    def _changes(self) -> npt.NDArray[np.bool_]:
+    def _changes(self) -> Bools:
         """Per pointer column, the items where a run starts."""
         changes = np.ones(self.pointers.shape, np.bool_)
         np.not_equal(self.pointers[:, 1:], self.pointers[:, :-1], out=changes[:, 1:])
@@ -113,12 +109,12 @@ class Items:
         """Where the inline entries of item `i` start."""
         return int((self.words[:i] & COUNT).sum())
 
-    def inline(self, i: int) -> Int64Array:
+    def inline(self, i: int) -> Int64s:
         """The entries inside item `i`."""
         start = self.start(i)
         return self.entries[start : start + int(self.words[i] & COUNT)]
 
-    def set_inline(self, i: int, entries: Int64Array) -> None:
+    def set_inline(self, i: int, entries: Int64s) -> None:
         """Replace the entries inside item `i`."""
         start = self.start(i)
         self.entries = np.concatenate(

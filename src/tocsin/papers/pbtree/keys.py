@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
 
 # int, float or bytes: one of them throughout a tree, which no type of Python can say.
@@ -36,7 +37,7 @@ class KeyType(Protocol):
     def size(self, key: Key) -> int:
         """Bytes of one key in a page."""
 
-    def sizes(self, keys: KeyArray) -> npt.NDArray[np.int64]:
+    def sizes(self, keys: KeyArray) -> Int64s:
         """Bytes of each key in a page."""
 
     def column(self, keys: list[Key]) -> int:
@@ -67,7 +68,7 @@ class _Number:
     def size(self, key: Key) -> int:  # noqa: ARG002 - the protocol asks for it
         return 8
 
-    def sizes(self, keys: KeyArray) -> npt.NDArray[np.int64]:
+    def sizes(self, keys: KeyArray) -> Int64s:
         return np.full(len(keys), 8, np.int64)
 
     def column(self, keys: list[Key]) -> int:
@@ -159,7 +160,7 @@ class String:
     def size(self, key: Key) -> int:
         return 2 + len(key)
 
-    def sizes(self, keys: KeyArray) -> npt.NDArray[np.int64]:
+    def sizes(self, keys: KeyArray) -> Int64s:
         return np.fromiter((2 + len(key) for key in keys), np.int64, len(keys))
 
     def column(self, keys: list[Key]) -> int:

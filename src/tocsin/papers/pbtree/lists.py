@@ -8,12 +8,13 @@ backward for LT, as long as they point to the old page.
 
 from collections.abc import Iterator
 
+from tocsin.arrays import Int64s
 from tocsin.papers.pbtree import sidset
 from tocsin.papers.pbtree.items import Items
 from tocsin.papers.pbtree.keys import Key, KeyType
 from tocsin.papers.pbtree.leaves import Leaves
 from tocsin.papers.pbtree.pager import Pager
-from tocsin.papers.pbtree.pages import LIST, Int64Array, scan, split_point
+from tocsin.papers.pbtree.pages import LIST, scan, split_point
 
 GT, LT, INEQ = 0, 1, 2
 LIST_NAMES = ("GreaterThan", "LessThan", "Inequality")
@@ -154,7 +155,7 @@ class Lists:
             leaf = self._leaves.load(following)
             i = len(leaf.keys) - 1 if which == LT else 0
 
-    def collect(self, which: int, value: Key, pointer: int) -> Iterator[Int64Array]:
+    def collect(self, which: int, value: Key, pointer: int) -> Iterator[Int64s]:
         """The entries of the list that hold for `value` (Figure 9), entered at the page that a leaf item points to."""
         if which == INEQ:
             start = pointer or self._pager.meta.heads[which]
@@ -176,12 +177,12 @@ class Lists:
                 yield from self._span(page, i + found, len(page.keys))
                 yield from self._walk(page.next, forward=True)
 
-    def _span(self, page: Items, start: int, stop: int) -> Iterator[Int64Array]:
+    def _span(self, page: Items, start: int, stop: int) -> Iterator[Int64s]:
         yield page.entries[page.start(start) : page.start(stop)]
         for head in filter(None, map(page.head, range(start, stop)) if page.heads else ()):
             yield from sidset.chain(self._pager, head)
 
-    def _walk(self, number: int, *, forward: bool) -> Iterator[Int64Array]:
+    def _walk(self, number: int, *, forward: bool) -> Iterator[Int64s]:
         while number:
             entries, heads, previous, following = scan(self._pager.read(number))
             yield entries

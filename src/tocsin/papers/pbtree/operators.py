@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
 from tocsin.papers.pbtree.lists import GT, INEQ, LT
 
@@ -41,7 +42,7 @@ def operator_of(symbol: str) -> Operator:
     return found
 
 
-def operator_numbers(symbols: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def operator_numbers(symbols: npt.ArrayLike) -> Int64s:
     """The numbers of many operators, given as their symbols (a sequence, or one for all)."""
     array = np.atleast_1d(np.asarray(symbols, np.str_))
     distinct, inverse = np.unique(array, return_inverse=True)

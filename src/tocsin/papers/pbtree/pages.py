@@ -11,15 +11,12 @@ sorted by sid and knows which of its predicates is to be deleted.
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.errors import StorageError
 from tocsin.papers.pbtree.keys import Key, KeyType
-
-Int64Array: TypeAlias = npt.NDArray[np.int64]
 
 HEADER = struct.Struct("<IIBBHIIHH")
 META, INNER, LEAF, LIST, OVERFLOW, FREE = range(1, 7)
@@ -90,7 +87,7 @@ class Overflow:
 
     number: int
     next: int
-    entries: Int64Array
+    entries: Int64s
 
     @classmethod
     def decode(cls, page: bytes) -> "Overflow":
@@ -111,7 +108,7 @@ def next_of(page: bytes) -> int:
     return int(HEADER.unpack_from(page)[6])
 
 
-def scan(page: bytes) -> tuple[Int64Array, tuple[int, ...], int, int]:
+def scan(page: bytes) -> tuple[Int64s, tuple[int, ...], int, int]:
     """All inline entries, all overflow heads, previous and next of a list page, without decoding its items."""
     _, _, _, _, _, previous, following, entries, heads = HEADER.unpack_from(page)
     start = len(page) - 8 * entries

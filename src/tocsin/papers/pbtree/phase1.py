@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
 from tocsin.model.predicate import Range
 from tocsin.model.values import Number
 from tocsin.papers.pbtree.keys import Key
-from tocsin.papers.pbtree.pages import Int64Array
 from tocsin.papers.pbtree.tree import PBPlusTree
 
 ANY_HIT, EVEN_HITS, ODD_HITS = 0, 1, 2
@@ -30,8 +30,8 @@ KIND_BITS = 2
 class Answers(NamedTuple):
     """The predicates that hold for each value of a batch: of value ``i``, ``ids[offsets[i]:offsets[i + 1]]``."""
 
-    offsets: Int64Array
-    ids: Int64Array
+    offsets: Int64s
+    ids: Int64s
 
 
 class _Plain(NamedTuple):
@@ -77,7 +77,7 @@ class PBTreePhase1:
         if rows:
             self.tree.insert_many(*zip(*rows, strict=True))
 
-    def probe(self, value: object) -> Int64Array:
+    def probe(self, value: object) -> Int64s:
         """The ids of the predicates that hold for `value`, ascending, each once. One search of the tree."""
         return predicates_that_hold(self.tree.search(value))
 
@@ -89,7 +89,7 @@ class PBTreePhase1:
         return Answers(offsets, np.concatenate([np.empty(0, np.int64), *found]))
 
 
-def predicates_that_hold(hits: Int64Array) -> Int64Array:
+def predicates_that_hold(hits: Int64s) -> Int64s:
     """The predicates among the stored ids that a search found, by the number of times each was found."""
     stored, times = np.unique(hits, return_counts=True)
     kinds = stored & ((1 << KIND_BITS) - 1)

@@ -6,12 +6,13 @@ however long the chain. Any other entry is found by walking: O(entries / entries
 
 import numpy as np
 
+from tocsin.arrays import Int64s
 from tocsin.papers.pbtree.items import Items
 from tocsin.papers.pbtree.pager import Pager
-from tocsin.papers.pbtree.pages import Int64Array, Overflow, inline_limit, overflow_capacity
+from tocsin.papers.pbtree.pages import Overflow, inline_limit, overflow_capacity
 
 
-def chain(pager: Pager, head: int) -> list[Int64Array]:
+def chain(pager: Pager, head: int) -> list[Int64s]:
     """The entries of every page of a chain."""
     found = []
     while head:
@@ -21,7 +22,7 @@ def chain(pager: Pager, head: int) -> list[Int64Array]:
     return found
 
 
-def entries(pager: Pager, items: Items, i: int) -> Int64Array:
+def entries(pager: Pager, items: Items, i: int) -> Int64s:
     """All entries of item `i`, in no order."""
     head = items.head(i)
     return np.concatenate(chain(pager, head)) if head else items.inline(i)

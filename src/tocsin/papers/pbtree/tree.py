@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.papers.pbtree import bulk, sidset
 from tocsin.papers.pbtree.check import check_tree
 from tocsin.papers.pbtree.items import Items
@@ -27,7 +28,7 @@ from tocsin.papers.pbtree.operators import (
     operator_of,
 )
 from tocsin.papers.pbtree.pager import Pager
-from tocsin.papers.pbtree.pages import NO_ENTRIES, Int64Array
+from tocsin.papers.pbtree.pages import NO_ENTRIES
 
 CACHE_BYTES = 64 << 20
 LOG_BYTES = 16 << 20
@@ -160,7 +161,7 @@ class PBPlusTree:
                 self._leaves.shrink(leaf, constant)
             return True
 
-    def search(self, value: object) -> Int64Array:
+    def search(self, value: object) -> Int64s:
         """The ids of all predicates that hold for `value`, ascending; an id stands once per predicate that holds.
 
         Reads one page per level, then the pages of the lists that hold the answer: log_B n + L / B (Figures 8 and 9).
@@ -172,7 +173,7 @@ class PBPlusTree:
         found.sort()
         return found
 
-    def _holding(self, value: Key) -> Iterator[Int64Array]:
+    def _holding(self, value: Key) -> Iterator[Int64s]:
         leaf = self._leaves.find(value)
         if not leaf.keys:
             return
@@ -219,7 +220,7 @@ class PBPlusTree:
                     if entry & TAG_MASK in operators:
                         yield operators[entry & TAG_MASK], constant, entry >> TAG_BITS
 
-    def sids(self, op: str, key: object) -> Int64Array:
+    def sids(self, op: str, key: object) -> Int64s:
         """The ids of the predicates `op key`, ascending. Reads one page per level, and one list page unless `=`."""
         operator, constant = operator_of(op), self._keys.constant(key)
         page = self._leaves.find(constant)

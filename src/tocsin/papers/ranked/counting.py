@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.ranked.protocol import Float64s, Int32s
+from tocsin.arrays import Float64s, Int32s
 from tocsin.papers.ranked.rows import Probe
 from tocsin.papers.ranked.threshold import Combination, RelaxedTopK
 from tocsin.papers.ranked.weight_kernels import add_weights

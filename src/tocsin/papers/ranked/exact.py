@@ -5,8 +5,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
-from tocsin.papers.ranked.protocol import Float64s, Int32s, RankedIndex
+from tocsin.papers.ranked.protocol import RankedIndex
 from tocsin.papers.ranked.rows import Probe, Rows
 from tocsin.papers.ranked.sopt import SOPTRTree
 

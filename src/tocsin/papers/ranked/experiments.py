@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.bench.runner import Figure, Report, Result
 from tocsin.bench.top_k import K, measure_conjunctions
 from tocsin.papers.ranked import RANKED, EndpointIntervalTree, RankedIndex
 from tocsin.papers.ranked.counting import top_k_by_counting, top_k_relaxed
-from tocsin.papers.ranked.protocol import Float64s, Int32s
 from tocsin.papers.ranked.rows import Probe, as_probe, as_rows
 from tocsin.papers.ranked.threshold import RelaxedTopK
 
@@ -24,8 +23,6 @@ SCALE = 1 << 28
 ID_BYTES = 4
 BYTES = {"interval": 12.0, "r": 16.0, "sopt": 16.0, "ir": 20.0}
 COMPARED = ("interval", "segment", "r", "ir", "sopt")
-
-Points = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -40,11 +37,11 @@ class Zipfian:
     skew_within: float = 1.0
     skew_length: float = 0.75
 
-    def corners(self, random: np.random.Generator) -> Points:
+    def corners(self, random: np.random.Generator) -> Float64s:
         """Return the lowest cell of each region; a region has the same side in every dimension."""
         return random.integers(0, self.cells - self._side() + 1, (self.regions, self.dimensions)).astype(np.float64)
 
-    def points(self, random: np.random.Generator, corners: Points, count: int) -> Points:
+    def points(self, random: np.random.Generator, corners: Float64s, count: int) -> Float64s:
         """Draw points: the farther from the middle of its region in a dimension, the less likely a cell is."""
         side = self._side()
         region = random.choice(self.regions, count, p=_zipf(self.regions, self.skew_across))
@@ -52,7 +49,7 @@ class Zipfian:
         chosen = random.choice(side, (count, self.dimensions), p=_zipf(side, self.skew_within))
         return (corners[region] + from_middle[chosen] + random.random(chosen.shape)) / self.cells
 
-    def lengths(self, random: np.random.Generator, count: int) -> Points:
+    def lengths(self, random: np.random.Generator, count: int) -> Float64s:
         """Draw half the length of each side of a box, in cells of a Zipfian distribution."""
         cell = random.choice(self.cells, (count, self.dimensions), p=_zipf(self.cells, self.skew_length))
         return (cell + random.random(cell.shape)) / self.cells
@@ -68,7 +65,7 @@ class Boxes:
     lo: Int32s
     hi: Int32s
     weight: Float64s
-    queries: npt.NDArray[np.int64]
+    queries: Int64s
 
 
 def generate(zipfian: Zipfian, count: int, queries: int, seed: int) -> Boxes:
@@ -82,9 +79,9 @@ def generate(zipfian: Zipfian, count: int, queries: int, seed: int) -> Boxes:
     return Boxes(lo, hi, 1 - length, asked)
 
 
-def _zipf(size: int, skew: float) -> Points:
+def _zipf(size: int, skew: float) -> Float64s:
     weight = 1.0 / np.arange(1, size + 1) ** skew
-    share: Points = weight / weight.sum()
+    share: Float64s = weight / weight.sum()
     return share
 
 

@@ -5,7 +5,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.ranked.protocol import Columns, How, Int32s, RankedIterator, best_first, by_id
+from tocsin.arrays import Int32s, Int64s
+from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, best_first, by_id
 from tocsin.papers.ranked.static import StaticIndex
 from tocsin.papers.ranked.tree_kernels import (
     gather_stabbed,
@@ -87,8 +88,8 @@ class _ListIterator(RankedIterator):
         tree: ScoredIntervalTree,
         latest_lo: int,
         earliest_hi: int,
-        positions: npt.NDArray[np.int64],
-        ends: npt.NDArray[np.int64],
+        positions: Int64s,
+        ends: Int64s,
     ) -> None:
         self._tree = tree
         self._latest_lo, self._earliest_hi = latest_lo, earliest_hi

@@ -9,13 +9,9 @@ lists.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+from tocsin.arrays import Float64s, Int8s, Int32s, Int64s, UInt16s
 
 FANOUT = 64
 FILL = 62  # Entries of a block after a bulk load: some room, so that the first insert does not split it.
@@ -35,14 +31,14 @@ class IRArrays(NamedTuple):
     right: Int32s
     root: Int32s  # Block at the top of the node's B-tree, -1 if it is empty.
     start: Int32s  # By block: the first entry of its row; in a free block, the next free one.
-    size: npt.NDArray[np.int8]  # By block: the size of its row.
-    level: npt.NDArray[np.int8]
+    size: Int8s  # By block: the size of its row.
+    level: Int8s
     filled: Int32s  # By block: its entries.
     lo: Int32s  # By entry.
     hi: Int32s
     ref: Int32s  # In the first entry of a free row: the next free row of this size.
-    home: npt.NDArray[np.uint16]  # By interval: the node that holds it, its lower half.
-    home_high: npt.NDArray[np.uint16]  # Its upper half; empty while there are not 2 ** 16 nodes.
+    home: UInt16s  # By interval: the node that holds it, its lower half.
+    home_high: UInt16s  # Its upper half; empty while there are not 2 ** 16 nodes.
     used: Int64s  # Nodes, blocks, entries in use; first free block; first free row of each size; -1 is none.
 
 

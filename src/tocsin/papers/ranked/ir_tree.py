@@ -5,6 +5,7 @@ from typing import ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
 from tocsin.papers.ranked.ir_kernels import (
     BUCKET,
@@ -19,17 +20,7 @@ from tocsin.papers.ranked.ir_kernels import (
     delete_ranked,
 )
 from tocsin.papers.ranked.ir_walk_kernels import insert_interval, merge_walks, open_walks
-from tocsin.papers.ranked.protocol import (
-    Columns,
-    Float64s,
-    How,
-    Int32s,
-    RankedIterator,
-    as_columns,
-    best_first,
-    check_how,
-    new_score,
-)
+from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, as_columns, best_first, check_how, new_score
 from tocsin.papers.ranked.tree_kernels import grow_tree
 
 # What one insert may take: a new leaf and two more where it splits; a split on each level of a B-tree and a new root.

@@ -1,12 +1,10 @@
 """How intervals enter and are found in the interval tree of an IR-tree."""
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-from tocsin.papers.ranked.ir_kernels import BUCKET, DEPTH, NODES, Float64s, Int32s, IRArrays, insert_ranked
-
-Grid = npt.NDArray[np.int32]
+from tocsin.arrays import Float64s, Int32s
+from tocsin.papers.ranked.ir_kernels import BUCKET, DEPTH, NODES, IRArrays, insert_ranked
 
 
 @kernel
@@ -81,7 +79,7 @@ def insert_interval(tree: IRArrays, scores: Float64s, lo: int, hi: int, identity
 
 
 @kernel
-def open_walks(tree: IRArrays, value: int) -> tuple[Grid, Grid, Int32s, Int32s]:
+def open_walks(tree: IRArrays, value: int) -> tuple[Int32s, Int32s, Int32s, Int32s]:
     """One walk for each node with intervals from the root to where `value` falls: stacks, depths and heads.
 
     A stack is a row of blocks and one of slots. Depth -1 is a walk that is over, -2 one that has not begun: its head
@@ -119,8 +117,8 @@ def merge_walks(
     scores: Float64s,
     latest_lo: int,
     earliest_hi: int,
-    blocks: Grid,
-    slots: Grid,
+    blocks: Int32s,
+    slots: Int32s,
     depths: Int32s,
     heads: Int32s,
     out: Int32s,

@@ -6,11 +6,9 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 How = Literal["overlap", "containment"]
 
 

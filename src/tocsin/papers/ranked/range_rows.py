@@ -8,13 +8,10 @@ their order, so that the indexes are asked only where `prefer_counting` would no
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s
 from tocsin.papers.ranked import RelaxedTopK, as_probe, as_rows, prefer_counting
 from tocsin.ranking.kernels import MAX, Asked, BestHeaps, Weighed
-
-Bools = npt.NDArray[np.bool_]
-Int32 = npt.NDArray[np.int32]
 
 MOST_LEFT_OUT = 0.5
 """If more than this share of the subscriptions is left out, it is better to look at the others one by one."""
@@ -23,7 +20,7 @@ MOST_LEFT_OUT = 0.5
 class RangeRows:
     """The subscriptions of a segment that are one conjunction of single ranges, with weights that are not negative."""
 
-    def __init__(self, weighed: Weighed, columns: Int32, identity: Int32) -> None:
+    def __init__(self, weighed: Weighed, columns: Int32s, identity: Int32s) -> None:
         """Build the indexes. `columns` are the attributes of columns; equal scores go by `identity`."""
         self.chosen = _of_single_ranges(weighed)
         """Whether each subscription is among them."""
@@ -59,7 +56,7 @@ class RangeRows:
             return False
         return count > 0 and (not left_out.size or float(left_out.mean()) <= MOST_LEFT_OUT)
 
-    def fill(self, best: BestHeaps, asked: Asked, codes: Int32) -> None:
+    def fill(self, best: BestHeaps, asked: Asked, codes: Int32s) -> None:
         """Put the best of these subscriptions into the empty heap of each event; `codes` go by column and event."""
         combine: Literal["sum", "max"] = "max" if asked.kind == MAX else "sum"
         factors = asked.factors[self._attribute]

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.errors import OptionError
-from tocsin.papers.ranked.protocol import Float64s, How, Int32s, Int64s, RankedIndex, RankedIterator, check_how
+from tocsin.papers.ranked.protocol import How, RankedIndex, RankedIterator, check_how
 
 NULL = -1
 """The code of an attribute that an event does not have."""
@@ -32,7 +33,7 @@ class Rows(NamedTuple):
 class Probe(NamedTuple):
     """An event, by attribute: an interval passes if lo <= latest_lo and hi >= earliest_hi, where it is present."""
 
-    present: npt.NDArray[np.bool_]
+    present: Bools
     value: Int64s
     latest_lo: Int64s
     earliest_hi: Int64s

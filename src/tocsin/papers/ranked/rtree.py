@@ -5,7 +5,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.ranked.protocol import Columns, How, Int32s, RankedIterator, best_first, by_id
+from tocsin.arrays import Int32s
+from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, best_first, by_id
 from tocsin.papers.ranked.rtree_kernels import pack_extents, walk_rtree
 from tocsin.papers.ranked.static import StaticIndex
 

@@ -1,12 +1,9 @@
 """R-trees over a sequence of intervals, without pointers: level 0 is the sequence, each entry above covers `fanout`."""
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from tocsin.arrays import Int32s, Int64s
 
 
 @kernel

@@ -5,7 +5,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.ranked.protocol import Columns, How, Int32s, Int64s, RankedIterator, best_first, by_id
+from tocsin.arrays import Int32s, Int64s
+from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, best_first, by_id
 from tocsin.papers.ranked.static import StaticIndex
 from tocsin.papers.ranked.tree_kernels import fill_segments, merge_ranks
 

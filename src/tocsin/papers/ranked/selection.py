@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.papers.ranked.weight_kernels import offer_held, offer_lists
-from tocsin.ranking.kernels import Float64s, Int32s, Int64s, offer_pairs, sort_best
+from tocsin.ranking.kernels import offer_pairs, sort_best
 from tocsin.ranking.select import kind_of, nothing_yet
 
 

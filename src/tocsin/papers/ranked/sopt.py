@@ -5,7 +5,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.ranked.protocol import Columns, How, Int32s, as_columns, best_first
+from tocsin.arrays import Int32s
+from tocsin.papers.ranked.protocol import Columns, How, as_columns, best_first
 from tocsin.papers.ranked.rtree import ScoredRTree
 from tocsin.papers.ranked.sopt_kernels import arrange_leftmost, constraint_edges
 
@@ -55,7 +56,7 @@ def constraint_graph(lo: npt.ArrayLike, hi: npt.ArrayLike, scores: npt.ArrayLike
     return ranked[source[real]], ranked[target[real]]
 
 
-def _sorted_ranks(ends: npt.NDArray[np.int32]) -> Int32s:
+def _sorted_ranks(ends: Int32s) -> Int32s:
     """Ranks by one of their endpoints, equal endpoints by rank. Sorting packed integers beats an indirect sort."""
     packed = (ends.astype(np.int64) << 32) | np.arange(ends.size)
     packed.sort()

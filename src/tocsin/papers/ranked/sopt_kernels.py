@@ -5,12 +5,9 @@ levels, the lowest first: a word's bit is set if the word below it is not empty.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from tocsin.arrays import Int32s, Int64s
 
 # Multiplying an isolated bit by this de Bruijn sequence leaves a different number in bits 27 to 31 for each bit.
 _DE_BRUIJN = 0x077CB531

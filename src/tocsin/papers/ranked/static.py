@@ -13,18 +13,9 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int8s, Int32s
 from tocsin.errors import OptionError
-from tocsin.papers.ranked.protocol import (
-    Columns,
-    Float64s,
-    How,
-    Int32s,
-    RankedIterator,
-    as_columns,
-    best_first,
-    check_how,
-    new_score,
-)
+from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, as_columns, best_first, check_how, new_score
 
 FRESH = 256
 
@@ -192,7 +183,7 @@ class _Changes:
 class _Source:
     """One walk of a layered iteration, with the ids it read ahead."""
 
-    def __init__(self, walk: RankedIterator, members: Int32s | None, home: npt.NDArray[np.int8], number: int) -> None:
+    def __init__(self, walk: RankedIterator, members: Int32s | None, home: Int8s, number: int) -> None:
         self._walk, self._members = walk, members
         self._home, self._number = home, number
         self.ids = np.empty(0, np.int32)

@@ -6,14 +6,15 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
-from tocsin.papers.ranked.protocol import Float64s, Int32s, RankedIndex, RankedIterator
+from tocsin.papers.ranked.protocol import RankedIndex, RankedIterator
 from tocsin.papers.ranked.rows import Probe, Rows, typical_held
 from tocsin.papers.ranked.sopt import SOPTRTree
 from tocsin.papers.ranked.weight_kernels import combine_weights, held_weights, unseen
 from tocsin.ranking.select import kind_of
 
-Combination = Literal["sum", "max"] | Callable[[npt.NDArray[np.float64]], Float64s]
+Combination = Literal["sum", "max"] | Callable[[Float64s], Float64s]
 """How weights become a score: by name, or a function from rows of weights (0: does not hold) to a score each. It must
 not fall when a weight rises."""
 

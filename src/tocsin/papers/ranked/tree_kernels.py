@@ -4,9 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from tocsin.arrays import Int32s, Int64s, UInt16s
 
 
 @kernel
@@ -129,7 +127,7 @@ def open_lists(start: Int32s, path: Int32s) -> tuple[Int64s, Int64s]:
 def merge_lists(
     lo: Int32s,
     hi: Int32s,
-    rank_low: npt.NDArray[np.uint16],
+    rank_low: UInt16s,
     rank_high: npt.NDArray[np.unsignedinteger],
     latest_lo: int,
     earliest_hi: int,

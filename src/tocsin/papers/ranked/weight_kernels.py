@@ -1,10 +1,10 @@
 """Kernels of relaxed top-k and of selection from known matches."""
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-from tocsin.ranking.kernels import MAX, SUM, BestHeaps, Bools, Float64s, Int32s, Int64s, offer
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
+from tocsin.ranking.kernels import MAX, SUM, BestHeaps, offer
 
 
 @kernel
@@ -101,7 +101,7 @@ def held_weights(
     present: Bools,
     latest_lo: Int64s,
     earliest_hi: Int64s,
-) -> npt.NDArray[np.float64]:
+) -> Float64s:
     """A row of weights by attribute for each subscription, 0 where its predicate does not hold or is not there."""
     table = np.zeros((subscriptions.size, present.size), np.float64)
     for index in range(subscriptions.size):

@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.sift.kernels import Int32s, Int64s, match_brute_force
+from tocsin.arrays import Int32s, Int64s
+from tocsin.papers.sift.kernels import match_brute_force
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 

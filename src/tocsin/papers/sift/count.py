@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.papers.sift.kernels import Directory, Int32s, Int64s, invert, match_count
+from tocsin.arrays import Int32s, Int64s
+from tocsin.papers.sift.kernels import Directory, invert, match_count
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.bench.runner import Figure, Report, Result, timed
 from tocsin.conjunctions.key.drift import Frequencies
 from tocsin.model.predicate import Word
@@ -27,10 +27,7 @@ from tocsin.papers.sift.protocol import ConjunctionMatcher
 from tocsin.papers.sift.tree import Tree
 from tocsin.predicates.words.index import Vocabulary
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Build = Callable[[Int64s, Int32s, int, Floats], ConjunctionMatcher]
+Build = Callable[[Int64s, Int32s, int, Float64s], ConjunctionMatcher]
 Points = dict[str, list[tuple[float, float]]]
 
 AUTO = "Key, rarest"
@@ -53,15 +50,15 @@ class Model:
     theta: float = 0.9
 
     @cached_property
-    def probabilities(self) -> Floats:
+    def probabilities(self) -> Float64s:
         """The probability of each word of the vocabulary at each place of a document."""
         weights = np.arange(1, self.vocabulary + 1, dtype=np.float64) ** -self.theta
-        probabilities: Floats = weights / weights.sum()
+        probabilities: Float64s = weights / weights.sum()
         return probabilities
 
-    def occurrence(self, vocabulary: int) -> Floats:
+    def occurrence(self, vocabulary: int) -> Float64s:
         """The probability that a document has each of the first words of the vocabulary."""
-        occurrence: Floats = 1 - (1 - self.probabilities[:vocabulary]) ** self.document_words
+        occurrence: Float64s = 1 - (1 - self.probabilities[:vocabulary]) ** self.document_words
         return occurrence
 
     def matching(self, vocabulary: int) -> float:
@@ -69,11 +66,11 @@ class Model:
         return float(self.occurrence(vocabulary).mean() ** self.profile_words)
 
     @cached_property
-    def _cumulated(self) -> Floats:
+    def _cumulated(self) -> Float64s:
         return np.cumsum(self.probabilities)
 
     @cached_property
-    def alphabetical(self) -> Floats:
+    def alphabetical(self) -> Float64s:
         """The place of each word of the profile vocabulary in the alphabet: an order without any frequency."""
         words = [str(rank + 1) for rank in range(self.profile_vocabulary)]
         return np.argsort(np.argsort(words)).astype(np.float64)
@@ -185,7 +182,7 @@ def _curves(
     random: np.random.Generator,
     document: Int64s,
     held: Int32s,
-    learned: Floats,
+    learned: Float64s,
     points: list[tuple[int, float]],
     by_share: bool,
 ) -> Points:
@@ -239,7 +236,7 @@ def _one_by_one(matcher: ConjunctionMatcher, documents: list[Int32s]) -> None:
 
 
 def _base_values(
-    report: Report, profiles: tuple[Int64s, Int32s], learned: Floats, batch: tuple[Int64s, Int32s]
+    report: Report, profiles: tuple[Int64s, Int32s], learned: Float64s, batch: tuple[Int64s, Int32s]
 ) -> None:
     """Documents a second at base values, one at a time and as one batch."""
     documents = len(batch[0]) - 1

@@ -6,9 +6,9 @@ Terms, blocks of events and the lists of Key are those of `tocsin.conjunctions.k
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int8s, Int32s, Int64s
 from tocsin.conjunctions.kernels import mix_hash
 from tocsin.conjunctions.key.kernels import (
     BIT_NUMBERS,
@@ -21,10 +21,6 @@ from tocsin.conjunctions.key.kernels import (
     leave_block,
     match_block,
 )
-
-Int8s = npt.NDArray[np.int8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 
 
 @kernel

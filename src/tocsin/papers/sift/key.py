@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.key.index import check_lists, first_required, lists_of
 from tocsin.conjunctions.key.kernels import Lists, match_keys_of_event
 from tocsin.errors import OptionError
-from tocsin.papers.sift.kernels import Int32s, Int64s, match_keys_by_event
+from tocsin.papers.sift.kernels import match_keys_by_event
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 Policy = Literal["rarest", "random", "first", "last"]

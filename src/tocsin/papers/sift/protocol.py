@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.conjunctions.key.index import ZeroArrays, check_slices, to_fail_first
-from tocsin.conjunctions.key.kernels import Floats, Int32s, Int64s
 from tocsin.errors import OptionError
 from tocsin.papers.sift.kernels import match_brute_force
 
@@ -50,7 +50,7 @@ class Found(NamedTuple):
         joined = np.concatenate([self.conjunctions, other.conjunctions])[np.argsort(events, kind="stable")]
         return Found(self.offsets + other.offsets, joined, self.candidates + other.candidates)
 
-    def without(self, gone: npt.NDArray[np.bool_]) -> "Found":
+    def without(self, gone: Bools) -> "Found":
         """Return the answer without the conjunctions that are `gone`."""
         keep = ~gone[self.conjunctions]
         kept_before = np.concatenate([[0], np.cumsum(keep)]).astype(np.int64)
@@ -66,7 +66,7 @@ class ConjunctionMatcher(ABC):
     # The names of the derived arrays, as `arrays` gives them.
     derived: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Floats) -> None:
+    def __init__(self, ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Float64s) -> None:
         self.ids, self.offsets, self.terms = ids, offsets, terms
         self.frequency = frequency
         self._index: dict[str, npt.NDArray[Any]] = {}

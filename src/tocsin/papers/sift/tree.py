@@ -5,8 +5,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.key.kernels import order_terms
-from tocsin.papers.sift.kernels import Int32s, Int64s, ProfileTree, group_slices, match_tree
+from tocsin.papers.sift.kernels import ProfileTree, group_slices, match_tree
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
 
@@ -86,7 +87,7 @@ class Tree(ConjunctionMatcher):
 
 
 class Groups(NamedTuple):
-    """Slices of terms grouped by equality.
+    """Ragged of terms grouped by equality.
 
     Group g has the members ``members[member_offsets[g]:member_offsets[g + 1]]``, ascending; `representatives` has the
     first of each group, and `group` the group of each slice.

@@ -15,7 +15,7 @@ from math import log2
 
 import numpy as np
 
-from tocsin.papers.tatbul.protocol import Int32s
+from tocsin.arrays import Int32s
 
 FEW = 64
 MUCH_OVERLAP = 300

@@ -3,11 +3,12 @@
 import numpy as np
 from pyroaring import BitMap
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.tatbul.cluster_kernels import Clusters, build_clusters, cluster_probe, find_leaf
 from tocsin.papers.tatbul.drawing import Drawing
 from tocsin.papers.tatbul.kernels import CODE_MAX
 from tocsin.papers.tatbul.layers import LayeredIndex, bitmap
-from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
+from tocsin.papers.tatbul.protocol import CodeNames
 from tocsin.papers.tatbul.structure import Entries, Found, Structure, count_and_fill
 
 

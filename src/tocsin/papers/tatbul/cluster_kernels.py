@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import kernel
-from tocsin.papers.tatbul.kernels import Int32s, Int64s, distinct_ends
+from tocsin.arrays import Int32s, Int64s
+from tocsin.papers.tatbul.kernels import distinct_ends
 
 
 class Clusters(NamedTuple):

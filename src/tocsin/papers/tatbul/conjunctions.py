@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from pyroaring import BitMap
 
+from tocsin.arrays import Int32s
 from tocsin.errors import OptionError
 from tocsin.papers.tatbul.endpoints import Endpoints, Interval
 from tocsin.papers.tatbul.layers import LayeredIndex
-from tocsin.papers.tatbul.protocol import Int32s
 
 Condition = Interval | Sequence[Interval]
 """What a conjunction asks of one attribute: a value in one interval, or in one of several."""

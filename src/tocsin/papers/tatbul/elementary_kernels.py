@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.tatbul.cluster_kernels import Clusters, find_leaf
-from tocsin.papers.tatbul.kernels import Int32s, Int64s, cut, fill_rows
+from tocsin.papers.tatbul.kernels import cut, fill_rows
 
 
 class Elementary(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
-from tocsin.papers.tatbul.protocol import Int32s
 
 
 class Interval(NamedTuple):
@@ -60,7 +60,7 @@ class Endpoints:
     [0, 1, 2, 3, 6, -1]
     """
 
-    values: npt.NDArray[np.float64]
+    values: Float64s
 
     @classmethod
     def of(cls, intervals: Iterable[Interval]) -> "Endpoints":

@@ -14,8 +14,8 @@ from itertools import product
 from time import process_time
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Float64s
 from tocsin.bench.runner import Figure, Report, Result
 from tocsin.papers.tatbul import INDEXES, ClusterIndex, Endpoints, Interval, as_printed
 from tocsin.papers.tatbul.conjunctions import Build, Condition, Conjunctions
@@ -25,7 +25,6 @@ SIZES = (10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600)
 INDEXED = ("cluster", "interval", "hybrid", "segment-tree", "interval-tree")
 ONCE = "cluster, a profile counts once"
 
-Floats = npt.NDArray[np.float64]
 Curves = dict[str, list[tuple[float, float]]]
 
 
@@ -74,7 +73,7 @@ class Workload:
         return (matcher.evaluations + checked) / len(self.documents)
 
 
-def overlap(low: Floats, high: Floats) -> float:
+def overlap(low: Float64s, high: Float64s) -> float:
     """The share of pairs of closed intervals that have a value in common. O(n log n)."""
     apart = float(np.searchsorted(np.sort(high), low, "left").sum())
     return 1 - 2 * apart / (len(low) * (len(low) - 1))

@@ -4,13 +4,14 @@ from typing import Self
 
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import OptionError
 from tocsin.papers.tatbul.cluster import ClusterTree
 from tocsin.papers.tatbul.drawing import Drawing
 from tocsin.papers.tatbul.elementary_kernels import Elementary, build_hybrid, hybrid_probe
 from tocsin.papers.tatbul.interval import check_elementary, check_extent, draw_elementary
 from tocsin.papers.tatbul.layers import LayeredIndex
-from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
+from tocsin.papers.tatbul.protocol import CodeNames
 from tocsin.papers.tatbul.structure import Entries, Found, count_and_fill
 
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.tatbul.drawing import Drawing
 from tocsin.papers.tatbul.interval_tree_kernels import Centred, build_centred, centred_probe
 from tocsin.papers.tatbul.kernels import CODE_MAX
 from tocsin.papers.tatbul.layers import LayeredIndex
-from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
+from tocsin.papers.tatbul.protocol import CodeNames
 from tocsin.papers.tatbul.structure import Entries, Found, Structure, count_and_fill
 
 

@@ -7,12 +7,9 @@ number of predicate evaluations. A negative code is NULL: no answers, no evaluat
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from tocsin.arrays import Int32s, Int64s
 
 CODE_MAX = 2**31 - 1
 

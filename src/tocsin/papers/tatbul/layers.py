@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from tocsin.arrays import Int32s
 from tocsin.errors import OptionError
 from tocsin.papers.tatbul.drawing import Drawing, as_svg, as_text
-from tocsin.papers.tatbul.protocol import Answers, CodeNames, Int32s
+from tocsin.papers.tatbul.protocol import Answers, CodeNames
 from tocsin.papers.tatbul.structure import Entries, Found, Structure
 
 BUFFER = 32

@@ -5,10 +5,11 @@ Naive evaluates every predicate on every value; Lazy only those whose conjunctio
 
 from pyroaring import BitMap
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.tatbul.drawing import Drawing
 from tocsin.papers.tatbul.kernels import CODE_MAX, scan_probe
 from tocsin.papers.tatbul.layers import LayeredIndex
-from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
+from tocsin.papers.tatbul.protocol import CodeNames
 from tocsin.papers.tatbul.structure import Entries, Found, Structure, count_and_fill
 
 

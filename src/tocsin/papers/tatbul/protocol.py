@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
-import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+from tocsin.arrays import Int32s, Int64s
 
 CodeNames = Callable[[int, int], str]
 """Turns a range of codes, first and last, into the text that drawings show."""

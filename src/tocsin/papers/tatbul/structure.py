@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.errors import OptionError
 from tocsin.papers.tatbul.drawing import Drawing, bit_vector
 from tocsin.papers.tatbul.kernels import merge_entries
-from tocsin.papers.tatbul.protocol import CodeNames, Int32s, Int64s
+from tocsin.papers.tatbul.protocol import CodeNames
 
 CountOrFill = Callable[[Int32s, Int64s, Int32s, bool], int]
 """A probing kernel bound to its structure: takes codes, offsets, answers and whether to count or to fill."""
@@ -50,7 +51,7 @@ class Entries(NamedTuple):
         order = np.lexsort((los, owners))
         return cls(*merge_entries(los[order], his[order], owners[order]))
 
-    def take(self, kept: npt.NDArray[np.bool_]) -> "Entries":
+    def take(self, kept: Bools) -> "Entries":
         """The entries marked true."""
         return Entries(self.lo[kept], self.hi[kept], self.predicate[kept])
 

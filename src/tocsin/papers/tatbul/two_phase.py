@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 from tocsin.papers.sift.brute_force import BruteForce
@@ -21,9 +22,6 @@ from tocsin.papers.sift.tree import Tree
 from tocsin.papers.tatbul.choose import Statistics, choose
 from tocsin.papers.tatbul.protocol import PredicateIndex
 from tocsin.registry import interval_index
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 PHASE_2: dict[str, type[ConjunctionMatcher]] = {"brute-force": BruteForce, "count": Count, "key": Key, "tree": Tree}
 MEMORY = 1 << 30
@@ -69,7 +67,7 @@ class TwoPhaseIndex:
         kind = PHASE_2["key" if matcher == "auto" else matcher]
         self._phase_2 = kind.build(offsets, all_terms, self._tests.end)
 
-    def _phase_1(self, column: int, rows: Int64, predicate: Int32) -> PredicateIndex:
+    def _phase_1(self, column: int, rows: Int64s, predicate: Int32s) -> PredicateIndex:
         # Codes are moved up by one, so that NULL is a value like any other.
         low, high = self._conjunctions.low[rows] + 1, self._conjunctions.high[rows] + 1
         name, reason = self.index, "asked for"
@@ -126,7 +124,7 @@ class TwoPhaseIndex:
         self._phase_2.check()
 
 
-def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64, Int32, int]:
+def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64s, Int32s, int]:
     """One row of each range of each distinct predicate, the predicate of each row, and how many there are."""
     count = conjunctions.conjunction.size
     changes = np.ones(count, bool)
@@ -171,7 +169,7 @@ class _TestTerms:
         self.owner, self.terms = np.concatenate(owner), np.concatenate(terms)
         self._null_wanted = np.unique(test[(accepts != _TRUE) & (accepts != (_FALSE | _NULL))])
 
-    def held(self, events: Events) -> tuple[Int64, Int64]:
+    def held(self, events: Events) -> tuple[Int64s, Int64s]:
         """The (event, predicate) pairs of tests."""
         count = events.codes.shape[1]
         rows = np.repeat(np.arange(count), np.diff(events.true_starts))

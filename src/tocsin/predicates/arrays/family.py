@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from tocsin.arrays import Int32s, Ragged
 from tocsin.model.condition import ArrayContains
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.values import Constant, Kind, kind_of, scalar
 from tocsin.predicates.definitions import DefinedFamily
-from tocsin.predicates.protocol import Int32, Probed, Slices
+from tocsin.predicates.protocol import Probed
 from tocsin.predicates.ranges.domain import Domain
 
 
@@ -20,7 +21,7 @@ class ArrayFamily(DefinedFamily):
     def __init__(self, attribute: str, tests: Sequence[Test]) -> None:
         super().__init__(attribute, tests)
         self._attribute = attribute
-        self._domains: list[tuple[Domain, Int32]] = []
+        self._domains: list[tuple[Domain, Int32s]] = []
         constants: dict[Kind, list[tuple[Constant, int]]] = {}
         for number, test in enumerate(test for test in tests if isinstance(test, ArrayContains)):
             constant: Constant = test.constant  # type: ignore[assignment]  # bound: no slot is left
@@ -54,4 +55,4 @@ class ArrayFamily(DefinedFamily):
         owners = np.tile(rows, len(found)) if found else rows[:0]
         held = np.unique((owners * self.count + tests)[tests >= 0])
         starts = np.searchsorted(held, np.arange(len(batch) + 1) * self.count).astype(np.int64)
-        return Probed(Slices(starts, (held % max(self.count, 1)).astype(np.int32)), present)
+        return Probed(Ragged(starts, (held % max(self.count, 1)).astype(np.int32)), present)

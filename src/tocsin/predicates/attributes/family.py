@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays import Bools, Ragged
 from tocsin.model.condition import AttributeComparison, Op
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import Values, present
 from tocsin.model.values import compare_values
 from tocsin.predicates.definitions import DefinedFamily
-from tocsin.predicates.protocol import Bools, Probed, Slices
+from tocsin.predicates.protocol import Probed
 
 _COMPARE = {
     Op.LT: pc.less,
@@ -38,7 +39,7 @@ class AttributeFamily(DefinedFamily):
         null = np.zeros_like(true)
         for number, test in enumerate(self._comparisons):
             compare_columns(test, batch, true[:, number], null[:, number])
-        return Probed(Slices.of_table(true), null=Slices.of_table(null))
+        return Probed(Ragged.of_table(true), null=Ragged.of_table(null))
 
 
 def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, null: Bools) -> None:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.model.values import Kind
 from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.encode import LANES_OF, Encoder, comparable
@@ -55,7 +55,7 @@ class Aggregates:
             self._ends[kind] = found
         return found
 
-    def _tally(self, start: int, stop: int, *into: npt.NDArray[np.int64]) -> None:
+    def _tally(self, start: int, stop: int, *into: Int64s) -> None:
         tally(start, stop, self._encoder.old(self.column), *into)
 
     def _refresh_blocks(self, start: int, stop: int) -> None:
@@ -91,7 +91,7 @@ class Aggregates:
                 counts[lane] += int(block_counts[:, lane].sum()) - 2 * int(present.sum())
         self._counts, self._least, self._greatest = counts, least, greatest
 
-    def _tally_payloads(self, lane: int, payloads: npt.NDArray[np.int64], *into: npt.NDArray[np.int64]) -> None:
+    def _tally_payloads(self, lane: int, payloads: Int64s, *into: Int64s) -> None:
         old = self._encoder.old(self.column)._replace(payloads=payloads, lanes=np.full(payloads.size, lane, np.uint8))
         tally(0, payloads.size, old, *into)
 
@@ -105,5 +105,5 @@ class Aggregates:
         assert (greatest[used] == self._greatest[used]).all(), "the greatest of what is left"
 
 
-def _empty(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], ...]:
+def _empty(shape: tuple[int, ...]) -> tuple[Int64s, ...]:
     return tuple(np.zeros((*shape, LANES), dtype=np.int64) for _ in range(3))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int64s, UInt8s
 from tocsin.errors import StorageError
 from tocsin.storage.regular_files import open_regular
 
@@ -103,12 +104,12 @@ class OldColumn:
             file.path = file.path and folder / file.path.name
 
     @property
-    def payloads(self) -> npt.NDArray[np.int64]:
+    def payloads(self) -> Int64s:
         """The payload of each position, with room at the end."""
         return self.payload_file.array
 
     @property
-    def lanes(self) -> npt.NDArray[np.uint8]:
+    def lanes(self) -> UInt8s:
         """The lane of each position, with room at the end."""
         return self.lane_file.array
 

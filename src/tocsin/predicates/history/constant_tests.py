@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s, UInt8s
 from tocsin.model.condition import OldComparedToConstant, Op, Slot
 from tocsin.model.predicate import Range
 from tocsin.model.values import Kind
 from tocsin.predicates.history.encode import comparable
 from tocsin.predicates.history.kernels import LANES, Bounds, any_satisfying, any_within, keys_at, last_satisfying
-from tocsin.predicates.history.search import Condition, JoinTerm, Positions
+from tocsin.predicates.history.search import Condition, JoinTerm
 from tocsin.predicates.history.store import HistoryStore
 
 _BLOCK = 4096
@@ -75,7 +75,7 @@ class Constants:
         self._rows = rows
         self._epoch: tuple[int, int] | None = None
         self._bounds: Bounds
-        self._ends: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
+        self._ends: list[tuple[Int64s, Int64s]] = []
 
     def bounds(self) -> Bounds:
         """Return the bounds of all terms of all tests, for the dictionaries as they are now."""
@@ -113,7 +113,7 @@ class Constants:
         bounds = self.bounds()
         return [(term.old, Bounds(*(array[t, test] for array in bounds))) for t, term in enumerate(self.terms)]
 
-    def holding(self, positions: Positions) -> npt.NDArray[np.int64]:
+    def holding(self, positions: Int32s) -> Int64s:
         """Return the tests whose terms some old event at `positions` satisfies.
 
         Cost: one pass over the positions and O(log tests) for one `<`, `<=`, `>` or `>=`; O(tests log positions) for
@@ -133,7 +133,7 @@ class Constants:
         starts = np.searchsorted(lanes[pivot][order], np.arange(LANES + 1))
         return np.flatnonzero(any_satisfying(keys[:, order], lanes[:, order], starts, pivot, bounds))
 
-    def latest(self, positions: Positions) -> npt.NDArray[np.int64]:
+    def latest(self, positions: Int32s) -> Int64s:
         """Return for each test the last of the ascending positions that satisfies its terms; -1 if none does."""
         bounds = self.bounds()
         latest = np.full(len(self._rows), -1, dtype=np.int64)
@@ -148,7 +148,7 @@ class Constants:
                 latest = np.where(found >= 0, block[found], latest)
         return latest
 
-    def values(self, positions: Positions) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    def values(self, positions: Int32s) -> tuple[Int64s, UInt8s]:
         """Return keys and lanes of all terms at the positions."""
         keys = np.empty((len(self.terms), positions.size), dtype=np.int64)
         lanes = np.empty((len(self.terms), positions.size), dtype=np.uint8)
@@ -157,7 +157,7 @@ class Constants:
             keys[t], lanes[t] = keys_at(positions, self._store.encoder.old(column)), column.lanes[positions]
         return keys, lanes
 
-    def _sorted_keys(self, term: int, positions: Positions) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _sorted_keys(self, term: int, positions: Int32s) -> tuple[Int64s, Int64s]:
         column = self._store.columns[self.terms[term].old]
         keys, lanes = keys_at(positions, self._store.encoder.old(column)), column.lanes[positions]
         order = np.argsort(keys) if (lanes == lanes[0]).all() else np.lexsort((keys, lanes))
@@ -175,7 +175,7 @@ class Constants:
                 order = np.argsort(ends, kind="stable")
                 self._ends.append((tests[order], ends[order]))
 
-    def _beyond(self, positions: Positions) -> npt.NDArray[np.int64]:
+    def _beyond(self, positions: Int32s) -> Int64s:
         """Return the tests whose open interval the greatest or least key reaches."""
         column = self._store.columns[self.terms[0].old]
         keys, lanes = keys_at(positions, self._store.encoder.old(column)), column.lanes[positions]

@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from tocsin.arrays import Int64s
 
 _STRIDE = 1 << 32
 """The gap between a label and that of a value beyond either end."""
@@ -37,13 +38,13 @@ class OrderedDictionary:
         self._codes: dict[Any, int] = {}
         self._blocks: list[list[Any]] = []
         self._highest: list[Any] = []
-        self._labels: npt.NDArray[np.int64] = np.zeros(16, dtype=np.int64)
+        self._labels: Int64s = np.zeros(16, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
-    def labels(self) -> npt.NDArray[np.int64]:
+    def labels(self) -> Int64s:
         """The label of each code."""
         return self._labels[: max(1, len(self.values))]
 
@@ -56,7 +57,7 @@ class OrderedDictionary:
         code = self._codes.get(value)
         return self._add(value) if code is None else code
 
-    def intern_all(self, values: Iterable[Any]) -> npt.NDArray[np.int64]:
+    def intern_all(self, values: Iterable[Any]) -> Int64s:
         """Return the codes of many values. Cost: one sort if many of them are new."""
         values = list(values)
         new = list(dict.fromkeys(value for value in values if value not in self._codes))

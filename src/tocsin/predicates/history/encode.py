@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays import Bools, Float64s, Int64s, UInt8s
 from tocsin.model.condition import Op
 from tocsin.model.predicate import Range
 from tocsin.model.readable import Values, decoded, moments, present, python_values
@@ -30,7 +31,7 @@ from tocsin.predicates.history.kernels import EXACT, LANES, STRING, Bounds, OldV
 
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
-Encoded = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+Encoded = tuple[UInt8s, Int64s]
 """The lane and the payload of each value of a column."""
 
 
@@ -119,7 +120,7 @@ def float_key(value: float) -> int:
     return bits if bits >= 0 else bits ^ _GREATEST
 
 
-def float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def float_keys(values: Float64s) -> Int64s:
     """Return `float_key` of many values."""
     bits = (values + 0.0).view(np.int64)
     return np.where(bits >= 0, bits, bits ^ _GREATEST)
@@ -173,9 +174,7 @@ class Encoder:
             return Lane.INTEGER, int(value)
         return Lane.EXACT, self.exacts.intern(value)
 
-    def recode(
-        self, lanes: npt.NDArray[np.uint8], payloads: npt.NDArray[np.int64], source: "Encoder"
-    ) -> npt.NDArray[np.int64]:
+    def recode(self, lanes: UInt8s, payloads: Int64s, source: "Encoder") -> Int64s:
         """Replace the codes of `source` in payloads by codes of this encoder."""
         recoded = payloads.copy()
         for lane, old, new in ((Lane.STRING, source.strings, self.strings), (Lane.EXACT, source.exacts, self.exacts)):
@@ -312,5 +311,5 @@ def _numbers(column: pa.Array, missing: bool | int | float) -> npt.NDArray[np.ge
     return numbers
 
 
-def _filled(lane: Lane, present: npt.NDArray[np.bool_], payloads: npt.NDArray[np.int64]) -> Encoded:
+def _filled(lane: Lane, present: Bools, payloads: Int64s) -> Encoded:
     return np.where(present, np.uint8(lane), np.uint8(Lane.NULL)), np.where(present, payloads, np.int64(0))

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Ragged
 from tocsin.model.condition import Exists, OldComparedToNew, Quantified
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.predicates.definitions import decode_tests, encode_tests
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
-from tocsin.predicates.protocol import Arrays, Int32, Probed, Slices
+from tocsin.predicates.protocol import Arrays, Probed
 
 
 class HistoryFamily:
@@ -40,7 +41,7 @@ class HistoryFamily:
         """Return the definitions as text."""
         return encode_tests(self.tests)
 
-    def kept(self, numbers: Int32) -> set[str]:
+    def kept(self, numbers: Int32s) -> set[str]:
         """Return the attributes of old events that these tests look at."""
         return attributes_of(self.tests[number] for number in numbers.tolist())
 
@@ -55,6 +56,6 @@ def probed(truths: Sequence[Truths]) -> Probed:
     return Probed(_slices([truth.true for truth in truths]), null=_slices([truth.null for truth in truths]))
 
 
-def _slices(lists: Sequence[Int32]) -> Slices:
+def _slices(lists: Sequence[Int32s]) -> Ragged:
     starts = np.cumsum([0, *(numbers.size for numbers in lists)]).astype(np.int64)
-    return Slices(starts, np.concatenate([np.empty(0, np.int32), *(np.sort(numbers) for numbers in lists)]))
+    return Ragged(starts, np.concatenate([np.empty(0, np.int32), *(np.sort(numbers) for numbers in lists)]))

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
+from tocsin.arrays import Int32s
 from tocsin.errors import OptionError
 from tocsin.model.condition import (
     Exists,
@@ -22,14 +22,14 @@ from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, 
 from tocsin.predicates.history.store import HistoryStore
 
 HistoryTest = Exists | Quantified
-_NO_IDS: npt.NDArray[np.int32] = np.empty(0, dtype=np.int32)
+_NO_IDS: Int32s = np.empty(0, dtype=np.int32)
 
 
 class Truths(NamedTuple):
     """The ids of the tests that are TRUE and of those that are NULL; all others are FALSE. Each id once, unsorted."""
 
-    true: npt.NDArray[np.int32]
-    null: npt.NDArray[np.int32]
+    true: Int32s
+    null: Int32s
 
 
 class JoinTable:

@@ -8,9 +8,9 @@ per lane, `low[lane] <= key <= high[lane]`, or every key of the lane `outside` i
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
 
 LANES = 8
 """How many lanes there are (see `encode.Lane`)."""
@@ -22,19 +22,14 @@ WORD = 64
 _WORD_SHIFT = 6
 _GREATEST = np.iinfo(np.int64).max
 
-Integers = npt.NDArray[np.int64]
-Lanes = npt.NDArray[np.uint8]
-Positions = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
-
 
 class OldValues(NamedTuple):
     """The old values of one attribute by position, and the labels of the codes of both dictionaries."""
 
-    payloads: Integers
-    lanes: Lanes
-    strings: Integers
-    exacts: Integers
+    payloads: Int64s
+    lanes: UInt8s
+    strings: Int64s
+    exacts: Int64s
 
 
 class Bounds(NamedTuple):
@@ -43,9 +38,9 @@ class Bounds(NamedTuple):
     Several conditions are arrays with more dimensions; the lane is always the last.
     """
 
-    low: Integers
-    high: Integers
-    outside: Flags
+    low: Int64s
+    high: Int64s
+    outside: Bools
 
 
 @kernel
@@ -59,7 +54,7 @@ def key_of(lane: int, payload: int, old: OldValues) -> int:
 
 
 @kernel
-def keys_at(positions: Positions, old: OldValues) -> Integers:
+def keys_at(positions: Int32s, old: OldValues) -> Int64s:
     """Return the keys of the old values at `positions`."""
     keys = np.empty(positions.size, dtype=np.int64)
     for i in range(positions.size):
@@ -69,7 +64,7 @@ def keys_at(positions: Positions, old: OldValues) -> Integers:
 
 
 @kernel
-def narrow(positions: Positions, old: OldValues, bounds: Bounds) -> Positions:
+def narrow(positions: Int32s, old: OldValues, bounds: Bounds) -> Int32s:
     """Return those of `positions` whose old value satisfies the condition."""
     kept = np.empty(positions.size, dtype=np.int32)
     count = 0
@@ -84,7 +79,7 @@ def narrow(positions: Positions, old: OldValues, bounds: Bounds) -> Positions:
 
 
 @kernel
-def tally(start: int, stop: int, old: OldValues, counts: Integers, least: Integers, greatest: Integers) -> None:
+def tally(start: int, stop: int, old: OldValues, counts: Int64s, least: Int64s, greatest: Int64s) -> None:
     """Add the old values at `start <= position < stop` to the count, least and greatest payload of each lane."""
     for at in range(start, stop):
         lane = old.lanes[at]
@@ -102,7 +97,7 @@ def tally(start: int, stop: int, old: OldValues, counts: Integers, least: Intege
 
 
 @kernel
-def first_not_below(order: Positions, start: int, stop: int, key: int, old: OldValues) -> int:
+def first_not_below(order: Int32s, start: int, stop: int, key: int, old: OldValues) -> int:
     """Return the first place in `order[start:stop]`, which is sorted by key, whose key is at least `key`, or `stop`."""
     while start < stop:
         middle = (start + stop) >> 1
@@ -115,7 +110,7 @@ def first_not_below(order: Positions, start: int, stop: int, key: int, old: OldV
 
 
 @kernel
-def slices(order: Positions, lane_starts: Integers, old: OldValues, bounds: Bounds) -> Integers:
+def slices(order: Int32s, lane_starts: Int64s, old: OldValues, bounds: Bounds) -> Int64s:
     """Return the slices (start, stop) of `order` that satisfy the condition.
 
     `order` is a sequence of runs, each sorted by lane and key; lane l of run r is
@@ -151,7 +146,7 @@ def slices(order: Positions, lane_starts: Integers, old: OldValues, bounds: Boun
 
 @kernel
 def contains(
-    order: Positions, lane_starts: Integers, old: OldValues, equality: Bounds, first: int, sorted_up_to: int, stop: int
+    order: Int32s, lane_starts: Int64s, old: OldValues, equality: Bounds, first: int, sorted_up_to: int, stop: int
 ) -> bool:
     """Tell whether an old value at `first <= position < stop` satisfies an equality.
 
@@ -178,7 +173,7 @@ def contains(
 
 
 @kernel
-def gather(order: Positions, found: Integers, first: int) -> Positions:
+def gather(order: Int32s, found: Int64s, first: int) -> Int32s:
     """Return the positions in the slices `found` of `order` that are not before `first`."""
     size = 0
     for i in range(found.shape[0]):
@@ -194,7 +189,7 @@ def gather(order: Positions, found: Integers, first: int) -> Positions:
 
 
 @kernel
-def any_within(keys: Integers, starts: Integers, bounds: Bounds) -> Flags:
+def any_within(keys: Int64s, starts: Int64s, bounds: Bounds) -> Bools:
     """Tell for each condition (row of `bounds`) whether some key satisfies it.
 
     The keys of lane l are `keys[starts[l]:starts[l + 1]]`, sorted.
@@ -225,7 +220,7 @@ def any_within(keys: Integers, starts: Integers, bounds: Bounds) -> Flags:
 
 
 @kernel
-def last_satisfying(keys: Integers, lanes: Lanes, bounds: Bounds, wanted: Flags) -> Integers:
+def last_satisfying(keys: Int64s, lanes: UInt8s, bounds: Bounds, wanted: Bools) -> Int64s:
     """Return for each wanted condition the last event that satisfies all its terms; -1 if none does.
 
     `keys[t, e]` and `lanes[t, e]` are the old value that term t compares in event e; `bounds.low[t, c]` is term t of
@@ -252,7 +247,7 @@ def last_satisfying(keys: Integers, lanes: Lanes, bounds: Bounds, wanted: Flags)
 
 
 @kernel
-def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, bounds: Bounds) -> Flags:
+def any_satisfying(keys: Int64s, lanes: UInt8s, starts: Int64s, pivot: int, bounds: Bounds) -> Bools:
     """Tell for each condition whether some event satisfies all its terms.
 
     The arguments are those of `last_satisfying`, with the events sorted by lane and key of the term `pivot`: its lane l
@@ -284,7 +279,7 @@ def any_satisfying(keys: Integers, lanes: Lanes, starts: Integers, pivot: int, b
 
 
 @kernel
-def fill_fences(order: Positions, start: int, before: Integers, bitmaps: npt.NDArray[np.uint64]) -> None:
+def fill_fences(order: Int32s, start: int, before: Int64s, bitmaps: UInt64s) -> None:
     """Set in `bitmaps[fence]` the bits of the positions `order[:before[fence]]`; bit 0 is position `start`."""
     for fence in range(1, before.size):
         bitmaps[fence] = bitmaps[fence - 1]
@@ -294,7 +289,7 @@ def fill_fences(order: Positions, start: int, before: Integers, bitmaps: npt.NDA
 
 
 @kernel
-def marked_positions(words: npt.NDArray[np.uint64], offset: int, first: int, stop: int) -> Positions:
+def marked_positions(words: UInt64s, offset: int, first: int, stop: int) -> Int32s:
     """Return the positions `first <= position < stop` whose bit is set; bit 0 of `words` is position `offset`."""
     positions = np.empty(words.size * WORD, dtype=np.int32)
     count = 0
@@ -316,11 +311,11 @@ class Groups(NamedTuple):
     `latest` is the number of the latest event; -1 if there is none.
     """
 
-    least: Integers
-    greatest: Integers
-    least_at: Integers
-    greatest_at: Integers
-    latest: Integers
+    least: Int64s
+    greatest: Int64s
+    least_at: Int64s
+    greatest_at: Int64s
+    latest: Int64s
 
 
 @kernel
@@ -341,7 +336,7 @@ def add_to_group(group: int, lane: int, payload: int, number: int, old: OldValue
 
 
 @kernel
-def fill_group(group: int, positions: Positions, base: int, old: OldValues, groups: Groups) -> None:
+def fill_group(group: int, positions: Int32s, base: int, old: OldValues, groups: Groups) -> None:
     """Compute one group from the positions of its events; the event at position p has the number `base + p`."""
     groups.latest[group, :] = -1
     for i in range(positions.size):
@@ -351,7 +346,7 @@ def fill_group(group: int, positions: Positions, base: int, old: OldValues, grou
 
 @kernel
 def extend_groups(
-    at: int, base: int, keys: Integers, lanes: Lanes, bounds: Bounds, old: OldValues, groups: Groups
+    at: int, base: int, keys: Int64s, lanes: UInt8s, bounds: Bounds, old: OldValues, groups: Groups
 ) -> None:
     """Add the event at position `at` to its groups; term t compares its value `keys[t]`, `lanes[t]`."""
     terms, count, _ = bounds.low.shape
@@ -368,7 +363,7 @@ def extend_groups(
 
 
 @kernel
-def groups_reaching(groups: Groups, first: int, old: OldValues, bounds: Bounds) -> Flags:
+def groups_reaching(groups: Groups, first: int, old: OldValues, bounds: Bounds) -> Bools:
     """Tell for each group whether some event in it, not before number `first`, satisfies a condition.
 
     The condition is `<>` or an interval that is open to one side, so that the least and greatest value decide.

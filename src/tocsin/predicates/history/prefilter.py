@@ -8,9 +8,9 @@ table is in `docs/internals/history.md`.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
 from tocsin.model.condition import (
@@ -28,6 +28,9 @@ from tocsin.model.values import Kind
 from tocsin.predicates.history.constant_tests import Required, Row, TermShape, split
 from tocsin.predicates.history.shaped_tests import Latest
 from tocsin.predicates.history.store import HistoryStore
+
+if TYPE_CHECKING:
+    from tocsin.arrays import Bools
 
 Term = OldComparedToConstant | OldIsNull | Required
 """A condition on an old event alone."""
@@ -103,7 +106,7 @@ class _Group:
         self._latest = latest
         self._needed = needed
         self.bitmaps = bitmaps
-        self._holding: npt.NDArray[np.bool_] | None = None
+        self._holding: Bools | None = None
         self._ruled_out = BitMap()
 
     def ruled_out(self) -> list[BitMap]:

@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Int32s
 from tocsin.model.condition import OldComparedToNew, OldIsNull, Op
 from tocsin.model.lookup import lookup
 from tocsin.model.values import kind_of
 from tocsin.predicates.history.encode import IS_NOT_NULL, IS_NULL, is_empty, not_comparable
 from tocsin.predicates.history.kernels import WORD, Bounds, marked_positions, narrow
 from tocsin.predicates.history.store import HistoryStore
-
-Positions = npt.NDArray[np.int32]
 
 _FIRST_SCAN = 1024
 """How many of the newest events are scanned before a tree is asked."""
@@ -41,7 +39,7 @@ class Search:
         self.store = store
         self.event = event
         self._bounds: dict[JoinTerm, Bounds] = {}
-        self._positions: dict[tuple[JoinTerm, ...], Positions] = {}
+        self._positions: dict[tuple[JoinTerm, ...], Int32s] = {}
 
     def bind(self, terms: Sequence[JoinTerm]) -> list[Condition]:
         """Return the terms as conditions on old values."""
@@ -64,7 +62,7 @@ class Search:
         """Return the condition that an old value equals the new event's value of an attribute."""
         return self._bind(OldComparedToNew("", Op.EQ, new))
 
-    def all(self, terms: tuple[JoinTerm, ...]) -> Positions:
+    def all(self, terms: tuple[JoinTerm, ...]) -> Int32s:
         """Return the positions of all old events that satisfy the terms, unsorted."""
         positions = self._positions.get(terms)
         if positions is None:
@@ -77,7 +75,7 @@ class Search:
         return min((self.store.tree(old).find(bounds).size for old, bounds in conditions), default=len(self.store))
 
 
-def every(store: HistoryStore, conditions: Sequence[Condition]) -> Positions:
+def every(store: HistoryStore, conditions: Sequence[Condition]) -> Int32s:
     """Return the positions of all old events that satisfy the conditions.
 
     The rarest condition is looked up in its tree; the others are checked on what it finds.
@@ -125,7 +123,7 @@ def _some_of_many(store: HistoryStore, conditions: Sequence[Condition], first: i
     return None
 
 
-def narrowed(store: HistoryStore, positions: Positions, conditions: Sequence[Condition]) -> Positions:
+def narrowed(store: HistoryStore, positions: Int32s, conditions: Sequence[Condition]) -> Int32s:
     """Return those of the positions whose old event satisfies the conditions."""
     for old, bounds in conditions:
         if positions.size == 0:

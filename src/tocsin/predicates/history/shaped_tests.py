@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.model.condition import OldComparedToNew, OldIsNull, Op, Quantifier
 from tocsin.model.lookup import lookup
 from tocsin.model.values import compare_values, kind_of
@@ -27,10 +27,8 @@ from tocsin.predicates.history.store import HistoryStore
 EXISTS = "EXISTS"
 Form = Quantifier | str
 """How the comparison is written: `new op ANY`, `new op ALL`, or EXISTS with `new op old`, which is never NULL."""
-Ids = npt.NDArray[np.int32]
-Slots = npt.NDArray[np.int64]
 
-_NO_SLOTS: Slots = np.empty(0, dtype=np.int64)
+_NO_SLOTS: Int64s = np.empty(0, dtype=np.int64)
 _SINGLE_COST = 3000
 """The cost of a search for a single test, in old events that a scan passes in the same time."""
 _MOST_SINGLE_EVENTS = 64
@@ -82,14 +80,14 @@ class SimpleTests:
         self.old = old
         self.members = BitMap()
         self._ids: dict[tuple[Op, Form], list[int]] = {}
-        self._answers: dict[AggregateOutcome, tuple[Ids, Ids]] = {}
+        self._answers: dict[AggregateOutcome, tuple[Int32s, Int32s]] = {}
 
     def add(self, op: Op, form: Form, number: int) -> None:
         """Add a test before the first probe."""
         self.members.add(number)
         self._ids.setdefault((op, form), []).append(number)
 
-    def probe(self, search: Search) -> tuple[Ids, Ids]:
+    def probe(self, search: Search) -> tuple[Int32s, Int32s]:
         """Return the ids of the tests that are TRUE, and of those that are NULL."""
         outcome = self._outcome(search)
         answer = self._answers.get(outcome)
@@ -133,7 +131,7 @@ class GroupedFamily:
         quantifier: Quantifier,
         met: OldComparedToNew,
         shape: TermShape,
-        ids: Ids,
+        ids: Int32s,
         rows: Sequence[Row],
     ) -> None:
         assert met.op is not Op.EQ, "the least and greatest value do not decide equality"
@@ -148,7 +146,7 @@ class GroupedFamily:
         self._compactions = store.compactions
         self._first = self._next = store.first
 
-    def probe(self, search: Search) -> tuple[Ids, Ids]:
+    def probe(self, search: Search) -> tuple[Int32s, Int32s]:
         """Return the ids of the tests that are TRUE, and of those that are NULL."""
         self._refresh()
         store = self._store
@@ -175,7 +173,7 @@ class GroupedFamily:
                 self._fill(np.flatnonzero((gone & (groups.latest >= store.first)).any(axis=1)))
         self._compactions, self._first, self._next = store.compactions, store.first, store.next
 
-    def _fill(self, slots: Slots) -> None:
+    def _fill(self, slots: Int64s) -> None:
         store = self._store
         for slot in slots.tolist():
             positions = every(store, self._constants.conditions(slot) + self._nulls)
@@ -203,10 +201,10 @@ class Latest:
         self._store = store
         self._nulls = Search(store, {}).bind(shape.joins)
         self._constants = Constants(store, shape.constants, rows)
-        self._numbers: Slots = np.full(len(rows), -1, dtype=np.int64)
+        self._numbers: Int64s = np.full(len(rows), -1, dtype=np.int64)
         self._seen = store.first
 
-    def holding(self) -> npt.NDArray[np.bool_]:
+    def holding(self) -> Bools:
         """Tell for each condition whether some old event satisfies it. Cost: the events since the last call."""
         store = self._store
         start = max(self._seen, store.first)
@@ -223,12 +221,12 @@ class Latest:
 class StaticFamily:
     """EXISTS tests that do not name the new event: TRUE while the latest old event that satisfies them is there."""
 
-    def __init__(self, store: HistoryStore, shape: TermShape, ids: Ids, rows: Sequence[Row]) -> None:
+    def __init__(self, store: HistoryStore, shape: TermShape, ids: Int32s, rows: Sequence[Row]) -> None:
         self.members = BitMap(ids)
         self._ids = ids
         self._latest = Latest(store, shape, rows)
 
-    def probe(self, _: Search) -> tuple[Ids, Ids]:
+    def probe(self, _: Search) -> tuple[Int32s, Int32s]:
         """Return the ids of the tests that are TRUE; none is ever NULL."""
         return self._ids[self._latest.holding()], self._ids[_NO_SLOTS]
 
@@ -241,7 +239,7 @@ class JoinFamily:
     """
 
     def __init__(
-        self, store: HistoryStore, form: Form, met: TermShape, null: TermShape | None, ids: Ids, rows: Sequence[Row]
+        self, store: HistoryStore, form: Form, met: TermShape, null: TermShape | None, ids: Int32s, rows: Sequence[Row]
     ) -> None:
         self._form = form
         self._met = met
@@ -250,7 +248,7 @@ class JoinFamily:
         self._ids = ids
         self._constants = Constants(store, met.constants, rows)
 
-    def probe(self, search: Search) -> tuple[Ids, Ids]:
+    def probe(self, search: Search) -> tuple[Int32s, Int32s]:
         """Return the ids of the tests that are TRUE, and of those that are NULL."""
         met = self._holding(search, self._met)
         if self._null is None:
@@ -262,7 +260,7 @@ class JoinFamily:
         rest[met] = rest[null] = False
         return self._ids[rest], self._ids[null]
 
-    def _holding(self, search: Search, shape: TermShape) -> Slots:
+    def _holding(self, search: Search, shape: TermShape) -> Int64s:
         """Return the tests for which some old event satisfies all terms of `shape`."""
         store = search.store
         if not shape.constants:

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
 from tocsin.model.condition import OldComparedToConstant, OldComparedToNew, Op, Quantified, Quantifier
 from tocsin.predicates.history.column_files import exact_text, exact_value
@@ -98,7 +98,7 @@ def _simple(test: HistoryTest) -> tuple[str, Op | None] | None:
     return term.old, term.op if isinstance(term, (OldComparedToNew, OldComparedToConstant)) else None
 
 
-def _representatives(store: HistoryStore, header: _Header) -> npt.NDArray[np.int64]:
+def _representatives(store: HistoryStore, header: _Header) -> Int64s:
     """Return the positions of the first event with each least and greatest value, or with each value at all."""
     start, stop = store.first - store.base, store.next - store.base
     if header.is_whole or start == stop:

@@ -11,8 +11,8 @@ several conditions, but few satisfy all, their bitmaps are intersected.
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s, UInt64s
 from tocsin.predicates.history.column import GrowingArray, OldColumn
 from tocsin.predicates.history.encode import Encoder
 from tocsin.predicates.history.kernels import (
@@ -36,8 +36,6 @@ FENCED = 1 << 15
 STEPS = 12
 """The steps into which the fences cut a run: 13 bitmaps, so 13 bits for each old event."""
 
-Words = npt.NDArray[np.uint64]
-
 
 class Fences:
     """The bitmaps of one run, whose length is a multiple of 64.
@@ -47,11 +45,11 @@ class Fences:
     `start + 64 w + b`.
     """
 
-    def __init__(self, order: npt.NDArray[np.int32], start: int) -> None:
+    def __init__(self, order: Int32s, start: int) -> None:
         assert order.size % WORD == 0, "runs are whole words, so that the bitmaps of two attributes lie side by side"
         self._start = start
         self._size = order.size
-        self._bitmaps: Words = np.zeros((STEPS + 1, order.size // WORD), dtype=np.uint64)
+        self._bitmaps: UInt64s = np.zeros((STEPS + 1, order.size // WORD), dtype=np.uint64)
         fill_fences(order, start, self._at(np.arange(STEPS + 1)), self._bitmaps)
 
     @property
@@ -59,18 +57,18 @@ class Fences:
         """The memory held."""
         return int(self._bitmaps.nbytes)
 
-    def between(self, first: int, stop: int) -> Words:
+    def between(self, first: int, stop: int) -> UInt64s:
         """Return a bitmap with the events `order[first:stop]` of the run, and at most a step more on either side."""
         low = first * STEPS // self._size
         high = -(-stop * STEPS // self._size)
-        marked: Words = self._bitmaps[high] & ~self._bitmaps[low]
+        marked: UInt64s = self._bitmaps[high] & ~self._bitmaps[low]
         return marked
 
-    def _at(self, fence: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _at(self, fence: Int64s) -> Int64s:
         """Return how many events of the order lie before each fence."""
         return -(-fence * self._size // STEPS)
 
-    def check(self, order: npt.NDArray[np.int32]) -> None:
+    def check(self, order: Int32s) -> None:
         """Assert the invariants."""
         for fence, before in enumerate(self._at(np.arange(STEPS + 1)).tolist()):
             bits = np.unpackbits(self._bitmaps[fence].view(np.uint8), bitorder="little")
@@ -86,7 +84,7 @@ class Tree:
         self._encoder = encoder
         self._order = GrowingArray(np.int32)
         self._starts = [0]
-        self._lane_starts: npt.NDArray[np.int64] = np.zeros((0, LANES + 1), dtype=np.int64)
+        self._lane_starts: Int64s = np.zeros((0, LANES + 1), dtype=np.int64)
         self._first = self._next = 0
         self._fences: list[Fences | None] = []
 
@@ -115,7 +113,7 @@ class Tree:
         limits = self._first, self._starts[-1], self._next
         return bool(contains(self._order.array, self._lane_starts, old, equality, *limits))
 
-    def superset(self, bounds: Bounds, stop: int) -> Words:
+    def superset(self, bounds: Bounds, stop: int) -> UInt64s:
         """Return a bitmap of the positions before `stop`: all that satisfy a condition, and some that do not.
 
         Cost: O(n / 64). The fences of a long run are made when they are first asked for.
@@ -133,7 +131,7 @@ class Tree:
                 words[start // WORD : end // WORD] = marked[: words.size - start // WORD]
         return words
 
-    def positions(self, found: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    def positions(self, found: Int64s) -> Int32s:
         """Return the positions in slices of the order, without those that have expired."""
         return gather(self._order.array, found, self._first)
 
@@ -173,13 +171,13 @@ class Tree:
 class FoundEvents:
     """The old events that satisfy one condition: slices of the tree's order, and some of the newest."""
 
-    def __init__(self, tree: Tree, found: npt.NDArray[np.int64], newest: npt.NDArray[np.int32]) -> None:
+    def __init__(self, tree: Tree, found: Int64s, newest: Int32s) -> None:
         self._tree = tree
         self.slices = found
         self.newest = newest
         self.size: int = int((found[:, 1] - found[:, 0]).sum()) + newest.size
         """How many there are at most: expired events in the slices count."""
 
-    def positions(self) -> npt.NDArray[np.int32]:
+    def positions(self) -> Int32s:
         """Return their positions. Cost: O(size)."""
         return np.concatenate([self._tree.positions(self.slices), self.newest])

@@ -1,12 +1,13 @@
 """The index of patterns: which of many LIKE patterns match each text, their literal fragments found in one pass."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Int8s, Int32s, Int64s
 from tocsin.model.predicate import Pattern, Wildcard
 from tocsin.model.text import lower
 from tocsin.predicates.patterns.kernels import (
@@ -23,8 +24,10 @@ from tocsin.predicates.patterns.kernels import (
     find_patterns,
     lower_ascii,
 )
-from tocsin.predicates.protocol import Arrays, Int32, Int64
 from tocsin.predicates.texts import TextIndex, as_bytes
+
+if TYPE_CHECKING:
+    from tocsin.predicates.protocol import Arrays
 
 _CASES = ("exact", "lowered")
 
@@ -35,8 +38,8 @@ class FoundPatterns(NamedTuple):
     `verified` says how many patterns were compared with a text.
     """
 
-    offsets: Int64
-    predicates: Int32
+    offsets: Int64s
+    predicates: Int32s
     verified: int
 
 
@@ -60,7 +63,7 @@ class Patterns(TextIndex):
             case: Fragments(*(self._arrays[f"{case}_{name}"] for name in Fragments._fields)) for case in _CASES
         }
         # Work arrays of zeros that a probe takes, or makes, and gives back as they were.
-        self._scratch: dict[str, list[npt.NDArray[np.int8]]] = {case: [] for case in _CASES}
+        self._scratch: dict[str, list[Int8s]] = {case: [] for case in _CASES}
 
     @classmethod
     def build(cls, predicates: Sequence[Iterable[Pattern]]) -> Self:
@@ -83,7 +86,7 @@ class Patterns(TextIndex):
         """The number of predicates."""
         return int(self._arrays["predicate_count"][0])
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int32]:
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
         found = self.search(column)
         return found.offsets, found.predicates
@@ -115,13 +118,13 @@ class Patterns(TextIndex):
         bounds = np.searchsorted(pairs, np.arange(len(column) + 1) * self.predicate_count).astype(np.int64)
         return FoundPatterns(bounds, (pairs % max(self.predicate_count, 1)).astype(np.int32), verified)
 
-    def _with_owners(self, case: str, rows: Int64, found: Int32) -> Int64:
+    def _with_owners(self, case: str, rows: Int64s, found: Int32s) -> Int64s:
         """Return the pairs (text, predicate) of all predicates that have a pattern that was found."""
         owner_offsets, owners = self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]
         starts, lengths = owner_offsets[found], np.diff(owner_offsets)[found]
         shift = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
         predicates = owners[np.arange(len(shift)) + shift]
-        pairs: Int64 = np.repeat(rows, lengths) * self.predicate_count + predicates
+        pairs: Int64s = np.repeat(rows, lengths) * self.predicate_count + predicates
         return pairs
 
     def check(self) -> None:

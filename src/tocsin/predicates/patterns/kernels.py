@@ -8,17 +8,9 @@ in the filter leads to a bucket of patterns, and only these are compared with th
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Bytes = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-Int8s = npt.NDArray[np.int8]
-Int16s = npt.NDArray[np.int16]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
-UInt32s = npt.NDArray[np.uint32]
+from tocsin.arrays import Bools, Int8s, Int16s, Int32s, Int64s, UInt8s, UInt32s
 
 ONE, MANY = 256, 257
 """What a program has instead of a literal byte: ``_`` and ``%``."""
@@ -52,7 +44,7 @@ class Fragments(NamedTuple):
     free, or hash << 32 | bucket + 1; bucket b has ``bucket_patterns[bucket_starts[b]:bucket_starts[b + 1]]``.
     """
 
-    literal_data: Bytes
+    literal_data: UInt8s
     literal_start: Int64s
     literal_length: Int32s
     window_offset: Int32s
@@ -61,14 +53,14 @@ class Fragments(NamedTuple):
     program: Int16s
     unfiled: Int32s
     levels: Bools
-    filter: Bytes
+    filter: UInt8s
     table: Int64s
     bucket_starts: Int64s
     bucket_patterns: Int32s
 
 
 @kernel
-def lower_ascii(data: Bytes) -> Bytes:
+def lower_ascii(data: UInt8s) -> UInt8s:
     """Return a copy with the letters A to Z in lower case."""
     lowered = np.empty(len(data), np.uint8)
     for i in range(len(data)):
@@ -78,7 +70,7 @@ def lower_ascii(data: Bytes) -> Bytes:
 
 
 @kernel
-def hash_windows(text: Bytes, start: int, count: int, level: int, hashes: UInt32s) -> None:
+def hash_windows(text: UInt8s, start: int, count: int, level: int, hashes: UInt32s) -> None:
     """Write into hashes[level] the hash of each window in text[start:start + count], from those of lower levels."""
     multiplier = _MULTIPLIERS[level]
     if level == 0:
@@ -97,7 +89,7 @@ def final_hash(h: np.int64) -> np.int64:
 
 
 @kernel
-def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tuple[Int64s, Int32s, Int32s, Int64s]:
+def choose_windows(data: UInt8s, offsets: Int64s, pattern_literals: Int64s) -> tuple[Int64s, Int32s, Int32s, Int64s]:
     """Choose a window for each pattern: one of the longest level that fits in a literal, that fewest literals contain.
 
     Literal s is data[offsets[s]:offsets[s + 1]]; pattern p has those from pattern_literals[p] on. Returns for each
@@ -143,7 +135,7 @@ def choose_windows(data: Bytes, offsets: Int64s, pattern_literals: Int64s) -> tu
 
 
 @kernel
-def fill_buckets(hashes: Int64s) -> tuple[Bytes, Int64s]:
+def fill_buckets(hashes: Int64s) -> tuple[UInt8s, Int64s]:
     """Return the filter, a bit for each hash, and the table of the buckets, which are distinct hashes.
 
     There are at least two slots for each bucket, and 16 bits of the filter.
@@ -170,7 +162,7 @@ def is_continuation(byte: int) -> bool:
 
 
 @kernel
-def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, stop: int) -> bool:
+def matches_program(program: Int16s, step: int, end: int, text: UInt8s, i: int, stop: int) -> bool:
     """Tell whether program[step:end] matches text[i:stop].
 
     When a step fails, the steps behind the last MANY are tried again one character further on; those before it need not
@@ -209,7 +201,7 @@ def matches_program(program: Int16s, step: int, end: int, text: Bytes, i: int, s
 
 
 @kernel
-def find_patterns(offsets: Int64s, text: Bytes, index: Fragments, done: Int8s) -> tuple[Int64s, Int32s, int]:
+def find_patterns(offsets: Int64s, text: UInt8s, index: Fragments, done: Int8s) -> tuple[Int64s, Int32s, int]:
     """Return where the patterns that match each text start, the patterns, in any order, and how many were compared.
 
     `done` is work space for patterns, all 0, and is left so.

@@ -17,7 +17,6 @@ import datetime as dt
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
@@ -26,13 +25,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Float64s, Int32s, Int64s, Strings
 from tocsin.forks import cached
 from tocsin.model.predicate import Range
 from tocsin.model.readable import moments, present
 from tocsin.model.values import Kind, Moment, Number, Scalar, compare_to_constant, kind_of, moment
 from tocsin.predicates.ranges.kernels import NULL_CODE, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 
-Codes = npt.NDArray[np.int32]
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _NO_GUIDE = np.empty(0, np.int32)
@@ -41,37 +40,6 @@ _DIGITS_OF_FLOAT = 15
 """Decimals of so many digits are different floats, in the same order."""
 _POWERS_OF_FLOAT = 22
 """Up to here every power of ten is a float64."""
-
-
-@dataclass(frozen=True)
-class Strings:
-    """Sorted or unsorted strings in two arrays: string i is `data[offsets[i]:offsets[i + 1]]` in UTF-8."""
-
-    offsets: npt.NDArray[np.int64]
-    data: npt.NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, strings: Sequence[str]) -> "Strings":
-        """Pack Python strings."""
-        return cls.of_arrow(pa.array(strings, pa.large_string()))
-
-    @classmethod
-    def of_arrow(cls, array: pa.Array) -> "Strings":
-        """View an Arrow string array without copying its text; NULL becomes the empty string."""
-        array = array.cast(pa.large_string())
-        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-        data = array.buffers()[2]
-        return cls(offsets, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8))
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
-
-    def __getitem__(self, index: int) -> str:
-        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes().decode()
-
-    def arrow(self) -> pa.Array:
-        """View as an Arrow array without copying."""
-        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(self.offsets), pa.py_buffer(self.data))
 
 
 class Domain:
@@ -87,9 +55,9 @@ class Domain:
     def __init__(
         self,
         kind: Kind,
-        constants: npt.NDArray[np.float64] | npt.NDArray[np.int64] | Strings,
+        constants: Float64s | Int64s | Strings,
         exact: Mapping[int, int | Decimal] | None = None,
-        guide: npt.NDArray[np.int32] | None = None,
+        guide: Int32s | None = None,
     ) -> None:
         self.kind = kind
         self.constants = constants
@@ -151,7 +119,7 @@ class Domain:
         constants: Any = self.constants
         return self.exact.get(place) or float(constants[place])
 
-    def codes(self, array: pa.Array) -> Codes:
+    def codes(self, array: pa.Array) -> Int32s:
         """The codes of a column. O(rows log n)."""
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         if pa.types.is_dictionary(array.type):
@@ -167,10 +135,10 @@ class Domain:
             codes[np.asarray(array.is_null())] = NULL_CODE
         return codes
 
-    def _codes_of_dictionary(self, array: pa.DictionaryArray) -> Codes:
+    def _codes_of_dictionary(self, array: pa.DictionaryArray) -> Int32s:
         of_value = np.append(self.codes(array.dictionary), np.int32(NULL_CODE))
         indices = np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))
-        codes: Codes = of_value[indices]
+        codes: Int32s = of_value[indices]
         return codes
 
     def code_range(self, wanted: Range) -> tuple[int, int]:
@@ -198,7 +166,7 @@ class Domain:
         value = int(self.constants[place])
         return bool(value) if self.kind is Kind.BOOLEAN else value
 
-    def values_at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def values_at(self, places: Int64s) -> npt.NDArray[Any]:
         """The constants at some positions as the columns of a normal form have them; anything where it is -1."""
         if isinstance(self.constants, Strings):
             strings = np.empty(len(places), object)
@@ -283,7 +251,7 @@ def _is_short_decimal(column: pa.DataType) -> bool:
     return is_short and pa.types.is_decimal128(column)
 
 
-def floats_of(array: pa.Array) -> npt.NDArray[np.float64]:
+def floats_of(array: pa.Array) -> Float64s:
     """The numbers of a column as the nearest floats; NaN for NULL and for what is no number.
 
     >>> floats_of(pa.array([2**53 + 1, None])).tolist(), floats_of(pa.array(["x"])).tolist()
@@ -293,7 +261,7 @@ def floats_of(array: pa.Array) -> npt.NDArray[np.float64]:
     types, column = pa.types, array.type
     if types.is_dictionary(column):
         indices = np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))
-        decoded: npt.NDArray[np.float64] = np.append(floats_of(array.dictionary), np.nan)[indices]
+        decoded: Float64s = np.append(floats_of(array.dictionary), np.nan)[indices]
         return decoded
     if types.is_floating(column):
         if array.null_count or column != pa.float64():
@@ -315,18 +283,18 @@ def floats_of(array: pa.Array) -> npt.NDArray[np.float64]:
     return floats
 
 
-def _encode_floats(domain: Domain, array: pa.Array, codes: Codes) -> None:
+def _encode_floats(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     _encode_float_values(domain, floats_of(array), codes)
 
 
-def _encode_float_values(domain: Domain, values: npt.NDArray[np.float64], codes: Codes) -> None:
+def _encode_float_values(domain: Domain, values: Float64s, codes: Int32s) -> None:
     if domain.exact:
         codes[:] = [domain.code(value) for value in values.tolist()]
     else:
         codes_of_numbers(domain.constants, domain.guide, values, codes)  # type: ignore[arg-type]  # a number domain
 
 
-def _encode_integers(domain: Domain, array: pa.Array, codes: Codes) -> None:
+def _encode_integers(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     filled = np.asarray(array.fill_null(0))
     if domain.exact or (filled.size and max(int(filled.max()), -int(filled.min())) > _EXACT_AS_FLOAT):
         codes[:] = [domain.code(value) for value in filled.tolist()]
@@ -334,23 +302,23 @@ def _encode_integers(domain: Domain, array: pa.Array, codes: Codes) -> None:
         codes_of_numbers(domain.constants, domain.guide, filled.astype(np.float64), codes)  # type: ignore[arg-type]  # a number domain
 
 
-def _encode_one_by_one(domain: Domain, array: pa.Array, codes: Codes) -> None:
+def _encode_one_by_one(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     codes[:] = [domain.code(value) for value in array.to_pylist()]
 
 
-def _encode_strings(domain: Domain, array: pa.Array, codes: Codes) -> None:
+def _encode_strings(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     values = Strings.of_arrow(array)
     constants = domain.constants
     assert isinstance(constants, Strings)
     codes_of_strings(constants.offsets, constants.data, values.offsets, values.data, codes)
 
 
-def _encode_booleans(domain: Domain, array: pa.Array, codes: Codes) -> None:
+def _encode_booleans(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     values = np.asarray(array.fill_null(False)).astype(np.int64)
     codes_of_integers(domain.constants, values, codes)  # type: ignore[arg-type]  # a boolean domain
 
 
-def _encode_times(domain: Domain, array: pa.Array, codes: Codes) -> None:
+def _encode_times(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     """Encode in microseconds; a finer value lies in the gap behind its microsecond."""
     values, beyond = moments(array)
     codes_of_integers(domain.constants, values, codes)  # type: ignore[arg-type]  # a time domain

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import inlined_kernel, kernel
+from tocsin.arrays import Float64s, Int32s, Int64s, UInt8s, UInt16s
 from tocsin.tuning import TUNING
 
 NULL_CODE = -1
@@ -38,10 +39,10 @@ def _guide_bucket(value: float, first: float, scale: float, last_bucket: float) 
 
 @kernel
 def codes_of_numbers(
-    constants: npt.NDArray[np.float64],
-    guide: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float64],
-    codes: npt.NDArray[np.int32],
+    constants: Float64s,
+    guide: Int32s,
+    values: Float64s,
+    codes: Int32s,
 ) -> None:
     """Write the code of each value into `codes`; NaN is NULL.
 
@@ -75,9 +76,7 @@ def codes_of_numbers(
 
 
 @kernel
-def _codes_without_guide(
-    constants: npt.NDArray[np.float64], values: npt.NDArray[np.float64], codes: npt.NDArray[np.int32]
-) -> None:
+def _codes_without_guide(constants: Float64s, values: Float64s, codes: Int32s) -> None:
     for row in range(values.size):
         value = values[row]
         base = _first_at_least(constants, 0, constants.size, value)
@@ -85,7 +84,7 @@ def _codes_without_guide(
         codes[row] = code if value == value else NULL_CODE
 
 
-def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+def guide_of(constants: Float64s) -> Int32s:
     """Return the guide for `codes_of_numbers`: half as many buckets as constants, or none."""
     count = constants.size
     span = float(constants[-1]) - float(constants[0]) if count >= TUNING.guide_min_constants else 0.0
@@ -100,9 +99,7 @@ def guide_of(constants: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
 
 
 @kernel
-def codes_of_integers(
-    constants: npt.NDArray[np.int64], values: npt.NDArray[np.int64], codes: npt.NDArray[np.int32]
-) -> None:
+def codes_of_integers(constants: Int64s, values: Int64s, codes: Int32s) -> None:
     """Write the code of each value into `codes`."""
     count = constants.size
     for row in range(values.size):
@@ -113,10 +110,10 @@ def codes_of_integers(
 
 @kernel
 def compare_bytes(
-    left: npt.NDArray[np.uint8],
+    left: UInt8s,
     left_start: int,
     left_end: int,
-    right: npt.NDArray[np.uint8],
+    right: UInt8s,
     right_start: int,
     right_end: int,
 ) -> int:
@@ -134,11 +131,11 @@ def compare_bytes(
 
 @kernel
 def codes_of_strings(
-    constant_offsets: npt.NDArray[np.int64],
-    constant_bytes: npt.NDArray[np.uint8],
-    value_offsets: npt.NDArray[np.int64],
-    value_bytes: npt.NDArray[np.uint8],
-    codes: npt.NDArray[np.int32],
+    constant_offsets: Int64s,
+    constant_bytes: UInt8s,
+    value_offsets: Int64s,
+    value_bytes: UInt8s,
+    codes: Int32s,
 ) -> None:
     """Write the code of each UTF-8 value into `codes`."""
     count = constant_offsets.size - 1
@@ -162,7 +159,7 @@ def codes_of_strings(
 
 
 @kernel
-def short_codes_by_rank(codes: npt.NDArray[np.int32], shift: npt.NDArray[np.int32]) -> npt.NDArray[np.uint16]:
+def short_codes_by_rank(codes: Int32s, shift: Int32s) -> UInt16s:
     """Return the short codes of a batch, (code >> shift) + 1, a row for each column; NULL is 0."""
     columns, events = codes.shape
     short = np.empty((columns, events), np.uint16)
@@ -173,9 +170,7 @@ def short_codes_by_rank(codes: npt.NDArray[np.int32], shift: npt.NDArray[np.int3
 
 
 @kernel
-def quantize_values(
-    origin: float, steps_per_unit: float, last: int, values: npt.NDArray[np.float64], short: npt.NDArray[np.uint16]
-) -> None:
+def quantize_values(origin: float, steps_per_unit: float, last: int, values: Float64s, short: UInt16s) -> None:
     """Write the short code of each value: 2 + step, where step = int((value - origin) * steps_per_unit).
 
     Steps are at least -1 and at most `last` - 2, so that codes are from 1 to `last`; NaN has code 0.

@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Float64s, Int32s, UInt16s
 from tocsin.model.values import Kind, kind_of, nearest_float
 from tocsin.predicates.ranges.domain import Domain, floats_of
 from tocsin.predicates.ranges.kernels import quantize_values
 from tocsin.tuning import TUNING
-
-Floats = npt.NDArray[np.float64]
-Int32 = npt.NDArray[np.int32]
-Short = npt.NDArray[np.uint16]
 
 NO_SHORT = 65_535
 """A short code that no value has."""
@@ -40,11 +36,11 @@ class ShortCodes:
     whose short code is that of an end of a range may lie on either side of the end.
     """
 
-    lowest: Short
-    highest: Short
+    lowest: UInt16s
+    highest: UInt16s
 
 
-def shifts_by_rank(last_code: Int32) -> Int32:
+def shifts_by_rank(last_code: Int32s) -> Int32s:
     """Return how far the codes of each column must be shifted so that (code >> shift) + 1 is a short code.
 
     >>> shifts_by_rank(np.array([10, 65_533, 65_534, 1_000_000], np.int32)).tolist()
@@ -89,7 +85,7 @@ class Quantizer:
         return None
 
     @classmethod
-    def between(cls, constants: Floats, logarithmic: bool) -> "Quantizer | None":
+    def between(cls, constants: Float64s, logarithmic: bool) -> "Quantizer | None":
         """Return a quantizer from nearly the first to nearly the last constant, or a little further."""
         beyond = constants.size >> TUNING.tail_bits
         first, last = _on_line(constants[[beyond, -1 - beyond]], logarithmic).tolist()
@@ -99,12 +95,12 @@ class Quantizer:
         origin, end = math.floor(first / unit) * unit, math.ceil(last / unit) * unit
         return cls(origin, (LAST_SHORT - 3) / (end - origin), logarithmic)
 
-    def _codes(self, values: Floats) -> Short:
+    def _codes(self, values: Float64s) -> UInt16s:
         short = np.empty(values.size, np.uint16)
         quantize_values(self.origin, self.steps_per_unit, LAST_SHORT, _on_line(values, self.logarithmic), short)
         return short
 
-    def codes_of_values(self, values: pa.Array | list[Any] | None, count: int = 0) -> Short:
+    def codes_of_values(self, values: pa.Array | list[Any] | None, count: int = 0) -> UInt16s:
         """Return the short codes of a column of events; `count` says how many there are if no event has a value."""
         if values is None:
             return np.zeros(count, np.uint16)
@@ -124,7 +120,7 @@ class Quantizer:
         return ShortCodes(lowest, highest)
 
 
-def _on_line(values: Floats, logarithmic: bool) -> Floats:
+def _on_line(values: Float64s, logarithmic: bool) -> Float64s:
     """Return where values lie on the line that is cut into steps; NaN stays NaN."""
     if not logarithmic:
         return values

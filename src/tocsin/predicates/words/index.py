@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Bools, Int8s, Int32s, Int64s
 from tocsin.model.predicate import Word
 from tocsin.model.text import fold, word_spans
-from tocsin.predicates.protocol import Arrays, Int32, Int64
+from tocsin.predicates.protocol import Arrays
 from tocsin.predicates.texts import ASCII, TextIndex, as_bytes
 from tocsin.predicates.words.kernels import NamedWords, WordTable, fill_table, find_words
 
@@ -39,7 +40,7 @@ class Vocabulary(TextIndex):
             **{name: self._arrays[name] for name in _FLAT_NAMES},
         )
         # Work arrays that a probe takes, or makes, and gives back as they were.
-        self._scratch: list[tuple[npt.NDArray[np.int8], Int32]] = []
+        self._scratch: list[tuple[Int8s, Int32s]] = []
 
     @classmethod
     def build(cls, any_words: Sequence[Iterable[Word]], phrases: Sequence[Sequence[str]] = ()) -> Self:
@@ -83,7 +84,7 @@ class Vocabulary(TextIndex):
     def __len__(self) -> int:
         return len(self._arrays["word_offsets"]) - 1
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64, Int32]:
+    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
         texts = as_bytes(column, fold)
         # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
@@ -115,7 +116,7 @@ _FLAT_NAMES = tuple(name for name in NamedWords._fields if name not in ("words",
 
 
 @cache
-def _word_characters() -> npt.NDArray[np.bool_]:
+def _word_characters() -> Bools:
     table = np.zeros(0x110000, np.bool_)
     for start, stop in word_spans():
         table[start:stop] = True

@@ -7,16 +7,11 @@ by byte, so that on the way to the end of a word it has been the hash of each of
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Bools, Int8s, Int32s, Int64s, UInt8s
 from tocsin.predicates.texts import ASCII
 
-Bytes = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-Int8s = npt.NDArray[np.int8]
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
 Int = int | np.int64
 
 # The folded byte of each ASCII word character, 0 for the others.
@@ -41,7 +36,7 @@ class WordTable(NamedTuple):
     is not there costs one read.
     """
 
-    data: Bytes
+    data: UInt8s
     offsets: Int64s
     table: Int64s
 
@@ -89,7 +84,7 @@ def _mark(h: Int) -> Int:
 
 
 @kernel
-def fill_table(data: Bytes, offsets: Int64s) -> Int64s:
+def fill_table(data: UInt8s, offsets: Int64s) -> Int64s:
     """Return the hash table of distinct strings, at most half full."""
     size = 16
     while size < 2 * len(offsets):
@@ -107,7 +102,7 @@ def fill_table(data: Bytes, offsets: Int64s) -> Int64s:
 
 
 @kernel
-def find(data: Bytes, offsets: Int64s, table: Int64s, h: Int, text: Bytes, start: int, stop: int) -> Int:
+def find(data: UInt8s, offsets: Int64s, table: Int64s, h: Int, text: UInt8s, start: int, stop: int) -> Int:
     """Return the number of the string that ``text[start:stop]``, folded, with the hash h, equals; -1 if none does."""
     mark = _mark(h)
     place = _first_place(h, len(table))
@@ -129,7 +124,7 @@ def find(data: Bytes, offsets: Int64s, table: Int64s, h: Int, text: Bytes, start
 
 
 @kernel
-def code_point(text: Bytes, i: int) -> tuple[Int, int]:
+def code_point(text: UInt8s, i: int) -> tuple[Int, int]:
     """Return the code point beyond ASCII whose UTF-8 starts at i, and the number of its bytes."""
     c = np.int64(text[i])
     if c < 0xE0:
@@ -180,7 +175,7 @@ def _phrase_stands(
 @kernel
 def find_words(
     offsets: Int64s,
-    text: Bytes,
+    text: UInt8s,
     is_word: Bools,
     index: NamedWords,
     seen: Int8s,

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Float64s, Int32s, UInt8s
 from tocsin.predicates.xpath.expression import ANY, Filter, Step, XPath
 from tocsin.predicates.xpath.kernels.filters import (
     ATTRIBUTE,
@@ -33,7 +34,6 @@ from tocsin.predicates.xpath.parser import OPERATORS, to_number
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Fields = TypeVar("Fields", bound=NamedTuple)
-Ints = npt.NDArray[np.int32]
 
 _KINDS: Final = {"attribute": ATTRIBUTE, "text": TEXT, "string": STRING, "path": PATH}
 _OPERATOR_CODES: Final = {operator: code for code, operator in enumerate(("", *OPERATORS))}
@@ -69,7 +69,7 @@ class Catalog:
         )
 
     @classmethod
-    def build(cls, expressions: Sequence[XPath]) -> tuple["Catalog", Ints]:
+    def build(cls, expressions: Sequence[XPath]) -> tuple["Catalog", Int32s]:
         """Return the catalog of expressions and the path of each. Cost: linear."""
         builder = _Builder()
         path_of = np.fromiter(map(builder.add, expressions), np.int32, len(expressions))
@@ -85,11 +85,11 @@ class Catalog:
         tables = sum(self._arrays[f"{name}.{part}"].nbytes for name in _TABLES for part in ("data", "offsets"))
         return tables + sum(len(name) + 100 for name in self.names)
 
-    def name_arrays(self) -> tuple[npt.NDArray[np.uint8], Ints]:
+    def name_arrays(self) -> tuple[UInt8s, Int32s]:
         """Return the names in the order of their ids as UTF-8, and where each starts; the first is empty."""
         return self._arrays["names.data"], self._arrays["names.offsets"]
 
-    def structure_of_paths(self) -> Ints:
+    def structure_of_paths(self) -> Int32s:
         """Return the structure of each path."""
         return self.tables.paths[self.tables.path_offsets[:-1]]
 
@@ -184,12 +184,12 @@ def _intern(table: dict[bytes, int], sequence: Iterable[int]) -> int:
     return table.setdefault(array("i", sequence).tobytes(), len(table))
 
 
-def _ends(lengths: Iterable[int]) -> Ints:
+def _ends(lengths: Iterable[int]) -> Int32s:
     """Return 0 and the running sums."""
     return np.cumsum([0, *lengths]).astype(np.int32)
 
 
-def _numbers(filters: Ints, offsets: Ints) -> npt.NDArray[np.float64]:
+def _numbers(filters: Int32s, offsets: Int32s) -> Float64s:
     """Return the number that each filter compares with; NaN for a filter that is a path."""
     numbers = np.full(len(offsets) - 1, np.nan)
     values = np.flatnonzero(filters[offsets[:-1] + FILTER_KIND] != PATH)

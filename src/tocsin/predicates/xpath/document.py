@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from lxml import etree
 
+from tocsin.arrays import UInt8s
 from tocsin.errors import EventError
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.kernels.tokens import Documents, Names, enter_names, tokenize
@@ -183,7 +183,7 @@ def _names(catalog: Catalog) -> Names:
     return names
 
 
-def _empty_arrays(data: npt.NDArray[np.uint8], opens: int, count: int) -> Documents:
+def _empty_arrays(data: UInt8s, opens: int, count: int) -> Documents:
     rows = opens + count + 1
     attributes = int(np.count_nonzero(data == ord("="))) + 1
 

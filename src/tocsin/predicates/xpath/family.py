@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin.arrays import Ragged
 from tocsin.model.condition import XPathExists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
-from tocsin.predicates.protocol import Arrays, Probed, Slices
+from tocsin.predicates.protocol import Arrays, Probed
 from tocsin.predicates.xpath import XPathIndex, parse_xpath
 
 
@@ -54,7 +55,7 @@ class XPathFamily:
         present = np.array([-1 if document is None else 0 for document in documents], np.int32)
         present[list(found.errors)] = -1
         return Probed(
-            Slices(found.offsets, found.ids),
+            Ragged(found.offsets, found.ids),
             present,
             errors=dict(Counter(f"{self._attribute}: {error.message}" for error in found.errors.values())),
         )

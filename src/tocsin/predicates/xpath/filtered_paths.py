@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.predicates.xpath.catalog import Catalog, frozen, frozen_fields
 from tocsin.predicates.xpath.kernels.collect import GROUP_BEGIN, GROUP_END, GROUP_PATH, ResultGroups
 from tocsin.predicates.xpath.kernels.filters import (
@@ -52,10 +53,6 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 from tocsin.predicates.xpath.structure_index import offsets_of
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ class FilteredPaths:
         parts = (("predicates", self.predicates), ("attributes", self.attributes), ("guarded", self.guarded))
         return {f"{part}.{name}": array for part, fields in parts for name, array in fields._asdict().items()}
 
-    def match(self, documents: Documents, tables: CatalogTables, tags: int, evidence: Longs) -> tuple[Longs, Ints]:
+    def match(self, documents: Documents, tables: CatalogTables, tags: int, evidence: Int64s) -> tuple[Int64s, Int32s]:
         """Return what is found in each document, in any order, each once."""
         offsets, held = hold_attributes(documents, self.attributes, tables)
         tree = PathTree(*distinct_nodes(documents, np.diff(offsets) > 0), offsets, held)
@@ -161,7 +158,7 @@ class AttributePredicates:
     whole: Bools
 
 
-def encode_tags(catalog: Catalog, structures: Ints) -> TagConjunctions:
+def encode_tags(catalog: Catalog, structures: Int32s) -> TagConjunctions:
     """Return structures as conjunctions of predicates on tags. Cost: linear, but for sorting the predicates."""
     assert len(catalog.names) <= MAX_TAG, "a tag has 20 bits in a predicate"
     keys, offsets = encode_structures(catalog.tables, structures)
@@ -170,22 +167,22 @@ def encode_tags(catalog: Catalog, structures: Ints) -> TagConjunctions:
     return TagConjunctions(predicates, offsets.astype(np.int32), ids.astype(np.int32))
 
 
-def tables_of(keys: Longs) -> Ints:
+def tables_of(keys: Int64s) -> Int32s:
     """Return the predicate that begins the table of each one on tags: the first one on the same tags."""
     tags = keys >> SECOND_SHIFT
     return np.searchsorted(tags, tags).astype(np.int32)
 
 
-def last_on_tags(conjunctions: TagConjunctions) -> Ints:
+def last_on_tags(conjunctions: TagConjunctions) -> Int32s:
     """Return the place of each conjunction's last predicate that is not on the end of the path, if it has another."""
     starts, ends = conjunctions.offsets[:-1], conjunctions.offsets[1:]
     kinds = conjunctions.predicates.keys >> KIND_SHIFT & MAX_KIND
     is_open = (kinds[conjunctions.ids[ends - 1]] == END_FROM) & (ends - starts > 1)
-    last: Ints = ends - 1 - is_open
+    last: Int32s = ends - 1 - is_open
     return last
 
 
-def encode_attributes(tables: CatalogTables, paths: Ints, *, wildcards: bool) -> AttributePredicates:
+def encode_attributes(tables: CatalogTables, paths: Int32s, *, wildcards: bool) -> AttributePredicates:
     """Return the predicates on attributes of the given paths, with or without those on `wildcards`.
 
     Cost: linear, but for sorting the predicates.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.predicates.xpath.catalog import frozen_fields
 from tocsin.predicates.xpath.document import MAX_BYTES
 from tocsin.predicates.xpath.filtered_paths import FilteredPaths
@@ -20,7 +21,7 @@ from tocsin.predicates.xpath.kernels.memo import (
     recall,
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
-from tocsin.predicates.xpath.structure_index import Ints, Longs, StructureIndex, arrays_under, side_by_side
+from tocsin.predicates.xpath.structure_index import StructureIndex, arrays_under, side_by_side
 
 
 class XPathIndex(StructureIndex):
@@ -43,7 +44,7 @@ class XPathIndex(StructureIndex):
         self.memory_bytes = memory_bytes
         super().__init__(max_bytes)
 
-    def _build_structures(self, chosen: Ints) -> None:
+    def _build_structures(self, chosen: Int32s) -> None:
         # Structures that occur only with filters are not looked up in the memo.
         chosen = np.flatnonzero(np.diff(self._groups.plain)).astype(np.int32)
         self._filtered, self._groups = FilteredPaths.build(self.catalog, self._groups)
@@ -106,7 +107,7 @@ class XPathIndex(StructureIndex):
         index._forget()
         return index
 
-    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+    def _structures(self, documents: Documents) -> tuple[Int64s, Int32s]:
         tables = self.catalog.tables
         recalled = recall(documents, self._access, tables, self._memo, self._tag_count, self._evidence)
         if len(self._groups.filtered) == 0:

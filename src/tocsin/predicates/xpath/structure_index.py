@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import EventError
 from tocsin.forks import Guard, Level
 from tocsin.predicates.xpath.catalog import Catalog, frozen
@@ -20,9 +21,6 @@ from tocsin.predicates.xpath.expression import XPath
 from tocsin.predicates.xpath.kernels.collect import GROUP_BEGIN, GROUP_END, GROUP_PATH, ResultGroups, collect
 from tocsin.predicates.xpath.kernels.filters import Scratch
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 _GROUPED = ("plain", "filtered_first", "filtered", "members")
 _CHUNK_BYTES = 64_000_000
@@ -42,14 +40,14 @@ class XPathMatches:
     A document that could not be read has no ids, and its error stands in `errors` under its place.
     """
 
-    offsets: Longs
-    ids: Ints
+    offsets: Int64s
+    ids: Int32s
     errors: dict[int, EventError] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, document: int) -> Ints:
+    def __getitem__(self, document: int) -> Int32s:
         return self.ids[self.offsets[document] : self.offsets[document + 1]]
 
 
@@ -109,7 +107,7 @@ class StructureIndex(ABC):
     def __len__(self) -> int:
         return len(self._path_of)
 
-    def match(self, document: str | bytes) -> Ints:
+    def match(self, document: str | bytes) -> Int32s:
         """Return the sorted ids of the expressions that hold; raise EventError if the document cannot be read."""
         matches = self.match_batch([document])
         if matches.errors:
@@ -193,14 +191,14 @@ class StructureIndex(ABC):
         self._check()
 
     @abstractmethod
-    def _build_structures(self, chosen: Ints) -> None:
+    def _build_structures(self, chosen: Int32s) -> None:
         """Index the chosen structures of the catalog.
 
         An algorithm that finds paths with filters by itself replaces the groups by others that number them as well.
         """
 
     @abstractmethod
-    def _structures(self, documents: Documents) -> tuple[Longs, Ints]:
+    def _structures(self, documents: Documents) -> tuple[Int64s, Int32s]:
         """Return offsets for each document, and the structures that match it, or what else the groups number."""
 
     @abstractmethod
@@ -218,7 +216,7 @@ class StructureIndex(ABC):
     def _structure_count(self) -> int:
         return len(self.catalog.tables.structure_offsets) - 1
 
-    def _collect(self, documents: Documents, offsets: Longs, structures: Ints) -> tuple[Longs, Ints]:
+    def _collect(self, documents: Documents, offsets: Int64s, structures: Int32s) -> tuple[Int64s, Int32s]:
         groups = self._groups
         seen = np.zeros(len(groups.plain) // 64 + 1, dtype=np.uint64)
         count = len(offsets) - 1
@@ -263,7 +261,7 @@ class StructureIndex(ABC):
         return self._space
 
 
-def _group(catalog: Catalog, path_of: Ints) -> ResultGroups:
+def _group(catalog: Catalog, path_of: Int32s) -> ResultGroups:
     """Group expressions by their paths: first the paths without filters, then the others, by structure."""
     paths, place = np.unique(path_of, return_inverse=True)
     structure_of = catalog.structure_of_paths()[paths]
@@ -288,7 +286,9 @@ def _group(catalog: Catalog, path_of: Ints) -> ResultGroups:
     )
 
 
-def _result_groups(plain: Ints, filtered_first: Ints, filtered: Ints, members: Ints, *, ordered: bool) -> ResultGroups:
+def _result_groups(
+    plain: Int32s, filtered_first: Int32s, filtered: Int32s, members: Int32s, *, ordered: bool
+) -> ResultGroups:
     numbers = np.arange(len(members) + 1)
     same = ordered and np.array_equal(plain, numbers) and np.array_equal(members, numbers[:-1])
     return ResultGroups(frozen(plain), frozen(filtered_first), frozen(filtered), frozen(members), ordered, same)
@@ -299,15 +299,15 @@ def arrays_under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[st
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def offsets_of(keys: Ints, count: int) -> Ints:
+def offsets_of(keys: Int32s, count: int) -> Int32s:
     """Return where each key from 0 to count - 1 starts in the sorted keys, and where the last one ends."""
     offsets = np.zeros(count + 1, dtype=np.int32)
     np.cumsum(np.bincount(keys, minlength=count), out=offsets[1:])
     return offsets
 
 
-def side_by_side(left: tuple[Longs, Ints], right: tuple[Longs, Ints]) -> tuple[Longs, Ints]:
-    """Join two results document by document, the left one first: `Slices.side_by_side`, in 11 µs instead of 25."""
+def side_by_side(left: tuple[Int64s, Int32s], right: tuple[Int64s, Int32s]) -> tuple[Int64s, Int32s]:
+    """Join two results document by document, the left one first: `Ragged.side_by_side`, in 11 µs instead of 25."""
     values = np.empty(len(left[1]) + len(right[1]), dtype=np.int32)
     for (own, ids), shift in ((left, right[0][:-1]), (right, left[0][1:])):
         values[np.arange(len(ids)) + np.repeat(shift, np.diff(own))] = ids

@@ -1,11 +1,9 @@
 """Values inside an XML document: references decoded, numbers read as libxml2 reads them."""
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Bytes = npt.NDArray[np.uint8]
+from tocsin.arrays import UInt8s
 
 TAB, NEWLINE, RETURN, SPACE = map(ord, "\t\n\r ")
 BANG, QUOTE, HASH, AMPERSAND, APOSTROPHE, PLUS, MINUS, DOT, SLASH = map(ord, "!\"#&'+-./")
@@ -25,14 +23,14 @@ def _is_digit(byte: int) -> bool:
 
 
 @kernel
-def _skip_space(data: Bytes, i: int, length: int) -> int:
+def _skip_space(data: UInt8s, i: int, length: int) -> int:
     while i < length and (data[i] in (SPACE, TAB, NEWLINE, RETURN)):
         i += 1
     return i
 
 
 @kernel
-def number_of(data: Bytes, length: int) -> float:
+def number_of(data: UInt8s, length: int) -> float:
     """Return the number in the first `length` bytes by libxml2's rules and rounding; NaN if they hold none."""
     i = _skip_space(data, 0, length)
     negative = i < length and data[i] == MINUS
@@ -86,7 +84,7 @@ def number_of(data: Bytes, length: int) -> float:
 
 
 @kernel
-def decode(data: Bytes, start: int, stop: int, attribute: bool, out: Bytes, place: int) -> int:
+def decode(data: UInt8s, start: int, stop: int, attribute: bool, out: UInt8s, place: int) -> int:
     """Write data[start:stop] to `out` from `place` with its references resolved; return the place behind it.
 
     Line breaks and tabs in an attribute become spaces unless they are written as references, as XML requires.
@@ -135,7 +133,7 @@ def decode(data: Bytes, start: int, stop: int, attribute: bool, out: Bytes, plac
 
 
 @kernel
-def _write_utf8(code: int, out: Bytes, place: int) -> int:
+def _write_utf8(code: int, out: UInt8s, place: int) -> int:
     if code < 0x80:
         out[place] = code
         return place + 1

@@ -3,16 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel, lowest_bit
+from tocsin.arrays import Int32s, Int64s, UInt64s
 from tocsin.predicates.xpath.kernels import FILTERED, STEPS
 from tocsin.predicates.xpath.kernels.filters import ROWS_SEEN, CatalogTables, Scratch, evaluate_paths, sort_by_tag
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 GROUP_PATH, GROUP_BEGIN, GROUP_END = range(3)
 """Columns of `ResultGroups.filtered`."""
@@ -27,10 +23,10 @@ class ResultGroups(NamedTuple):
     ascend, so that results need no sorting; `same` says that besides each structure has one member, its own number.
     """
 
-    plain: Ints
-    filtered_first: Ints
-    filtered: Ints
-    members: Ints
+    plain: Int32s
+    filtered_first: Int32s
+    filtered: Int32s
+    members: Int32s
     ordered: bool
     same: bool
 
@@ -38,17 +34,17 @@ class ResultGroups(NamedTuple):
 @kernel
 def collect(
     documents: Documents,
-    offsets: Longs,
-    structures: Ints,
+    offsets: Int64s,
+    structures: Int32s,
     tables: CatalogTables,
     groups: ResultGroups,
     scratch: Scratch,
-    seen: Words,
-    found: Words,
-    out: Ints,
-    out_offsets: Longs,
+    seen: UInt64s,
+    found: UInt64s,
+    out: Int32s,
+    out_offsets: Int64s,
     first: int,
-    evidence: Longs,
+    evidence: Int64s,
 ) -> int:
     """Write the sorted ids of the expressions that hold on each document, from document `first`; return the next one.
 
@@ -99,7 +95,7 @@ def collect(
 
 
 @kernel
-def _mark(members: Ints, start: int, stop: int, found: Words) -> None:
+def _mark(members: Int32s, start: int, stop: int, found: UInt64s) -> None:
     """Set the bits of members[start:stop]."""
     # Unsigned places spare the check for negative ones, which Numba makes at each index.
     for k in range(np.uint64(start), np.uint64(stop)):
@@ -108,7 +104,7 @@ def _mark(members: Ints, start: int, stop: int, found: Words) -> None:
 
 
 @kernel
-def _write_ordered(seen: Words, plain: Ints, members: Ints, out: Ints, place: int) -> tuple[bool, int]:
+def _write_ordered(seen: UInt64s, plain: Int32s, members: Int32s, out: Int32s, place: int) -> tuple[bool, int]:
     """Write the members of the structures seen, and clear these; return False if they do not fit."""
     one = np.uint64(1)
     fits = True
@@ -128,7 +124,7 @@ def _write_ordered(seen: Words, plain: Ints, members: Ints, out: Ints, place: in
 
 
 @kernel
-def _write_found(found: Words, out: Ints, place: int) -> tuple[bool, int]:
+def _write_found(found: UInt64s, out: Int32s, place: int) -> tuple[bool, int]:
     """Write the numbers of the bits that are set from `place` on, and clear them; return False if they do not fit."""
     one = np.uint64(1)
     fits = True

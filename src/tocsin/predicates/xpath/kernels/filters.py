@@ -8,17 +8,11 @@ one visit to each element: no document, however repetitive, makes a path cost mo
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from tocsin._compile import kernel
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s
 from tocsin.predicates.xpath.kernels.characters import decode, number_of
 from tocsin.predicates.xpath.kernels.paths import distance_of, is_exact
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 ATTRIBUTE, TEXT, STRING, PATH = range(4)
 """Kinds of filters: on an attribute, on a text child, on the string value, on a path below."""
@@ -40,14 +34,14 @@ class CatalogTables(NamedTuple):
     number.
     """
 
-    structures: Ints
-    structure_offsets: Ints
-    filters: Ints
-    filter_offsets: Ints
-    filter_bytes: Bytes
-    numbers: npt.NDArray[np.float64]
-    paths: Ints
-    path_offsets: Ints
+    structures: Int32s
+    structure_offsets: Int32s
+    filters: Int32s
+    filter_offsets: Int32s
+    filter_bytes: UInt8s
+    numbers: Float64s
+    paths: Int32s
+    path_offsets: Int32s
 
 
 class Scratch(NamedTuple):
@@ -60,18 +54,18 @@ class Scratch(NamedTuple):
     document's attributes. `wanted` has room for all paths with filters.
     """
 
-    mark: Longs
-    clock: Longs
-    rows: Ints
-    by_tag: Ints
-    tag_start: Ints
-    truth: npt.NDArray[np.bool_]
-    slot_of_path: Ints
-    slot_clock: Longs
-    stack: Ints
-    value: Bytes
-    numbers: npt.NDArray[np.float64]
-    wanted: Ints
+    mark: Int64s
+    clock: Int64s
+    rows: Int32s
+    by_tag: Int32s
+    tag_start: Int32s
+    truth: Bools
+    slot_of_path: Int32s
+    slot_clock: Int64s
+    stack: Int32s
+    value: UInt8s
+    numbers: Float64s
+    wanted: Int32s
 
 
 @kernel
@@ -122,7 +116,7 @@ def _compare(left: float, right: float, operator: int) -> bool:
 
 
 @kernel
-def same_text(tables: CatalogTables, condition: int, value: Bytes, length: int) -> bool:
+def same_text(tables: CatalogTables, condition: int, value: UInt8s, length: int) -> bool:
     """Tell whether value[:length] is the string of a filter."""
     at = tables.filter_offsets[condition]
     if tables.filters[at + FILTER_LENGTH] != length:
@@ -137,7 +131,7 @@ def same_text(tables: CatalogTables, condition: int, value: Bytes, length: int) 
 
 
 @kernel
-def _value_holds(tables: CatalogTables, condition: int, value: Bytes, length: int) -> bool:
+def _value_holds(tables: CatalogTables, condition: int, value: UInt8s, length: int) -> bool:
     """Compare value[:length] with the constant of a filter."""
     at = tables.filter_offsets[condition]
     operator = tables.filters[at + FILTER_OPERATOR]
@@ -147,7 +141,7 @@ def _value_holds(tables: CatalogTables, condition: int, value: Bytes, length: in
 
 
 @kernel
-def _filter_holds(tables: CatalogTables, condition: int, documents: Documents, row: int, value: Bytes) -> bool:
+def _filter_holds(tables: CatalogTables, condition: int, documents: Documents, row: int, value: UInt8s) -> bool:
     """Tell whether a filter on an attribute as a string, on a text child or on the string value holds on a row."""
     at = tables.filter_offsets[condition]
     kind = tables.filters[at + FILTER_KIND]
@@ -174,7 +168,7 @@ def _filter_holds(tables: CatalogTables, condition: int, documents: Documents, r
 
 @kernel
 def evaluate_paths(
-    tables: CatalogTables, filtered: Ints, count: int, documents: Documents, document: int, scratch: Scratch
+    tables: CatalogTables, filtered: Int32s, count: int, documents: Documents, document: int, scratch: Scratch
 ) -> int:
     """Keep, of the first `count` rows of `filtered` that are wanted, those whose path holds; return how many they are.
 

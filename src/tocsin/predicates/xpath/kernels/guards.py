@@ -12,9 +12,9 @@ and an AND for its tag and for each filter. That is exact even where tags repeat
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel, lowest_bit
+from tocsin.arrays import Int32s, Int64s, UInt8s, UInt64s
 from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
 from tocsin.predicates.xpath.kernels.filters import ATTRIBUTE, FILTER_KIND, CatalogTables
 from tocsin.predicates.xpath.kernels.hashing import with_room
@@ -28,11 +28,6 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-
 MOST_OPEN = LEVELS * LEVELS
 """A level opens at most a table for each tag above it, and one for its tag alone."""
 
@@ -44,19 +39,19 @@ class PathTree(NamedTuple):
     tags; both arrays are empty if there are none at all.
     """
 
-    documents: Longs
-    rows: Ints
-    heights: Ints
-    attribute_offsets: Longs
-    attributes: Ints
+    documents: Int64s
+    rows: Int32s
+    heights: Int32s
+    attribute_offsets: Int64s
+    attributes: Int32s
 
 
 class TagConjunctions(NamedTuple):
     """Structures as conjunctions: the i-th has the predicates ids[offsets[i]:offsets[i + 1]], in step order."""
 
     predicates: TagPredicates
-    offsets: Ints
-    ids: Ints
+    offsets: Int32s
+    ids: Int32s
 
 
 class AttributeFilters(NamedTuple):
@@ -65,10 +60,10 @@ class AttributeFilters(NamedTuple):
     Each has a step, a predicate on attributes, and a rank that is lower the fewer elements it lets through.
     """
 
-    offsets: Ints
-    steps: Ints
-    ids: Ints
-    ranks: Ints
+    offsets: Int32s
+    steps: Int32s
+    ids: Int32s
+    ranks: Int32s
 
 
 class GuardedPaths(NamedTuple):
@@ -80,25 +75,25 @@ class GuardedPaths(NamedTuple):
     is what they stand for.
     """
 
-    members: Ints
-    guards: Ints
-    others: Ints
-    paths: Ints
-    found: Ints
-    lengths: Ints
-    long: Ints
+    members: Int32s
+    guards: Int32s
+    others: Int32s
+    paths: Int32s
+    found: Int32s
+    lengths: Int32s
+    long: Int32s
 
 
 @kernel
 def choose_guards(
     tables: CatalogTables,
-    chosen: Ints,
+    chosen: Int32s,
     conjunctions: TagConjunctions,
-    table_of: Ints,
-    access: Ints,
+    table_of: Int32s,
+    access: Int32s,
     filters: AttributeFilters,
     first_attribute: int,
-) -> tuple[Ints, Ints, Ints]:
+) -> tuple[Int32s, Int32s, Int32s]:
     """Return where each path is filed, -1 for those that ask only for a length, and its two guards.
 
     Path i has the structure chosen[i], which is the i-th of the `conjunctions`, with its access predicate at access[i]
@@ -136,16 +131,16 @@ def choose_guards(
 
 @kernel
 def enter(
-    keys: Longs,
-    slots: Ints,
-    filed: Ints,
-    path: Ints,
+    keys: Int64s,
+    slots: Int32s,
+    filed: Int32s,
+    path: Int32s,
     level: int,
     length: int,
-    positions: Words,
-    stack: Ints,
+    positions: UInt64s,
+    stack: Int32s,
     top: int,
-    opened: Ints,
+    opened: Int32s,
     tables: int,
 ) -> tuple[int, int, int]:
     """Write the predicates that the tag path[level] makes true on a path of that `length` to the stack from `top` on.
@@ -174,7 +169,7 @@ def enter(
 
 
 @kernel
-def leave(path: Ints, level: int, positions: Words, held: Bytes, stack: Ints, begin: int, end: int) -> int:
+def leave(path: Int32s, level: int, positions: UInt64s, held: UInt8s, stack: Int32s, begin: int, end: int) -> int:
     """Take back the predicates stack[begin:end] of a level and its tag; return 1 if the tag stands above as well."""
     for k in range(begin, end):
         held[stack[k]] -= np.uint8(1)
@@ -187,13 +182,13 @@ def leave(path: Ints, level: int, positions: Words, held: Bytes, stack: Ints, be
 
 @kernel
 def _holds(
-    structures: Ints,
-    structure_offsets: Ints,
-    paths: Ints,
-    path_offsets: Ints,
+    structures: Int32s,
+    structure_offsets: Int32s,
+    paths: Int32s,
+    path_offsets: Int32s,
     path: int,
-    positions: Words,
-    where: Words,
+    positions: UInt64s,
+    where: UInt64s,
     length: int,
 ) -> bool:
     """Tell whether a path with filters holds; tags stand at `positions`, filters hold at `where`."""
@@ -220,11 +215,11 @@ def match_guarded(
     tree: PathTree,
     guarded: GuardedPaths,
     predicates: TagPredicates,
-    conditions: Ints,
+    conditions: Int32s,
     tables: CatalogTables,
     tags: int,
-    evidence: Longs,
-) -> tuple[Longs, Ints]:
+    evidence: Int64s,
+) -> tuple[Int64s, Int32s]:
     """Return what is found in each document, in any order, each once.
 
     `conditions` are the filters behind the predicates on attributes. Filters on anything else count as holding: what is

@@ -1,13 +1,9 @@
 """Hash tables with open addressing, and arrays that grow."""
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+from tocsin.arrays import Int32s, Int64s, UInt8s
 
 FNV_PRIME = 16777619
 """The multiplier of the 32-bit hash FNV-1a."""
@@ -21,7 +17,7 @@ def hash_byte(code: int, byte: int) -> int:
 
 
 @kernel
-def hash_bytes(data: Bytes, start: int, stop: int, code: int) -> int:
+def hash_bytes(data: UInt8s, start: int, stop: int, code: int) -> int:
     """Continue the 32-bit hash `code` over data[start:stop]."""
     for i in range(start, stop):
         code = hash_byte(code, int(data[i]))
@@ -29,7 +25,7 @@ def hash_bytes(data: Bytes, start: int, stop: int, code: int) -> int:
 
 
 @kernel
-def key_slot(keys: Longs, slots: Ints, key: int, shift: int) -> int:
+def key_slot(keys: Int64s, slots: Int32s, key: int, shift: int) -> int:
     """Return the slot of a row with ``keys[row] >> shift == key``, or the free slot (-1) where its row belongs."""
     mask = len(slots) - 1
     slot = ((key ^ (key >> 17)) * 40503) & mask
@@ -39,14 +35,14 @@ def key_slot(keys: Longs, slots: Ints, key: int, shift: int) -> int:
 
 
 @kernel
-def _enter_keys(keys: Longs, slots: Ints, shift: int) -> None:
+def _enter_keys(keys: Int64s, slots: Int32s, shift: int) -> None:
     for row in range(len(keys)):
         slot = key_slot(keys, slots, keys[row] >> shift, shift)
         if slots[slot] < 0:
             slots[slot] = row
 
 
-def hash_table(keys: Longs, shift: int = 0) -> Ints:
+def hash_table(keys: Int64s, shift: int = 0) -> Int32s:
     """Return the slots that `key_slot` searches: for each distinct ``key >> shift``, the first row that has it.
 
     The number of slots is a power of two and more than that of the keys, so that a search meets a free one.
@@ -57,7 +53,7 @@ def hash_table(keys: Longs, shift: int = 0) -> Ints:
 
 
 @kernel
-def with_room(out: Ints, used: int, more: int) -> Ints:
+def with_room(out: Int32s, used: int, more: int) -> Int32s:
     """Return `out`, or a larger copy of its first `used` entries, with room for `more`."""
     if used + more <= len(out):
         return out

@@ -12,18 +12,14 @@ n - trailing, so its access key is (trailing, last tag, the tag before it).
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel, lowest_bit
+from tocsin.arrays import Int32s, Int64s, UInt8s, UInt64s
 from tocsin.predicates.xpath.kernels import CANDIDATES, MEMO_HITS, MEMO_MISSES, MEMO_RESETS, STEPS
 from tocsin.predicates.xpath.kernels.filters import CatalogTables
 from tocsin.predicates.xpath.kernels.hashing import key_slot, with_room
 from tocsin.predicates.xpath.kernels.paths import LEVELS, distance_of, is_exact, position_bit, structure_ends
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 TRAILING_SHIFT, LAST_SHIFT = 40, 20
 """Where the number of trailing wildcards and the last tag stand in an access key; the tag before it stands below."""
@@ -46,14 +42,14 @@ class MemoAccess(NamedTuple):
     occur.
     """
 
-    keys: Longs
-    slots: Ints
-    links: Ints
-    gap: Ints
-    members: Ints
-    structures: Ints
-    least: npt.NDArray[np.uint8]
-    trailing: Ints
+    keys: Int64s
+    slots: Int32s
+    links: Int32s
+    gap: Int32s
+    members: Int32s
+    structures: Int32s
+    least: UInt8s
+    trailing: Int32s
 
 
 class PathMemo(NamedTuple):
@@ -63,13 +59,13 @@ class PathMemo(NamedTuple):
     the documents so far. `visited` is the number of the last document that went through a node.
     """
 
-    slots: Ints
-    parent: Ints
-    tag: Ints
-    list_start: Ints
-    lists: Ints
-    visited: Ints
-    used: Longs
+    slots: Int32s
+    parent: Int32s
+    tag: Int32s
+    list_start: Int32s
+    lists: Int32s
+    visited: Int32s
+    used: Int64s
 
 
 @kernel
@@ -78,7 +74,7 @@ def _access_key(trailing: int, last: int, before: int) -> int:
 
 
 @kernel
-def access_parts(tables: CatalogTables, chosen: Ints) -> tuple[Longs, Ints, npt.NDArray[np.uint8]]:
+def access_parts(tables: CatalogTables, chosen: Int32s) -> tuple[Int64s, Int32s, UInt8s]:
     """Return the access key of each chosen structure, the gap between its last two tags, and its `least`."""
     structures, offsets = tables.structures, tables.structure_offsets
     keys = np.empty(len(chosen), dtype=np.int64)
@@ -110,10 +106,10 @@ def _list_structures(
     memo: PathMemo,
     access: MemoAccess,
     tables: CatalogTables,
-    path: Ints,
+    path: Int32s,
     length: int,
-    positions: Words,
-    evidence: Longs,
+    positions: UInt64s,
+    evidence: Int64s,
 ) -> None:
     """Append the structures that begin to match at path[1:length + 1] to the lists."""
     structures, offsets = tables.structures, tables.structure_offsets
@@ -167,7 +163,7 @@ def _clear(memo: PathMemo) -> None:
 
 
 @kernel
-def _node_slot(slots: Ints, parents: Ints, tags: Ints, node: int, tag: int) -> int:
+def _node_slot(slots: Int32s, parents: Int32s, tags: Int32s, node: int, tag: int) -> int:
     """Return the slot of the node for `tag` below `node`, or the free slot where it belongs."""
     mask = len(slots) - 1
     slot = (int(node) * 40503 + int(tag) * 2654435) & mask
@@ -182,10 +178,10 @@ def _add_node(
     access: MemoAccess,
     tables: CatalogTables,
     node: int,
-    path: Ints,
+    path: Int32s,
     length: int,
-    positions: Words,
-    evidence: Longs,
+    positions: UInt64s,
+    evidence: Int64s,
 ) -> int:
     """Make the node of path[1:length + 1] below `node`; return -1 if there is no room for it."""
     new = int(memo.used[NODES])
@@ -205,8 +201,8 @@ def _add_node(
 
 @kernel
 def recall(
-    documents: Documents, access: MemoAccess, tables: CatalogTables, memo: PathMemo, tags: int, evidence: Longs
-) -> tuple[Longs, Ints]:
+    documents: Documents, access: MemoAccess, tables: CatalogTables, memo: PathMemo, tags: int, evidence: Int64s
+) -> tuple[Int64s, Int32s]:
     """Return the structures that match each document, by the memo, which grows or, when it is full, starts anew.
 
     A structure is repeated if it begins to match on several paths of a document.

@@ -7,15 +7,10 @@ itself, with two operations.
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import count_bits, kernel
+from tocsin.arrays import Bools, Int32s, Int64s, UInt64s
 from tocsin.predicates.xpath.kernels.tokens import Documents
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 ANY_TAG = -1
 """The tag of a wildcard step."""
@@ -85,7 +80,7 @@ def first_step(gap: int) -> np.uint64:
 
 
 @kernel
-def structure_ends(structures: Ints, start: int, stop: int, positions: Words, length: int) -> np.uint64:
+def structure_ends(structures: Int32s, start: int, stop: int, positions: UInt64s, length: int) -> np.uint64:
     """Return where the last step of structures[start:stop] may stand on a path whose tags stand at `positions[tag]`."""
     whole = up_to(length)
     here = first_step(structures[start + 1]) & whole
@@ -101,7 +96,7 @@ def structure_ends(structures: Ints, start: int, stop: int, positions: Words, le
 
 
 @kernel
-def distinct_nodes(documents: Documents, apart: Bools) -> tuple[Longs, Ints, Ints]:
+def distinct_nodes(documents: Documents, apart: Bools) -> tuple[Int64s, Int32s, Int32s]:
     """Return the distinct paths from the root of each document as nodes of a tree, each before those below it.
 
     A node is a path of tags; names that no expression mentions count as one tag. A row that is `apart` is a node of its

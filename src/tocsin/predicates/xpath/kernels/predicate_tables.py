@@ -13,9 +13,9 @@ finds all predicates that a tag or an attribute concerns.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel, lowest_bit
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.predicates.xpath.kernels.characters import decode, number_of
 from tocsin.predicates.xpath.kernels.filters import (
     ATTRIBUTE,
@@ -36,12 +36,6 @@ from tocsin.predicates.xpath.kernels.hashing import hash_bytes, key_slot, with_r
 from tocsin.predicates.xpath.kernels.paths import distance_of, highest_bit, is_exact, position_bit
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-
 POSITION_EXACT, POSITION_FROM, END_FROM, DISTANCE_EXACT, DISTANCE_FROM, LENGTH_FROM = range(6)
 """Kinds of predicates on tags; those that end in FROM hold for their value and for larger ones."""
 FIRST_SHIFT, SECOND_SHIFT, KIND_SHIFT, FIRST_OCCURRENCE, SECOND_OCCURRENCE = 42, 22, 19, 13, 7
@@ -61,8 +55,8 @@ CONDITION_TAG_SHIFT = 32
 class TagPredicates(NamedTuple):
     """Distinct predicates on tags in order, and a hash table from (first tag, second tag) to where a table begins."""
 
-    keys: Longs
-    slots: Ints
+    keys: Int64s
+    slots: Int32s
 
 
 class AttributeTables(NamedTuple):
@@ -73,11 +67,11 @@ class AttributeTables(NamedTuple):
     the catalog that the predicates stand for.
     """
 
-    keys: Longs
-    slots: Ints
-    starts: Ints
-    constants: Floats
-    filters: Ints
+    keys: Int64s
+    slots: Int32s
+    starts: Int32s
+    constants: Float64s
+    filters: Int32s
 
 
 @kernel
@@ -98,7 +92,7 @@ def kind_of(key: int) -> int:
 
 
 @kernel
-def encode_structures(tables: CatalogTables, chosen: Ints) -> tuple[Longs, Longs]:
+def encode_structures(tables: CatalogTables, chosen: Int32s) -> tuple[Int64s, Int64s]:
     """Return the keys of each chosen structure's conjunction, in the order of its steps, and where each one starts."""
     structures, offsets = tables.structures, tables.structure_offsets
     limit = 0
@@ -146,7 +140,7 @@ def encode_structures(tables: CatalogTables, chosen: Ints) -> tuple[Longs, Longs
 
 
 @kernel
-def find_table(keys: Longs, slots: Ints, first: int, second: int) -> int:
+def find_table(keys: Int64s, slots: Int32s, first: int, second: int) -> int:
     """Return where the predicates on a pair of tags begin, or on one tag if the second is 0; -1 if there are none."""
     pair = (first << (FIRST_SHIFT - SECOND_SHIFT)) | second
     return int(slots[key_slot(keys, slots, pair, SECOND_SHIFT)])
@@ -162,7 +156,7 @@ def _from_occurrence(positions: np.uint64, number: int) -> np.uint64:
 
 @kernel
 def judge_table(
-    keys: Longs, table: int, first: np.uint64, second: np.uint64, length: int, out: Ints, used: int
+    keys: Int64s, table: int, first: np.uint64, second: np.uint64, length: int, out: Int32s, used: int
 ) -> tuple[int, int]:
     """Write the predicates that hold of the table that begins at row `table`; its tags stand at `first` and `second`.
 
@@ -200,7 +194,7 @@ def judge_table(
 
 
 @kernel
-def inline_filters(tables: CatalogTables, chosen: Ints, wildcards: bool) -> tuple[Ints, Ints, Longs, Bools]:
+def inline_filters(tables: CatalogTables, chosen: Int32s, wildcards: bool) -> tuple[Int32s, Int32s, Int64s, Bools]:
     """Return the filters of the chosen paths that are on attributes of a tag, or with `wildcards` of any tag, 0.
 
     For each: its place in `chosen`, its step, and its tag and filter in one integer. Last comes which of the paths have
@@ -232,7 +226,7 @@ def inline_filters(tables: CatalogTables, chosen: Ints, wildcards: bool) -> tupl
 
 
 @kernel
-def text_hashes(tables: CatalogTables, conditions: Ints) -> Floats:
+def text_hashes(tables: CatalogTables, conditions: Int32s) -> Float64s:
     """Return the hash of the string that each filter compares with, which a float holds exactly."""
     hashes = np.empty(len(conditions), dtype=np.float64)
     for i in range(len(conditions)):
@@ -243,7 +237,7 @@ def text_hashes(tables: CatalogTables, conditions: Ints) -> Floats:
 
 
 @kernel
-def _first_from(constants: Floats, begin: int, end: int, value: float, beyond: bool) -> int:
+def _first_from(constants: Float64s, begin: int, end: int, value: float, beyond: bool) -> int:
     """Return the first place in constants[begin:end] that is at least `value`, or with `beyond` more than it."""
     while begin < end:
         middle = (begin + end) // 2
@@ -255,7 +249,7 @@ def _first_from(constants: Floats, begin: int, end: int, value: float, beyond: b
 
 
 @kernel
-def _write_range(begin: int, end: int, out: Ints, used: int) -> int:
+def _write_range(begin: int, end: int, out: Int32s, used: int) -> int:
     """Write the numbers from `begin` up to `end`; return the place behind the last one."""
     for number in range(begin, end):
         out[used] = number
@@ -264,7 +258,7 @@ def _write_range(begin: int, end: int, out: Ints, used: int) -> int:
 
 
 @kernel
-def hold_attributes(documents: Documents, attributes: AttributeTables, tables: CatalogTables) -> tuple[Longs, Ints]:
+def hold_attributes(documents: Documents, attributes: AttributeTables, tables: CatalogTables) -> tuple[Int64s, Int32s]:
     """Return the predicates on attributes that hold on each row, from offsets[row] to offsets[row + 1]."""
     tags, firsts, names = documents.tag, documents.attributes, documents.attribute_name
     begins, stops = documents.attribute_start, documents.attribute_stop

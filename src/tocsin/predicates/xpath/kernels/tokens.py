@@ -7,9 +7,9 @@ with plain line feeds; the loops below rely on that.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tocsin._compile import kernel
+from tocsin.arrays import Int32s, Int64s, UInt8s
 from tocsin.predicates.xpath.kernels.characters import (
     APOSTROPHE,
     BANG,
@@ -27,10 +27,6 @@ from tocsin.predicates.xpath.kernels.characters import (
     decode,
 )
 from tocsin.predicates.xpath.kernels.hashing import hash_byte, hash_bytes
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 DOCUMENT_TAG = -2
 """The tag of the row that stands for a document itself."""
@@ -51,9 +47,9 @@ class Names(NamedTuple):
     that no expression mentions, and for a free slot.
     """
 
-    data: Bytes
-    offsets: Ints
-    slots: Ints
+    data: UInt8s
+    offsets: Int32s
+    slots: Int32s
 
 
 class Documents(NamedTuple):
@@ -65,20 +61,20 @@ class Documents(NamedTuple):
     are slices of `data`, references not yet decoded.
     """
 
-    data: Bytes
-    bounds: Ints
-    tag: Ints
-    parent: Ints
-    level: Ints
-    attributes: Ints
-    attribute_name: Ints
-    attribute_start: Ints
-    attribute_stop: Ints
-    text_first: Ints
-    text_stop: Ints
-    text_parent: Ints
-    text_start: Ints
-    text_end: Ints
+    data: UInt8s
+    bounds: Int32s
+    tag: Int32s
+    parent: Int32s
+    level: Int32s
+    attributes: Int32s
+    attribute_name: Int32s
+    attribute_start: Int32s
+    attribute_stop: Int32s
+    text_first: Int32s
+    text_stop: Int32s
+    text_parent: Int32s
+    text_start: Int32s
+    text_end: Int32s
 
 
 @kernel
@@ -94,7 +90,7 @@ def enter_names(names: Names) -> None:
 
 
 @kernel
-def _find_name(names: Names, data: Bytes, start: int, stop: int, uris: Bytes, uri_start: int, uri_stop: int) -> int:
+def _find_name(names: Names, data: UInt8s, start: int, stop: int, uris: UInt8s, uri_start: int, uri_stop: int) -> int:
     """Return the id of the name data[start:stop] in the namespace uris[uri_start:uri_stop]; 0 if it is not known."""
     spaced = uri_stop > uri_start
     code = 0
@@ -129,7 +125,7 @@ def _find_name(names: Names, data: Bytes, start: int, stop: int, uris: Bytes, ur
 
 @kernel
 def _resolve(
-    names: Names, data: Bytes, start: int, stop: int, attribute: bool, uris: Bytes, bindings: Longs, bound: int
+    names: Names, data: UInt8s, start: int, stop: int, attribute: bool, uris: UInt8s, bindings: Int64s, bound: int
 ) -> int:
     """Return the id of a name as written, in the namespace that the innermost of the first `bound` bindings gives it.
 
@@ -158,7 +154,7 @@ def _resolve(
 
 
 @kernel
-def _declares_namespace(data: Bytes, start: int, stop: int) -> bool:
+def _declares_namespace(data: UInt8s, start: int, stop: int) -> bool:
     """Tell whether the attribute name data[start:stop] is ``xmlns`` or begins with ``xmlns:``."""
     for i in range(len(_XMLNS)):
         if start + i == stop or data[start + i] != _XMLNS[i]:
@@ -168,8 +164,8 @@ def _declares_namespace(data: Bytes, start: int, stop: int) -> bool:
 
 @kernel
 def tokenize(
-    documents: Documents, starts: Longs, opens: Longs, names: Names, uris: Bytes, reserved: int, max_depth: int
-) -> Longs:
+    documents: Documents, starts: Int64s, opens: Int64s, names: Names, uris: UInt8s, reserved: int, max_depth: int
+) -> Int64s:
     """Fill the arrays of `documents`; return the depth of each document, then the rows, attributes and texts used.
 
     Document k is data[starts[k]:starts[k + 1]]; `opens` are the places of ``<`` in all of them. The first
@@ -319,7 +315,7 @@ def tokenize(
 
 
 @kernel
-def _doubled(rows: Longs) -> Longs:
+def _doubled(rows: Int64s) -> Int64s:
     larger = np.zeros((2 * len(rows), rows.shape[1]), dtype=np.int64)
     larger[: len(rows)] = rows
     return larger

@@ -1,0 +1,77 @@
+"""The types of arrays, and two shapes of data in arrays that are used everywhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int8s = npt.NDArray[np.int8]
+Int16s = npt.NDArray[np.int16]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+UInt8s = npt.NDArray[np.uint8]
+UInt16s = npt.NDArray[np.uint16]
+UInt32s = npt.NDArray[np.uint32]
+UInt64s = npt.NDArray[np.uint64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A list of numbers for each event: those of event i are `values[starts[i]:starts[i + 1]]`, ascending."""
+
+    starts: Int64s
+    values: Int32s
+
+    @classmethod
+    def of_table(cls, table: Bools) -> "Ragged":
+        """Return the lists of a truth table with a row for each event and a column for each number."""
+        starts = np.concatenate([[0], np.cumsum(table.sum(axis=1))])
+        return cls(starts.astype(np.int64), np.nonzero(table)[1].astype(np.int32))
+
+    @classmethod
+    def side_by_side(cls, parts: Sequence["Ragged"], first_numbers: Sequence[int], events: int) -> "Ragged":
+        """Join the lists of several families event by event, numbered from the first number of each family."""
+        if not parts:
+            return cls(np.zeros(events + 1, np.int64), np.empty(0, np.int32))
+        sizes = np.stack([np.diff(part.starts) for part in parts], axis=1)
+        ends = np.cumsum(sizes.ravel()).reshape(sizes.shape)
+        values = np.empty(int(ends[-1, -1]) if events else 0, np.int32)
+        for number, (part, first) in enumerate(zip(parts, first_numbers, strict=True)):
+            shift = np.repeat(ends[:, number] - sizes[:, number] - part.starts[:-1], sizes[:, number])
+            values[np.arange(part.values.size) + shift] = part.values + first
+        return cls(np.concatenate([[0], ends[:, -1]]).astype(np.int64), values)
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Sorted or unsorted strings in two arrays: string i is `data[offsets[i]:offsets[i + 1]]` in UTF-8."""
+
+    offsets: Int64s
+    data: UInt8s
+
+    @classmethod
+    def of(cls, strings: Sequence[str]) -> "Strings":
+        """Pack Python strings."""
+        return cls.of_arrow(pa.array(strings, pa.large_string()))
+
+    @classmethod
+    def of_arrow(cls, array: pa.Array) -> "Strings":
+        """View an Arrow string array without copying its text; NULL becomes the empty string."""
+        array = array.cast(pa.large_string())
+        offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+        data = array.buffers()[2]
+        return cls(offsets, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8))
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, index: int) -> str:
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes().decode()
+
+    def arrow(self) -> pa.Array:
+        """View as an Arrow array without copying."""
+        return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(self.offsets), pa.py_buffer(self.data))
