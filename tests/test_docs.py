@@ -86,7 +86,7 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name, content in re.findall(r"`(\S+\.jsonl)`:\n\n```json\n(.*?)```", text_of("README.md"), re.DOTALL):
         Path(name).write_text(content)
     commands = [line for block in blocks("README.md", "sh") for line in block.splitlines() if line[:7] == "tocsin "]
-    assert len(commands) == 3
+    assert len(commands) == 5
     for command in commands:
         assert cli.main(shlex.split(command)[1:]) == 0, command
 

@@ -22,9 +22,11 @@ LAYERS = (
     ("conjunctions",),
     ("index", "ranking"),
     ("matcher",),
+    ("files",),
     ("spark",),
     ("papers", "bench"),
     ("cli",),
+    ("__main__",),
 )
 """A module imports from its own layer and from those before it in this list.
 

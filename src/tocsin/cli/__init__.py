@@ -3,6 +3,8 @@
 Exit codes: 0 all well; 1 finished, but something was rejected, or engines disagreed; 2 did not run; 130 interrupted.
 """
 
+from typing import Annotated
+
 import typer
 from rich.markup import escape
 
@@ -12,10 +14,28 @@ from tocsin.errors import TocsinError
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     help="Match events against millions of standing subscriptions.",
     epilog="Exit codes: 0 all well, 1 something was rejected or disagreed, 2 did not run, 130 interrupted.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tocsin {version('tocsin')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("match")(interruptible(match.match))
 app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
@@ -36,6 +56,13 @@ def main(arguments: list[str] | None = None) -> int:
         errors().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         for note in getattr(error, "__notes__", ()):
             errors().print(note, highlight=False, markup=False, soft_wrap=True)
+        return 2
+    except OSError as error:
+        # A folder that cannot be written, a full disk: what the system says is what helps.
+        named = f": {error.filename}" if error.filename else ""
+        errors().print(
+            f"[bold red]error:[/] {escape((error.strerror or str(error)) + named)}", highlight=False, soft_wrap=True
+        )
         return 2
     except Exception:
         errors().print_exception()
