@@ -23,6 +23,7 @@ LAYERS = (
     ("index", "ranking"),
     ("matcher",),
     ("files",),
+    ("importers",),
     ("spark",),
     ("papers", "bench"),
     ("cli",),

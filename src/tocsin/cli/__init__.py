@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, index, match, stream, top_k
+from tocsin.cli import bench, check, demo, draw, explain, import_, index, match, stream, top_k
 from tocsin.cli.console import errors, interruptible
 from tocsin.errors import TocsinError
 
@@ -44,6 +44,7 @@ app.command("explain")(interruptible(explain.explain))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
 app.add_typer(index.app, name="index")
+app.add_typer(import_.app, name="import")
 app.add_typer(bench.app, name="bench")
 
 
