@@ -1,7 +1,6 @@
 """`tocsin import`: exported rules become a file of subscriptions, and what cannot be had is reported."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ from pyarrow import parquet
 from tocsin.matcher import Matcher
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cli.conftest import Run, WriteLines
 
 
