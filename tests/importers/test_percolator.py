@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tocsin.importers.percolator import Fields, UntranslatableError, condition_of
+from tocsin.importers.imported import UntranslatableError
+from tocsin.importers.percolator import Fields, condition_of
 from tocsin.matcher import Matcher
 
 MAPPING = {

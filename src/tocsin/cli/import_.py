@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tocsin.cli.console import errors, facts, interruptible, rejected_table
-from tocsin.errors import OptionError
+from tocsin.errors import MissingDependencyError, OptionError
+
+if TYPE_CHECKING:
+    from tocsin.importers.imported import Imported
 
 app = typer.Typer(no_args_is_help=True, help="Translate the rules of other systems to subscriptions.")
 
@@ -26,19 +29,50 @@ def percolator(
 
     What has no exact equivalent is reported with the reason and left out; then the exit code is 1.
     """
-    from tocsin.files.subscription_files import WRITERS
+    from tocsin.importers.imported import Imported
     from tocsin.importers.percolator import Fields
-    from tocsin.importers.stored_queries import Imported, import_queries
-    from tocsin.storage.atomic_files import whole_file
+    from tocsin.importers.stored_queries import import_queries
 
-    if output.suffix not in WRITERS:
-        raise OptionError(f"the format of {output} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
     fields = Fields.of_mapping(_read_json(mapping) if mapping else {}, lists or ())
     imported = Imported()
     for file in files:
         found = import_queries(file, fields, query_field)
         imported.subscriptions += found.subscriptions
         imported.rejected += found.rejected
+    _write(imported, output, overwrite)
+
+
+def sigma(
+    rules: Annotated[list[Path], typer.Argument(metavar="RULES...", help="Sigma rules: .yml files, or folders.")],
+    output: Annotated[Path, typer.Option(help="The subscriptions to write: .jsonl, .csv or .parquet.")],
+    pipeline: Annotated[
+        list[Path] | None, typer.Option(help="A processing pipeline of pySigma, as YAML; may be repeated.")
+    ] = None,
+    raw: Annotated[str | None, typer.Option(help="The attribute that keywords without a field are in.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+) -> None:
+    """Translate Sigma rules: the level becomes the score; title, log source and tags become tags.
+
+    What has no exact equivalent is reported with the reason and left out; then the exit code is 1.
+    """
+    try:
+        from tocsin.importers.sigma import import_rules
+    except ModuleNotFoundError as error:
+        if error.name != "sigma":
+            raise
+        raise MissingDependencyError(
+            "pySigma is not installed", "Install it with: pip install 'tocsin[sigma]'"
+        ) from error
+    _write(import_rules(rules, pipeline or (), raw), output, overwrite)
+
+
+def _write(imported: "Imported", output: Path, overwrite: bool) -> None:
+    """Write the subscriptions and report the rules that were left out."""
+    from tocsin.files.subscription_files import WRITERS
+    from tocsin.storage.atomic_files import whole_file
+
+    if output.suffix not in WRITERS:
+        raise OptionError(f"the format of {output} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
     with whole_file(output, overwrite) as target:
         WRITERS[output.suffix](imported.subscriptions, target)
     if imported.rejected:
@@ -58,9 +92,5 @@ def _read_json(path: Path) -> dict[str, object]:
     return found
 
 
-app.command()(interruptible(percolator))
-
-
-@app.callback()
-def _group() -> None:
-    """One command for each system, also while there is only one."""
+for _command in (percolator, sigma):
+    app.command()(interruptible(_command))

@@ -14,8 +14,8 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-from tocsin.errors import TocsinError
 from tocsin.importers.dates import DateMathError, Moment, date_bound
+from tocsin.importers.imported import UntranslatableError
 from tocsin.importers.query_string import Clause, Phrase, QueryStringError, Range, Term, parse_query_string
 from tocsin.importers.sql import Wildcard, all_of, any_of, is_in, is_like, literal, name, not_true
 
@@ -28,13 +28,6 @@ NUMBERS = {"long", "integer", "short", "byte", "double", "float", "half_float", 
 DATES = {"date", "date_nanos"}
 
 Query = Mapping[str, Any]
-
-
-class UntranslatableError(TocsinError):
-    """A query, or a part of one, has no exact equivalent."""
-
-    def __init__(self, part: str, reason: str) -> None:
-        super().__init__(f"{part}: {reason}", "Write it by hand")
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,14 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tocsin.errors import SubscriptionError
 from tocsin.files.formats import DataFile, data_files
-from tocsin.importers.percolator import Fields, UntranslatableError, condition_of
+from tocsin.importers.imported import Imported, UntranslatableError
+from tocsin.importers.percolator import Fields, condition_of
 from tocsin.model.subscription import Subscription
-
-
-@dataclass
-class Imported:
-    """What became of stored queries."""
-
-    subscriptions: list[Subscription] = field(default_factory=list)
-    rejected: list[SubscriptionError] = field(default_factory=list)
 
 
 def import_queries(path: Path, fields: Fields, query_field: str = "query") -> Imported:
