@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-cluster lint types canary constraints clean
+.PHONY: demo test test-cluster lint types docs canary constraints clean
 
 demo: $(READY)
 	$(BIN)/tocsin demo
@@ -26,6 +26,10 @@ lint: $(READY)
 
 types: $(READY)
 	$(BIN)/mypy
+
+# The documentation as a site, in site/; builds without a network.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 
 # The tests with the newest release of every dependency, upper bounds on numba and llvmlite among those left out.
 canary:
@@ -49,4 +53,4 @@ constraints:
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results
+	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results site
