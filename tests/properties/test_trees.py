@@ -196,7 +196,7 @@ EXCLUSIONS = {
 @pytest.mark.parametrize("text", EXCLUSIONS.values(), ids=EXCLUSIONS)
 def test_rules_that_would_multiply(text: str) -> None:
     matcher = matcher_of([text])
-    batch = [
+    batch: list[Event] = [
         {"c": 1, "a": "x1", "b": "y1"},
         {"c": 1, "a": "x1", "b": "y2"},
         {"c": 1, "a": "x1"},

@@ -114,7 +114,8 @@ class Case:
     def leaves(self) -> Leaves:
         rows = np.array([row for own in self.ranges for row in own], np.int32).T.copy()
         asked = np.array([row for own in self.tests for row in own], np.int32).reshape(-1, 2).T.copy()
-        return Leaves(np.cumsum([0, *map(len, self.ranges)]), *rows, np.cumsum([0, *map(len, self.tests)]), *asked)
+        range_starts, test_starts = (np.cumsum([0, *map(len, lists)]) for lists in (self.ranges, self.tests))
+        return Leaves(range_starts, rows[0], rows[1], rows[2], test_starts, asked[0], asked[1])
 
     def code(self) -> Code:
         leaves = self.leaves()
@@ -173,8 +174,8 @@ def test_verify_trees(seed: int, share: float) -> None:
         assert kernels._is_true(code, tree, events, event) == expected[tree, event]
     candidates = np.argwhere(np.random.default_rng(seed).random(expected.shape) < share).astype(np.int32)
     np.random.default_rng(seed).shuffle(candidates)
-    tree, event = candidates.T.copy()
-    assert verify_trees(event, tree, code, events).tolist() == expected[tree, event].tolist()
+    trees, of_events = candidates.T.copy()
+    assert verify_trees(of_events, trees, code, events).tolist() == expected[trees, of_events].tolist()
 
 
 def test_truth_of() -> None:
