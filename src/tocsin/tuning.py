@@ -52,6 +52,38 @@ class Tuning:
     """Matches an event for which there is room before the room must grow. Only what is used costs memory. The workload
     of a million range subscriptions has 119. Not measured."""
 
+    # Bitmaps: rows and their cells (conjunctions/bitmaps/build.py).
+
+    min_named: int = 32
+    """A block has a row for a column that so many of its 4,096 conjunctions name; fewer are left to verification."""
+    named_per_cell: int = 16
+    """A row has a cell for each so many conjunctions that name its column, and at most 64."""
+    min_row_cells: int = 8
+    """But at least so many."""
+    edge_matches: float = 1 / 128
+    """A block has bitsets of edges if its conjunctions are expected to match more than this share of the events."""
+
+    # The choice between access pairs and bitmaps (conjunctions/estimate.py, choose.py), nanoseconds an event.
+
+    posting_ns: float = 1.5
+    """A candidate by access pairs, compared in vectors."""
+    rest_ns: float = 50.0
+    """A rest list."""
+    short_codes_pay: float = 2.0
+    """Access pairs without rest lists read short codes; bitmaps read full ones."""
+    block_ns: float = 40.0
+    """A block of bitmaps, most of which are dead."""
+    vector_ns: float = 3.3
+    """The OR of one vector of 512 bits."""
+    verify_ns: float = 25.0
+    """A candidate of bitmaps."""
+    certain_ns: float = 8.0
+    """A candidate of a block with bitsets of edges, most of which need no verification."""
+    min_in_bitmaps: int = 1024
+    """Fewer conjunctions than this are not worth bitmaps beside access pairs."""
+    left_by_pairs: int = 8
+    """If fewer than one in so many would be left to access pairs, they go into bitmaps with the others."""
+
     # 16-bit codes (predicates/ranges/quantize.py, conjunctions/pairs/build.py).
 
     min_even_codes: int = 4096
