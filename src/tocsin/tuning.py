@@ -89,7 +89,7 @@ class Tuning:
     """Fewer conjunctions than this are not worth bitmaps beside access pairs. 5,000 were matched 2.5 to 15 times as
     fast in bitmaps; smaller sets were not measured."""
     left_by_pairs: int = 8
-    """If fewer than one in so many would be left to access pairs, they go into bitmaps with the others. Not measured."""
+    """If fewer than one in so many would be left to access pairs, they go into bitmaps as well. Not measured."""
 
     # 16-bit codes (predicates/ranges/quantize.py, conjunctions/pairs/build.py).
 

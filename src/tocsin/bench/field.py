@@ -192,7 +192,7 @@ def run(
     `--sweep` names one sweep; `--quick` has few subscriptions, attributes and events, and the ends of each sweep.
     """
     if quick:
-        subscriptions, values, events = min(subscriptions, 5_000), 2, min(events, 256)
+        subscriptions, values, events = min(subscriptions, 3_000), 2, min(events, 128)
     of_all = points(subscriptions, 100 if full else values, 100 if quick else 10_000)
     chosen = [point for point in of_all if not sweep or point.sweep == sweep]
     report = Report("field", {"subscriptions": subscriptions, "events": events, "seed": seed, "points": len(chosen)})
