@@ -22,6 +22,7 @@ LAYERS = (
     ("conjunctions",),
     ("index", "ranking"),
     ("matcher",),
+    ("warm",),
     ("spark",),
     ("papers", "bench"),
     ("cli",),

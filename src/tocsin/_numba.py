@@ -8,18 +8,21 @@ Numbers are typed by the annotation of their parameter: an ``int`` is 64 bits, w
 """
 
 import ast
+import gc
 import inspect
 import logging
 import textwrap
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, codegen, config, sigutils, typing
+from numba.core import cgutils, codegen, compiler, config, sigutils, typing
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]  # private
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic
 
@@ -72,14 +75,29 @@ class _Locator(_CacheLocator):  # type: ignore[misc]  # Numba has no types
 class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]  # Numba has no types
     _locator_classes = (_Locator,)
 
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """Return the code that the cache holds."""
+        generator = target_context.codegen()
+        if payload[0][1] == "bitcode":
+            generator._library_class = _LinkedLibrary
+        try:
+            return super().rebuild(target_context, payload)
+        finally:
+            vars(generator).pop("_library_class", None)
+
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
     """The cache of one kernel: what cannot be loaded is compiled again, by one process of this machine at a time."""
 
     _impl_class = _CacheImpl
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], linked: bool) -> None:
         super().__init__(function)
+        if linked:
+            self._impl._filename_base += ".linked"
+            self._cache_file = IndexDataCacheFile(
+                self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+            )
         self._locks: list[_kernel_cache.CompileLock] = []
         folders = _kernel_cache.read_only_folders_of(function.__module__, self._impl.locator._py_file)
         self._read_only = [IndexDataCacheFile(str(folder), self._impl.filename_base, folder.name) for folder in folders]
@@ -112,6 +130,10 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
             super().save_overload(sig, data)
         except OSError as error:
             _log.warning("compiled code cannot be kept in %s: %s", self.cache_path, error)
+        except Exception:
+            # The file of the index is damaged.
+            self.flush()
+            super().save_overload(sig, data)
         finally:
             self.release()
 
@@ -121,14 +143,64 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
             self._locks.pop().release()
 
 
+class _LinkedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]  # Numba has no types
+    """The code of a kernel for those that call it: it becomes machine code only as a part of theirs."""
+
+    codegen = SimpleNamespace(set_env=lambda _name, _environment: None)
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager(
+            loop_vectorize=False, slp_vectorize=False, opt=self._codegen._opt_level, cost="cheap"
+        )
+        passes.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, _name: str) -> int:
+        """Return that there is none."""
+        return 0
+
+    def serialize_using_object_code(self) -> Any:
+        """Return what the cache keeps."""
+        return self.serialize_using_bitcode()
+
+
+class _LinkedCompiler(_FunctionCompiler):  # type: ignore[misc]  # Numba has no types
+    """Compile into a linked library."""
+
+    def _compile_core(self, args: Any, return_type: Any) -> Any:
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        context = self.targetdescr.target_context
+        library = _LinkedLibrary(context.codegen(), self.py_func.__qualname__)
+        library.enable_object_caching()
+        return compiler.compile_extra(
+            self.targetdescr.typing_context,
+            context,
+            self.py_func,
+            args,
+            return_type,
+            flags,
+            self.locals,
+            library=library,
+            pipeline_class=self.pipeline_class,
+        )
+
+
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
     """A compiled function whose arguments from Python are typed in one way."""
 
-    def __init__(self, function: Callable[..., Any], inline: str) -> None:
+    def __init__(self, function: Callable[..., Any], inline: str, linked: bool = False) -> None:
         # Nothing calls kernels from C: without wrappers for it, they compile in 0.9 of the time.
         options = {"nopython": True, "nogil": True, "boundscheck": None, "inline": inline, "no_cfunc_wrapper": True}
-        super().__init__(py_func=function, targetoptions=options)
-        self._cache = _Cache(function)
+        super().__init__(py_func=function, targetoptions={**options, "no_cpython_wrapper": linked})
+        if linked:
+            self._compiler = _LinkedCompiler(function, self.targetdescr, self.targetoptions, {}, compiler.Compiler)
+        self._cache = _Cache(function, linked)
+        self._linked: Kernel | None = self if linked else None
         _made.append(self)
         self._annotations = [function.__annotations__.get(name) for name in inspect.signature(function).parameters]
 
@@ -147,6 +219,10 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile for a call from another kernel; return the signature to call."""
         with global_compiler_lock:
+            if self._linked is None:
+                self._linked = Kernel(self.py_func, self.targetoptions["inline"], linked=True)
+            if self._linked is not self:
+                return self._linked.get_call_template(args, kws)
             signature, arguments = self._compiler.fold_argument_types(args, kws)
             wanted = tuple(self._numbers_typed(arguments))
             self._compiled(wanted)
@@ -154,14 +230,28 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
             template = typing.make_concrete_template(name, key=name, signatures=[self.overloads[wanted].signature])
             return template, signature, arguments, {}
 
+    def get_overload(self, sig: Any) -> Any:
+        """Return what stands for a signature in calls from other kernels."""
+        return super().get_overload(sig) if self._linked in (None, self) else self._linked.get_overload(sig)
+
     def _compiled(self, arguments: tuple[Any, ...]) -> Any:
         if (known := self.overloads.get(arguments)) is not None:
             return known.entry_point
         misses = sum(self._cache_misses.values())
         start = time.process_time()
+        # The compiler makes objects by the million and few cycles: a tenth of its time went to looking for them.
+        collects = gc.isenabled()
+        gc.disable()
         try:
-            return super().compile(arguments)
+            function = super().compile(arguments)
+            if self._linked is not self:
+                made = self.overloads[arguments]
+                for environment in made._find_referenced_environments():
+                    made.library.codegen.set_env(environment.env_name, environment)
+            return function
         finally:
+            if collects:
+                gc.enable()
             self._cache.release()
             if sum(self._cache_misses.values()) > misses:
                 seconds = time.process_time() - start

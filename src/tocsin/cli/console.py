@@ -1,6 +1,7 @@
 """What the commands share on the terminal: results on standard output, all the rest on standard error."""
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from typing import ParamSpec
 
@@ -22,6 +23,19 @@ def output() -> Console:
 def errors() -> Console:
     """The console for progress, reports and errors."""
     return Console(stderr=True)
+
+
+def tell_of_compilation() -> None:
+    """Show on the terminal that kernels are compiled, and where their code cannot be kept."""
+
+    class Terminal(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            errors().print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
+
+    log = logging.getLogger("tocsin._kernel_cache")
+    if not log.handlers:
+        log.addHandler(Terminal())
+        log.setLevel(logging.INFO)
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
