@@ -240,7 +240,7 @@ class Segment:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
-        pairs = pairs_with_owners(self._found(batch, events, evidence), self.owners)
+        pairs = pairs_with_owners(np.ascontiguousarray(self._found(batch, events, evidence)), self.owners)
         if len(self.trees):
             stands, verified = self.trees.verify(pairs[:, 0], pairs[:, 1], events)
             evidence.candidates += verified

@@ -221,7 +221,9 @@ def grown(rows: Int32s, wanted: int) -> Int32s:
     """Copy rows into an array with room for twice as many as wanted."""
     larger = np.empty((2 * max(len(rows), wanted), rows.shape[1]), np.int32)
     # One long copy: the compiler does not know how few columns there are.
-    larger.reshape(-1)[: rows.size] = rows.reshape(-1)
+    source, target = rows.reshape(-1), larger.reshape(-1)
+    for place in range(source.size):
+        target[place] = source[place]
     return larger
 
 

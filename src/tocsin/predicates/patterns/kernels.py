@@ -221,7 +221,8 @@ def find_patterns(offsets: Int64s, text: UInt8s, index: Fragments, done: Int8s) 
         start, stop = offsets[row], offsets[row + 1]
         if filled + len(done) > len(found):
             longer = np.empty(2 * (filled + len(done)), np.int32)
-            longer[:filled] = found[:filled]
+            for k in range(filled):
+                longer[k] = found[k]
             found = longer
         for p in unfiled:
             steps, end = program_offsets[p], program_offsets[p + 1]

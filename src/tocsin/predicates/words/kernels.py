@@ -211,7 +211,8 @@ def find_words(
     for row in range(rows):
         if filled + predicates > len(found):
             longer = np.empty(2 * (filled + predicates), np.int32)
-            longer[:filled] = found[:filled]
+            for k in range(filled):
+                longer[k] = found[k]
             found = longer
         i, stop = offsets[row], offsets[row + 1]
         first = filled
