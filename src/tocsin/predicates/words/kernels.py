@@ -10,7 +10,7 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s, UInt8s
-from tocsin.predicates.texts import ASCII
+from tocsin.predicates.folding import ASCII, code_point
 
 Int = int | np.int64
 
@@ -121,18 +121,6 @@ def find(data: UInt8s, offsets: Int64s, table: Int64s, h: Int, text: UInt8s, sta
                     return s
         place = (place + 1) & (len(table) - 1)
     return -1
-
-
-@kernel
-def code_point(text: UInt8s, i: int) -> tuple[Int, int]:
-    """Return the code point beyond ASCII whose UTF-8 starts at i, and the number of its bytes."""
-    c = np.int64(text[i])
-    if c < 0xE0:
-        return ((c & 0x1F) << 6) | (np.int64(text[i + 1]) & 0x3F), 2
-    if c < 0xF0:
-        return ((c & 0x0F) << 12) | ((np.int64(text[i + 1]) & 0x3F) << 6) | (np.int64(text[i + 2]) & 0x3F), 3
-    high = ((c & 0x07) << 18) | ((np.int64(text[i + 1]) & 0x3F) << 12)
-    return high | ((np.int64(text[i + 2]) & 0x3F) << 6) | (np.int64(text[i + 3]) & 0x3F), 4
 
 
 @kernel
