@@ -106,6 +106,8 @@ class Segment:
             algorithms=algorithms,
         )
         index = conjunction_index(*algorithms).build(filing)
+        if index.pairs is not None and index.pairs.postings.starts[-1] == 0:
+            quantizers = [None] * len(columns)  # nothing reads short codes
         counts = np.bincount(owner[shared.number >= 0], minlength=len(rows.ids))
         kept = shared.conjunctions
         lost = (np.bincount(kept.conjunction, minlength=kept.count) == 0) & (filed_under < 0)
