@@ -59,7 +59,7 @@ class Tuning:
     Not measured: an OR costs 3 ns, a verification 25, so that it pays if it rules out one candidate in eight events."""
     named_per_cell: int = 16
     """A row has a cell for each so many conjunctions that name its column, and at most 64. Not
-    measured; it bounds a row to 33 bytes a predicate of the block."""
+    measured."""
     min_row_cells: int = 8
     """But at least so many. Not measured."""
     edge_matches: float = 1 / 128
@@ -81,8 +81,7 @@ class Tuning:
     vector_ns: float = 3.3
     """The OR of one vector of 512 bits: 45 ns for a group of 14 rows."""
     verify_ns: float = 25.0
-    """A candidate of bitmaps: at most 24 with three predicates; with ten, 210 before what it demands was prefetched, and
-    70 since."""
+    """A candidate of bitmaps: at most 24 with three predicates; with ten 210, and 70 with prefetching."""
     certain_ns: float = 8.0
     """A candidate of a block with bitsets of edges, most of which need no verification: 8 to 13 for 6,400 matches
     an event of 20,000 conjunctions."""
