@@ -102,6 +102,7 @@ class Segment:
             test=filed_under,
             frequency=np.where(tests.selective, named, conjunctions.test.size + 1.0),
             short=short,
+            on_history=tests.on_history,
             algorithms=algorithms,
         )
         index = conjunction_index(*algorithms).build(filing)
