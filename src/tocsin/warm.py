@@ -22,6 +22,8 @@ import pyarrow as pa
 from tocsin._compile import load_compiler
 from tocsin.errors import OptionError, TocsinError
 from tocsin.matcher import Matcher
+from tocsin.model.values import Kind
+from tocsin.ranking.request import Mode
 
 EVENTS = 300
 """Enough for every kernel of a batch; a few events are matched by other ones."""
@@ -141,6 +143,21 @@ def _drive_in_process(family: str) -> int:
     return int(answer.stdout.split()[-1])
 
 
+def compile_for(matcher: Matcher, top_k: int | None = None, mode: Mode = "exact") -> None:
+    """Compile, or load, what a matcher needs for a batch, by matching two events with a value for each attribute."""
+    values = {
+        Kind.NUMBER: 1.5,
+        Kind.BOOLEAN: True,
+        Kind.TIME: datetime(2024, 1, 1, tzinfo=UTC),
+        # Text for words and patterns, and a document for XPath.
+        Kind.STRING: "<a>some text</a>",
+        Kind.ANY: 1.5,
+    }
+    event = {name: values[min(kinds)] if kinds else values[Kind.STRING] for name, kinds in matcher.kinds.items()}
+    event |= dict.fromkeys(matcher.attributes - event.keys(), values[Kind.STRING])
+    matcher.match_batch(pa.Table.from_pylist([event, event]), top_k=top_k, mode=mode, ordered=False)
+
+
 def drive(family: str) -> int:
     """Call every kernel of a family, in this process; return how many were compiled for it."""
     table = subscriptions(family)
@@ -151,6 +168,7 @@ def drive(family: str) -> int:
             matcher.match_batch(events(10))
             matcher.subscribe_many(table.slice(1))
             _ask(matcher)
+            matcher.publish_batch(events(20))
             matcher.unsubscribe("2")
             matcher.rescore("3", 2.0)
             matcher.subscribe("new", table["where"][0].as_py(), score=3.0, tags={"kind": "new"})
@@ -169,6 +187,7 @@ def drive(family: str) -> int:
                 reader.refresh()
             _ask(reader)
             writer.compact()
+            writer.publish(_event(1))
             _ask(writer)
     load_compiler()
     from tocsin import _numba
@@ -221,5 +240,3 @@ def _ask(matcher: Matcher) -> None:
         matcher.match_batch(large.slice(0, count), top_k=3)
     matcher.match_batch(large.slice(0, 20), top_k=3, mode="relaxed")
     matcher.match_batch(large.slice(0, 20), tags={"kind": "new"})
-    if matcher.looking_back():
-        matcher.publish_batch(large.slice(0, 20))

@@ -22,6 +22,7 @@ from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.build import build
 from tocsin.spark.evidence import MatchEvidence, Reporter
 from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
+from tocsin.warm import compile_for
 
 
 def match(
@@ -65,7 +66,10 @@ def match(
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
-    refuse(Matcher.open(view.path, mode="read").looking_back(tags), "Leave them out, or call match_in_order")
+    opened = Matcher.open(view.path, mode="read")
+    refuse(opened.looking_back(tags), "Leave them out, or call match_in_order")
+    # Before the first task, and once: its workers would wait for one of them.
+    compile_for(opened, top_k, mode)
     return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index)
 
 
