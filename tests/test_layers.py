@@ -22,7 +22,7 @@ LAYERS = (
     ("conjunctions",),
     ("index", "ranking"),
     ("matcher",),
-    ("warm",),
+    ("compile_ahead",),
     ("spark",),
     ("papers", "bench"),
     ("cli",),

@@ -32,7 +32,7 @@ matcher = Matcher(background_merge=False)
 lap("empty Matcher")
 resident = int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
 import os, pyarrow as pa
-from tocsin.warm import events, subscriptions
+from tocsin.compile_ahead import events, subscriptions
 
 def first_match(name, count=20):
     global start

@@ -32,10 +32,10 @@ def demo(
 
     from tocsin.bench.stocks import write
     from tocsin.cli.files import whole_folder
+    from tocsin.compile_ahead import compile_for
     from tocsin.spark.match import match
     from tocsin.spark.read_files import read_events
     from tocsin.spark.session import local_session
-    from tocsin.warm import compile_for
 
     console = output()
     clock = Clock()

@@ -16,7 +16,7 @@ def warm(
     Families: ranges, words, patterns, xpath, history, arrays, attributes; all of them by default.
     """
     from tocsin import _kernel_cache
-    from tocsin.warm import warm as compile_families
+    from tocsin.compile_ahead import warm as compile_families
 
     console = errors()
     start = time.perf_counter()

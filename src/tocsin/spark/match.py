@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
+from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
@@ -22,7 +23,6 @@ from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.build import build
 from tocsin.spark.evidence import MatchEvidence, Reporter
 from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
-from tocsin.warm import compile_for
 
 
 def match(

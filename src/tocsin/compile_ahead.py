@@ -133,7 +133,7 @@ def warm(families: Sequence[str] | None = None, progress: Callable[[str, int, fl
 
 
 def _drive_in_process(family: str) -> int:
-    program = f"from tocsin.warm import drive; print(drive({family!r}))"
+    program = f"from tocsin.compile_ahead import drive; print(drive({family!r}))"
     search = os.pathsep.join(path for path in sys.path if path)
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": search}
