@@ -17,9 +17,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tocsin._compile import load_compiler
+from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.errors import OptionError, TocsinError
 from tocsin.matcher import Matcher
 from tocsin.model.values import Kind
@@ -189,10 +191,20 @@ def drive(family: str) -> int:
             writer.compact()
             writer.publish(_event(1))
             _ask(writer)
+    if family == "words":
+        _match_many_keys()
     load_compiler()
     from tocsin import _numba
 
     return len(_numba.COMPILATIONS)
+
+
+def _match_many_keys() -> None:
+    """Match with more tests than 16 bits can name."""
+    numbers, tests = np.arange(2, dtype=np.int32), 1 << 16
+    index = KeyIndex.build(numbers, np.array([0, 1, 3]), np.array([0, 0, 1], np.int32), np.ones(tests))
+    for events in (1, 2):
+        index.match(np.arange(events + 1), np.zeros(events, np.int32))
 
 
 def subscriptions(family: str) -> pa.Table:

@@ -51,8 +51,8 @@ def _demands(conjunctions: Conjunctions) -> Demands:
     test, accepts = conjunctions.test.astype(np.int32), conjunctions.test_accepts.astype(np.int32)
     if test.size:
         sort_tests(starts, test, accepts)
-    ranges = conjunctions.column, conjunctions.low, conjunctions.high
-    return Demands(np.searchsorted(conjunctions.conjunction, numbers), *ranges, starts, test, accepts)
+    column, low, high = map(np.ascontiguousarray, (conjunctions.column, conjunctions.low, conjunctions.high))
+    return Demands(np.searchsorted(conjunctions.conjunction, numbers), column, low, high, starts, test, accepts)
 
 
 def _select(conjunctions: Conjunctions, chosen: Int32s, number: Int32s, demands: Demands) -> Conjunctions:

@@ -227,7 +227,7 @@ class Segment:
         start = time.perf_counter()
         pairs = self._found(batch, events, evidence)
         evidence.match_s += time.perf_counter() - start
-        return pairs_with_owners(pairs, self.owners), evidence
+        return pairs_with_owners(np.ascontiguousarray(pairs), self.owners), evidence
 
     def encode(self, batch: EventBatch, judged: Mapping[int, Probed]) -> tuple[Events, Evidence]:
         """Phase 1 for a batch, and the evidence of it."""

@@ -18,6 +18,7 @@ from tocsin._compile import inlined_kernel, kernel
 from tocsin.arrays import Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s
 
 Places = UInt16s | UInt32s
+# Kernels that take them have two signatures.
 
 # An event is one bit of a positive int64, so that a block of events is matched by AND.
 BLOCK = 63
@@ -96,7 +97,7 @@ def shapes(offsets: Int64s, terms: Int32s, keys: Int32s, predicates: int) -> tup
     return width, forbidden
 
 
-@kernel
+@kernel(signatures=2)
 def file_under_keys(
     offsets: Int64s,
     terms: Int32s,
@@ -150,7 +151,7 @@ def _size(lists: Lists, key: int) -> int:
     return size
 
 
-@kernel
+@kernel(signatures=2)
 def _probe_group(lists: Lists, group: int, occurs: UInt8s, found: Int32s, filled: int) -> int:
     """Append the conjunctions of a group whose places all hold to `found`; return its new end.
 
@@ -189,7 +190,7 @@ def _probe_group(lists: Lists, group: int, occurs: UInt8s, found: Int32s, filled
     return filled
 
 
-@kernel
+@kernel(signatures=2)
 def match_keys_of_event(held: Int32s, lists: Lists, occurs: UInt8s) -> tuple[Int32s, int]:
     """Match one event: for each key that holds, probe the occurrence table for the other terms."""
     always = len(occurs) - 1
@@ -275,7 +276,7 @@ def count_bits(mask: int) -> int:
     return bits
 
 
-@kernel
+@kernel(signatures=2)
 def _probe_block(
     lists: Lists, group: int, of_key: int, masks: Int64s, found: Int32s, where: Int64s, filled: int
 ) -> int:
@@ -317,7 +318,7 @@ class Matched(NamedTuple):
     candidates: int
 
 
-@kernel
+@kernel(signatures=2)
 def match_block(lists: Lists, touched: Int32s, distinct: int, masks: Int64s, matched: Matched) -> Matched:
     """For each key that holds, AND the events of the key with those of the other terms."""
     conjunctions, where = matched.conjunctions, matched.where
@@ -335,7 +336,7 @@ def match_block(lists: Lists, touched: Int32s, distinct: int, masks: Int64s, mat
     return Matched(conjunctions, where, filled, candidates)
 
 
-@kernel
+@kernel(signatures=2)
 def match_keys(held_offsets: Int64s, held: Int32s, lists: Lists, masks: Int64s) -> tuple[Int32s, int]:
     """Match blocks of events; return pairs (event, conjunction), and how many were looked at.
 
