@@ -23,9 +23,12 @@ LAYERS = (
     ("index", "ranking"),
     ("matcher",),
     ("compile_ahead",),
+    ("files",),
+    ("importers",),
     ("spark",),
     ("papers", "bench"),
     ("cli",),
+    ("__main__",),
 )
 """A module imports from its own layer and from those before it in this list.
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.console import errors, facts, output
-from tocsin.cli.explain import with_times
-from tocsin.cli.match import load
+from tocsin.cli.inputs import load
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,11 +30,11 @@ def demo(
     from pyarrow import parquet
 
     from tocsin.bench.stocks import write
-    from tocsin.cli.files import whole_folder
     from tocsin.compile_ahead import compile_for
     from tocsin.spark.match import match
     from tocsin.spark.read_files import read_events
     from tocsin.spark.session import local_session
+    from tocsin.storage.atomic_files import whole_folder
 
     console = output()
     clock = Clock()
@@ -114,6 +113,9 @@ def busiest(matches: "pa.Table", count: int = 10) -> "object":
 
 def explain_some(matches: "pa.Table", event_file: Path, matcher: "Matcher", count: int = 3) -> None:
     """Explain some matches, spread over the output."""
+    from tocsin.files.event_files import conversions_of_json, converted
+
+    conversions = conversions_of_json(matcher.kinds)
     step = max(1, matches.num_rows // count)
     chosen = [matches.slice(start, 1).to_pylist()[0] for start in range(0, matches.num_rows, step)][:count]
     wanted = {row["event"] for row in chosen}
@@ -123,5 +125,5 @@ def explain_some(matches: "pa.Table", event_file: Path, matcher: "Matcher", coun
         event = found[row["event"]]
         output().rule(f"{row['subscription']} rang for {row['event']}", align="left")
         output().print(json.dumps(event), highlight=False, markup=False)
-        explanation = matcher.explain(with_times(event, matcher.kinds), row["subscription"])
+        explanation = matcher.explain(converted(event, conversions), row["subscription"])
         output().print(str(explanation), highlight=False, markup=False)
