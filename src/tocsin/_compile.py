@@ -1,4 +1,4 @@
-"""Compile kernels, and compare vectors of short codes. The only import of Numba.
+"""Compile kernels, compare vectors of short codes, and OR vectors of bits. The only import of Numba.
 
 Kernels are plain functions over arrays, in plain Python, beside the structure that they serve. Set
 ``TOCSIN_KERNELS=python`` in the environment before the first import to run them uncompiled, for a debugger or for
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, UInt16s
+from tocsin.arrays import Bools, Int32s, UInt16s, UInt64s
 from tocsin.forks import wait_for
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -97,7 +97,7 @@ def _admit(fields: UInt16s, columns: Any, lows: Any, highs: Any, rows: UInt16s, 
     The row is that of VECTOR_WIDTH codes from `rows[first]` on; columns beyond it are admitted.
     """
     column, low, high = (fields[int(place) : int(place) + VECTOR_WIDTH] for place in (columns, lows, highs))
-    code = rows[int(first) + column % VECTOR_WIDTH]
+    code = rows[int(first) + column.astype(np.int64) % VECTOR_WIDTH]
     return _word(((low <= code) & (code <= high)) | (column >= VECTOR_WIDTH))
 
 
@@ -113,6 +113,17 @@ def _lowest_bit(word: np.uint64) -> int:
 
 def _fetch(array: npt.NDArray[Any], place: np.uint64) -> None:
     """Prefetch a place of an array into the cache."""
+
+
+def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> bool:
+    """Fill `union` with the OR of the 512 bits at `words[first_word + place]`, for `count` places from `first` on.
+
+    Return whether all bits are set; then some of the places may have been left out.
+    """
+    union[:] = 0
+    for place in places[first : first + count].tolist():
+        union |= words[first_word + place : first_word + place + union.size]
+    return bool((~union == 0).all())
 
 
 def _compiled() -> tuple[Callable[..., Any], ...]:
@@ -245,9 +256,46 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
         no = ir.Constant(ir.IntType(1), 0)
         return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
 
-    return are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch
+    bits = ir.VectorType(ir.IntType(64), 8)
+
+    @intrinsic
+    def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _count: Any, union: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = ir.IntType(64)
+            data, starts, target = (data_of(context, builder, signature, args, place) for place in (0, 2, 5))
+            before, loop, after = builder.block, builder.append_basic_block("or"), builder.append_basic_block("done")
+            nothing = ir.Constant(bits, [0] * 8)
+            builder.cbranch(builder.icmp_signed(">", args[4], number(0)), loop, after)
+            builder.position_at_end(loop)
+            row, so_far = builder.phi(number), builder.phi(bits)
+            place = builder.load(builder.gep(starts, [builder.add(args[3], row)]))
+            place = builder.add(args[1], builder.sext(place, number))
+            vector_there = builder.load(builder.bitcast(builder.gep(data, [place]), bits.as_pointer()))
+            vector_there.align = 8
+            joined = builder.or_(so_far, vector_there)
+            ones = builder.icmp_signed("==", joined, ir.Constant(bits, [-1] * 8))
+            is_full = builder.icmp_signed("==", builder.bitcast(ones, ir.IntType(8)), ir.Constant(ir.IntType(8), -1))
+            row_after = builder.add(row, number(1))
+            for phi, first, later in ((row, number(0), row_after), (so_far, nothing, joined)):
+                phi.add_incoming(first, before)
+                phi.add_incoming(later, loop)
+            ends = builder.or_(is_full, builder.icmp_signed("==", row_after, args[4]))
+            builder.cbranch(ends, after, loop)
+            builder.position_at_end(after)
+            result, full = builder.phi(bits), builder.phi(ir.IntType(1))
+            for phi, of_nothing, of_loop in ((result, nothing, joined), (full, ir.IntType(1)(0), is_full)):
+                phi.add_incoming(of_nothing, before)
+                phi.add_incoming(of_loop, loop)
+            builder.store(result, builder.bitcast(target, bits.as_pointer()), align=8)
+            return full
+
+        number = types.int64
+        return types.boolean(words, number, places, number, number, union), generate
+
+    return are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, or_vectors
 
 
-are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch = (
-    _compiled() if COMPILED else (_are_within, _lie_on_ends, _contain, _admit, _count_bits, _lowest_bit, _fetch)
+_UNCOMPILED = _are_within, _lie_on_ends, _contain, _admit, _count_bits, _lowest_bit, _fetch, _or_vectors
+are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, or_vectors = (
+    _compiled() if COMPILED else _UNCOMPILED
 )
