@@ -155,10 +155,10 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
     for each in patterns:
         for part in each.parts:
             if isinstance(part, str):
-                literal = (lower(part) if each.ignore_case else part).encode()
-                program += literal
-                if literal:
-                    literals.append(literal)
+                encoded = (lower(part) if each.ignore_case else part).encode()
+                program += encoded
+                if encoded:
+                    literals.append(encoded)
             else:
                 program += [ONE] * part.least + [MANY] * part.many
         literal_ends.append(len(literals))
