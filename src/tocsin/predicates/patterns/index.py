@@ -150,17 +150,23 @@ class Patterns(TextIndex):
 def _fragments(patterns: Sequence[Pattern]) -> Fragments:
     """Return the arrays for the patterns of one case, numbered as given."""
     literals: list[bytes] = []
-    literal_counts, programs, kinds = [0], [], []
+    literal_ends, program_ends, kinds = [0], [0], []
+    program: list[int] = []
     for each in patterns:
-        parts = [lower(part) if each.ignore_case and isinstance(part, str) else part for part in each.parts]
-        own = [part.encode() for part in parts if isinstance(part, str) and part]
-        literals += own
-        literal_counts.append(len(own))
-        programs.append(np.array([code for part in parts for code in _program(part)], np.int16))
-        kinds.append(_kind(parts))
+        for part in each.parts:
+            if isinstance(part, str):
+                encoded = (lower(part) if each.ignore_case else part).encode()
+                program += encoded
+                if encoded:
+                    literals.append(encoded)
+            else:
+                program += [ONE] * part.least + [MANY] * part.many
+        literal_ends.append(len(literals))
+        program_ends.append(len(program))
+        kinds.append(_kind(each.parts))
     data = np.frombuffer(b"".join(literals), np.uint8)
     offsets = np.cumsum([0, *map(len, literals)]).astype(np.int64)
-    literal, window, level, hashes = choose_windows(data, offsets, np.cumsum(literal_counts).astype(np.int64))
+    literal, window, level, hashes = choose_windows(data, offsets, np.array(literal_ends, np.int64))
     has_literal = np.flatnonzero(literal >= 0)
     buckets, bucket = np.unique(hashes[has_literal], return_inverse=True)
     bits, table = fill_buckets(buckets)
@@ -173,8 +179,8 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
         literal_length=np.append(np.diff(offsets), 0)[of_pattern].astype(np.int32),
         window_offset=window,
         kind=np.array(kinds, np.int8),
-        program_offsets=np.cumsum([0, *map(len, programs)]).astype(np.int64),
-        program=np.concatenate([*programs, np.empty(0, np.int16)]),
+        program_offsets=np.array(program_ends, np.int64),
+        program=np.array(program, np.int16),
         unfiled=np.flatnonzero(literal < 0).astype(np.int32),
         levels=levels,
         filter=bits,
@@ -182,12 +188,6 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
         bucket_starts=np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=len(buckets)))]).astype(np.int64),
         bucket_patterns=has_literal[np.argsort(bucket, kind="stable")].astype(np.int32),
     )
-
-
-def _program(part: str | Wildcard) -> list[int]:
-    if isinstance(part, str):
-        return list(part.encode())
-    return [ONE] * part.least + [MANY] * part.many
 
 
 def _kind(parts: Sequence[str | Wildcard]) -> int:
