@@ -215,7 +215,7 @@ class Builder:
     def add_predicate(self, number: int, predicate: Predicate) -> None:
         """Add one predicate to one conjunction."""
         if isinstance(predicate, Tested):
-            self._single_tests.append((number, self.test_id(predicate)))
+            self.add_test(number, self.test_id(predicate))
             return
         key = predicate.attribute, predicate.kind
         if predicate.or_null:
@@ -223,6 +223,10 @@ class Builder:
         rows = self._singles.setdefault(key, [])
         for candidate in predicate.ranges:
             rows.append((number, candidate))
+
+    def add_test(self, number: int, test: int) -> None:
+        """Add one test, by its number, to one conjunction."""
+        self._single_tests.append((number, test))
 
     def test_id(self, predicate: Tested) -> int:
         """Return the number of a test; a new one with an XPath is checked first."""
