@@ -7,7 +7,8 @@ import numpy as np
 
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
-from tocsin.language.normal_form import NormalForm
+from tocsin.language.normal_form import NormalForm, form_of
+from tocsin.model.predicate import Conjunction
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
@@ -18,10 +19,10 @@ that keeping few of them is worth the rebuilding."""
 
 
 class Fresh(NamedTuple):
-    """A subscription that is not in a segment yet, with its normal form."""
+    """A subscription that is not in a segment yet, with its conjunctions."""
 
     subscription: Subscription
-    form: NormalForm
+    conjunctions: tuple[Conjunction, ...]
 
 
 class Buffer:
@@ -60,7 +61,7 @@ class Buffer:
 
 
 def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
-    return [one.subscription for one in fresh.values()], [one.form for one in fresh.values()]
+    return [one.subscription for one in fresh.values()], [form_of([one.conjunctions for one in fresh.values()])]
 
 
 def _take_out(live: LiveSegment, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, SubscriptionError
 from tocsin.language.bulk import normalise_texts
 from tocsin.language.normal_form import NormalForm
-from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.language.normalise import DEFAULT_LIMIT, normalise
+from tocsin.language.parse import parse
+from tocsin.model.predicate import Conjunction
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, check_name
 
@@ -44,6 +46,13 @@ class Options:
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
         return normalise_texts(texts, ids, self.max_conjunctions, self.check_xpath)
+
+    def normalise_one(self, text: str, id: str) -> tuple[Conjunction, ...]:
+        """The conjunctions of one text. Raises SubscriptionError."""
+        try:
+            return normalise(parse(text), self.max_conjunctions, self.check_xpath)
+        except SubscriptionError as error:
+            raise error.of(id) from None
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""

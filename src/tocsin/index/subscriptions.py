@@ -23,7 +23,7 @@ from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
 from tocsin.index.write_throttle import WriteThrottle
-from tocsin.language.normal_form import NormalForm
+from tocsin.language.normal_form import NormalForm, form_of
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
 
@@ -74,12 +74,10 @@ class SubscriptionSet:
         """Add a subscription, or replace the one with this id."""
         subscription = intake.checked(id, where, score, weights, tags)
         with self._throttle.changing():
-            form = self.options.normalise([where], [id])
-            if form.errors:
-                raise form.errors[0]
+            conjunctions = self.options.normalise_one(where, id)
             with self._writing():
                 self._drop(id)
-                self._buffer.fresh[id] = Fresh(subscription, form)
+                self._buffer.fresh[id] = Fresh(subscription, conjunctions)
                 if len(self._buffer) >= BUFFER:
                     self._seal()
                     self._merge_in_background()
@@ -405,7 +403,7 @@ class SubscriptionSet:
         """The normal form of a subscription."""
         with self._lock:
             if id in self._buffer.fresh:
-                return self._buffer.fresh[id].form
+                return form_of([self._buffer.fresh[id].conjunctions])
             live, number = self._find(id)
             return live.segment.normal_form(np.array([number], np.int32))
 

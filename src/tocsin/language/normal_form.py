@@ -290,6 +290,14 @@ class Builder:
         )
 
 
+def form_of(texts: Sequence[tuple[Conjunction, ...]]) -> NormalForm:
+    """Return the normal form of texts, given the conjunctions of each."""
+    builder = Builder()
+    for number, found in enumerate(texts):
+        builder.add(number, found)
+    return builder.finish(len(texts))
+
+
 def _objects(values: Values, has: Bools) -> Values:
     """Return floats as Numbers; objects stay as they are."""
     if values.dtype == object:

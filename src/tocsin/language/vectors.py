@@ -80,7 +80,7 @@ def _floats(literals: Sequence[str]) -> Float64s | None:
     floats: Float64s = read_back.to_numpy()
     if not bool((np.abs(floats) <= EXACT_FLOAT).all()):
         return None
-    if max(map(len, literals)) > _SAFE_LENGTH:
+    if pc.max(pc.binary_length(texts)).as_py() > _SAFE_LENGTH:
         differing = np.flatnonzero(~pc.equal(texts, read_back.cast(pa.string())).to_numpy(zero_copy_only=False))
         if not all(len(literals[row]) <= _SAFE_LENGTH or _is_float(literals[row]) for row in differing.tolist()):
             return None
