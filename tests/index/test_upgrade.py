@@ -14,7 +14,7 @@ from tocsin.index.options import Options
 from tocsin.index.upgrade import Upgrade, upgrade
 from tocsin.storage import container
 from tocsin.storage.container import VERSION
-from tocsin.storage.folder import Folder
+from tocsin.storage.folder import SNAPSHOT_VERSION, Folder
 
 VERSION_3 = Path(__file__).parent / "data" / "version-3"
 """Written by the last code of version 3: two segments, a dropped and a rescored subscription, two published events."""
@@ -59,7 +59,9 @@ def assert_upgraded(index: Path) -> None:
 
 
 def test_an_older_version_names_the_command_that_upgrades_it(index: Path) -> None:
-    with pytest.raises(StorageError, match=rf"version 3, .* version {VERSION}\. Run `tocsin index upgrade {index}`"):
+    with pytest.raises(
+        StorageError, match=rf"version 3, .* version {SNAPSHOT_VERSION}\. Run `tocsin index upgrade {index}`"
+    ):
         Matcher.open(index)
     assert content(index) == content(VERSION_3)
 
@@ -79,7 +81,7 @@ def test_an_upgrade_keeps_subscriptions_options_and_history(index: Path) -> None
 def test_an_index_that_is_up_to_date_stays_as_it_is(index: Path) -> None:
     upgrade(index)
     before = content(index)
-    assert upgrade(index) == Upgrade(VERSION, len(SCORES), [], is_committed=False)
+    assert upgrade(index) == Upgrade(SNAPSHOT_VERSION, len(SCORES), [], is_committed=False)
     assert content(index) == before
 
 

@@ -41,6 +41,11 @@ class Buffer:
     def __len__(self) -> int:
         return len(self.fresh) + sum(len(live) for live in self.segments)
 
+    def subscriptions(self) -> list[Subscription]:
+        """Return all subscriptions of the buffer, with their scores of now."""
+        standing = [subscription for live in self.segments for subscription in live.subscriptions()]
+        return standing + [one.subscription for one in self.fresh.values()]
+
     def index(self, build: Build) -> None:
         """Build segments, so that every subscription is in one."""
         if not self.fresh:

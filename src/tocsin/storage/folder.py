@@ -1,6 +1,7 @@
 """The folder of an index: segment files, files of changes, and numbered snapshots that list them.
 
-    snapshot-000012.json     what is committed: the names of the files below; the highest number counts
+    snapshot-000012.json     what is committed: the names of the files below, and the newest subscriptions, if they are
+                             few; the highest number counts
     segment-….tocsin         a segment, never changed
     changes-….tocsin         the subscriptions dropped from a segment and the scores changed, up to one snapshot
     write.lock               held by the one process that may commit
@@ -40,6 +41,8 @@ _SNAPSHOT = re.compile(r"snapshot-(\d{6,})\.json")
 _NAMED = {kind: re.compile(rf"{kind}-[0-9a-f]+\.tocsin") for kind in ("segment", "changes")}
 _OURS = re.compile(r"(\.?(segment|changes|snapshot)-[0-9a-f]+\.(tocsin|json).*)")
 _LOCK = "write.lock"
+SNAPSHOT_VERSION = 5
+"""The version of snapshots: since 5 they hold the newest subscriptions themselves."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,8 @@ class Folder:
             raise StorageError(f"{path} is damaged: it is not a snapshot", "Restore it from a copy") from error
         if zlib.crc32(_canonical(content)) != crc:
             raise StorageError(f"{path} is damaged: it does not match its checksum", "Restore it from a copy")
-        if not oldest <= content["version"] <= VERSION:
-            raise other_version(path, "format", content["version"], VERSION)
+        if not oldest <= content["version"] <= SNAPSHOT_VERSION:
+            raise other_version(path, "format", content["version"], SNAPSHOT_VERSION)
         for part in content["parts"]:
             for kind, pattern in _NAMED.items():
                 name = part[kind]
@@ -278,7 +281,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _document(content: dict[str, Any]) -> bytes:
-    content = {**content, "version": VERSION}
+    content = {**content, "version": SNAPSHOT_VERSION}
     return json.dumps({"content": content, "crc": zlib.crc32(_canonical(content))}).encode()
 
 
