@@ -11,7 +11,7 @@ import pytest
 
 from tocsin.errors import StorageError
 from tocsin.storage.container import VERSION
-from tocsin.storage.folder import SNAPSHOT_VERSION, Folder
+from tocsin.storage.folder import Folder
 
 
 @pytest.fixture
@@ -88,11 +88,9 @@ def test_bytes_that_are_no_text_are_named(folder: Folder) -> None:
 
 def test_another_version_is_refused_by_number(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr("tocsin.storage.folder.SNAPSHOT_VERSION", 0)
+        older.setattr("tocsin.storage.folder.VERSION", 0)
         commit(folder, 1, {"parts": []})
-    said = (
-        rf"snapshot-000001\.json has format version 0, .* {SNAPSHOT_VERSION}\. Run `tocsin index upgrade {folder.path}`"
-    )
+    said = rf"snapshot-000001\.json has format version 0, .* {VERSION}\. Run `tocsin index upgrade {folder.path}`"
     with pytest.raises(StorageError, match=said):
         folder.read(1)
     assert folder.read(1, oldest=0)["version"] == 0

@@ -94,7 +94,10 @@ def run(
             f"{ratio:.1f}",
             ratio >= expected,
         )
-        one_by_one, together = sum(len(normalise(parse(text))) for text in some), len(normalise_texts(some).owner)
+        one_by_one, together = (
+            sum(len(normalise(parse(text)).leaves) for text in some),
+            len(normalise_texts(some).owner),
+        )
         if form.errors or one_by_one != together or len(form.owner) + len(form.never) != len(texts):
             report.disagreements.append(f"{workload}: {together} conjunctions together, {one_by_one} one by one")
     return report

@@ -8,7 +8,7 @@ import numpy as np
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
 from tocsin.language.normal_form import NormalForm, form_of
-from tocsin.model.predicate import Conjunction
+from tocsin.language.normalise import Expression
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
@@ -19,10 +19,10 @@ that keeping few of them is worth the rebuilding."""
 
 
 class Fresh(NamedTuple):
-    """A subscription that is not in a segment yet, with its conjunctions."""
+    """A subscription that is not in a segment yet, with its normal form."""
 
     subscription: Subscription
-    conjunctions: tuple[Conjunction, ...]
+    expression: Expression
 
 
 class Buffer:
@@ -66,7 +66,7 @@ class Buffer:
 
 
 def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
-    return [one.subscription for one in fresh.values()], [form_of([one.conjunctions for one in fresh.values()])]
+    return [one.subscription for one in fresh.values()], [form_of([one.expression for one in fresh.values()])]
 
 
 def _take_out(live: LiveSegment, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:

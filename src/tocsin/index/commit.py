@@ -106,7 +106,7 @@ def _load(folder: Folder, number: int, known: Sequence[LiveSegment]) -> tuple[in
 
 
 def fresh_rows(content: Mapping[str, Any]) -> SubscriptionRows:
-    """Return the subscriptions that a snapshot itself holds; those of version 4 hold none."""
+    """Return the subscriptions that a snapshot itself holds; those before version 5 hold none."""
     rows = content.get("fresh") or SubscriptionRows.of([])._asdict()
     return SubscriptionRows(**{**rows, "scores": np.array(rows["scores"], np.float64)})
 

@@ -79,10 +79,10 @@ class SubscriptionSet:
         """Add a subscription, or replace the one with this id."""
         subscription = intake.checked(id, where, score, weights, tags)
         with self._throttle.changing():
-            conjunctions = self.options.normalise_one(where, id)
+            expression = self.options.normalise_one(where, id)
             with self._writing():
                 self._drop(id)
-                self._buffer.fresh[id] = Fresh(subscription, conjunctions)
+                self._buffer.fresh[id] = Fresh(subscription, expression)
                 if len(self._buffer) >= BUFFER:
                     self._seal()
                     self._merge_in_background()
@@ -420,7 +420,7 @@ class SubscriptionSet:
         """The normal form of a subscription."""
         with self._lock:
             if id in self._buffer.fresh:
-                return form_of([self._buffer.fresh[id].conjunctions])
+                return form_of([self._buffer.fresh[id].expression])
             live, number = self._find(id)
             return live.segment.normal_form(np.array([number], np.int32))
 

@@ -9,9 +9,8 @@ import numpy as np
 from tocsin.arrays import Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normal_form import Builder, NormalForm
-from tocsin.language.normalise import DEFAULT_LIMIT, conjunctions
+from tocsin.language.normalise import MAX_PREDICATES, normalise
 from tocsin.language.parse import Key, parse_pieces
-from tocsin.language.rewrite import Goal, rewrite
 from tocsin.language.shape import literal_types, split
 from tocsin.language.shape_plan import Part, Plans
 from tocsin.language.vectors import PartRows, Unreadable, part_rows
@@ -28,7 +27,7 @@ _PLANS = Plans()
 def normalise_texts(
     texts: Sequence[str],
     ids: Sequence[str] | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = MAX_PREDICATES,
     check_xpath: Callable[[str], None] | None = None,
 ) -> NormalForm:
     """Return the normal form of many texts; those in error are reported, the others are kept.
@@ -100,7 +99,8 @@ class _Work:
             alternatives = None if clauses is None else [clauses]
             if alternatives is None and len(members) >= SMALL:
                 alternatives = _PLANS.of_shape(key, members[0])
-            if alternatives is None or not 0 < len(alternatives) <= self._limit:
+            # A predicate has a literal, or is a part of its own: more than these there are not.
+            if not alternatives or len(members[0]) // 2 + sum(map(len, alternatives)) > self._limit:
                 for number in numbers:
                     self._add_one(number, pieces_of[number])
                 continue
@@ -141,6 +141,8 @@ class _Work:
             except Unreadable as unreadable:
                 planned[conjunctions[list(unreadable.rows)]] = False
                 readable = [row for row in range(len(conjunctions)) if row not in unreadable.rows]
+                if not readable:
+                    continue
                 conjunctions = conjunctions[readable]
                 literals = [[column[row] for row in readable] for column in literals]
                 rows = part_rows(part, literals, len(readable), self.builder)
@@ -158,7 +160,7 @@ class _Work:
 
     def _add_one(self, number: int, pieces: list[str]) -> None:
         try:
-            self.builder.add(number, conjunctions(rewrite(Goal(parse_pieces(pieces))), self._limit))
+            self.builder.add(number, normalise(parse_pieces(pieces), self._limit))
         except SubscriptionError as error:
             self._report(number, error)
 

@@ -41,8 +41,6 @@ _SNAPSHOT = re.compile(r"snapshot-(\d{6,})\.json")
 _NAMED = {kind: re.compile(rf"{kind}-[0-9a-f]+\.tocsin") for kind in ("segment", "changes")}
 _OURS = re.compile(r"(\.?(segment|changes|snapshot)-[0-9a-f]+\.(tocsin|json).*)")
 _LOCK = "write.lock"
-SNAPSHOT_VERSION = 5
-"""The version of snapshots: since 5 they hold the newest subscriptions themselves."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,8 @@ class Folder:
             raise StorageError(f"{path} is damaged: it is not a snapshot", "Restore it from a copy") from error
         if zlib.crc32(_canonical(content)) != crc:
             raise StorageError(f"{path} is damaged: it does not match its checksum", "Restore it from a copy")
-        if not oldest <= content["version"] <= SNAPSHOT_VERSION:
-            raise other_version(path, "format", content["version"], SNAPSHOT_VERSION)
+        if not oldest <= content["version"] <= VERSION:
+            raise other_version(path, "format", content["version"], VERSION)
         for part in content["parts"]:
             for kind, pattern in _NAMED.items():
                 name = part[kind]
@@ -281,7 +279,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _document(content: dict[str, Any]) -> bytes:
-    content = {**content, "version": SNAPSHOT_VERSION}
+    content = {**content, "version": VERSION}
     return json.dumps({"content": content, "crc": zlib.crc32(_canonical(content))}).encode()
 
 
