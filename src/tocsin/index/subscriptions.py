@@ -31,7 +31,7 @@ BUFFER = 256
 """Subscriptions that are kept aside before they become a segment."""
 FEW = 64
 """New subscriptions that a commit writes into the snapshot itself: one takes 1.5 ms of processor time and two syncs,
-where a segment of its own takes 7 ms and four. Whoever opens the index parses 64 of them in 5 ms."""
+where a segment of its own takes 7 ms and four. Whoever opens the index parses 64 of them in 10 ms."""
 
 
 class SubscriptionSet:
