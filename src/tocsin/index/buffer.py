@@ -7,7 +7,8 @@ import numpy as np
 
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
-from tocsin.language.normal_form import NormalForm
+from tocsin.language.normal_form import NormalForm, form_of
+from tocsin.language.normalise import Expression
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
@@ -21,7 +22,7 @@ class Fresh(NamedTuple):
     """A subscription that is not in a segment yet, with its normal form."""
 
     subscription: Subscription
-    form: NormalForm
+    expression: Expression
 
 
 class Buffer:
@@ -39,6 +40,11 @@ class Buffer:
 
     def __len__(self) -> int:
         return len(self.fresh) + sum(len(live) for live in self.segments)
+
+    def subscriptions(self) -> list[Subscription]:
+        """Return all subscriptions of the buffer, with their scores of now."""
+        standing = [subscription for live in self.segments for subscription in live.subscriptions()]
+        return standing + [one.subscription for one in self.fresh.values()]
 
     def index(self, build: Build) -> None:
         """Build segments, so that every subscription is in one."""
@@ -60,7 +66,7 @@ class Buffer:
 
 
 def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
-    return [one.subscription for one in fresh.values()], [one.form for one in fresh.values()]
+    return [one.subscription for one in fresh.values()], [form_of([one.expression for one in fresh.values()])]
 
 
 def _take_out(live: LiveSegment, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:

@@ -84,6 +84,10 @@ class Snapshot:
         return any(state.segment.history_demands.size for state in self.states)
 
 
+IN_SNAPSHOT = ""
+"""The file of a segment that was made of the subscriptions in the snapshot itself."""
+
+
 class LiveSegment:
     """A segment with its tombstones and changed scores: the mutable side of SegmentState."""
 
@@ -92,7 +96,7 @@ class LiveSegment:
     ) -> None:
         self.segment = segment
         self.file: str | None = None
-        """The file of the segment, once it is committed."""
+        """The file of the segment, once it is committed; IN_SNAPSHOT if it has none of its own."""
         self.changes_file: str | None = None
         """The file of the changes, if there are changes and all are committed."""
         self._dropped: ArrayPool[bool] = ArrayPool(lambda: np.zeros(len(segment), bool), dict.fromkeys(dropped, True))
