@@ -24,6 +24,13 @@ def within(codes: UInt16s, first: int, second: int, low: int, high: int) -> np.u
 
 
 @kernel
+def read_at(floats: int, integers: int, small: int, size: int) -> float:
+    total = _compile.floats_at(floats, size).sum() + _compile.integers_at(integers, size).sum()
+    everything: float = total + _compile.bytes_at(small, size)[size - 1]
+    return everything
+
+
+@kernel
 def containing(fields: UInt16s, low: int, high: int, code: int) -> np.uint64:
     word: np.uint64 = _compile.contain(fields, (np.uint64(low),), (np.uint64(high),), (np.uint16(code),))
     return word
@@ -95,3 +102,14 @@ def test_bits_are_counted_and_found(word: int) -> None:
     assert count == bin(word).count("1")
     assert word % 2**lowest == 0
     assert word >> lowest & 1
+
+
+def test_arrays_by_address() -> None:
+    floats, integers, small = np.arange(5) / 4, np.arange(5) - 9, np.arange(5, dtype=np.uint8)
+    assert read_at(floats.ctypes.data, integers.ctypes.data, small.ctypes.data, 4) == 1.5 - 30 + 3
+    for read, array in (
+        (_compile._floats_at, floats),
+        (_compile._integers_at, integers),
+        (_compile._bytes_at, small),
+    ):
+        assert read(array.ctypes.data, array.size).tolist() == array.tolist()

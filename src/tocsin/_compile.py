@@ -10,6 +10,7 @@ arrays were taken out of tuples before the loop; scans of ten segments 5.9 to 4.
 stopped handing arrays to inlined kernels.
 """
 
+import ctypes
 import os
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, cast
@@ -17,7 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, UInt16s
+from tocsin.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s
 from tocsin.forks import wait_for
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -115,12 +116,38 @@ def _fetch(array: npt.NDArray[Any], place: np.uint64) -> None:
     """Prefetch a place of an array into the cache."""
 
 
+# Arrays by address: a kernel that meets one of many arrays takes a table of addresses, where a list of arrays would be
+# counted and checked array by array at every call. Who makes the table keeps the arrays.
+
+
+def _at(address: int, size: int, item: Any) -> npt.NDArray[Any]:
+    there: Any = (item * int(size)).from_address(int(address))
+    return np.ctypeslib.as_array(there)
+
+
+def _floats_at(address: int, size: int) -> Float64s:
+    """The array of `size` floats that lies at an address."""
+    return _at(address, size, ctypes.c_double)
+
+
+def _integers_at(address: int, size: int) -> Int64s:
+    """The array of `size` integers that lies at an address."""
+    return _at(address, size, ctypes.c_int64)
+
+
+def _bytes_at(address: int, size: int) -> UInt8s:
+    """The array of `size` bytes that lies at an address."""
+    return _at(address, size, ctypes.c_uint8)
+
+
 def _compiled() -> tuple[Callable[..., Any], ...]:
     """Define the same functions for compiled kernels."""
+    import numba
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils, codegen, config
     from numba.extending import intrinsic
+    from numba.np.numpy_support import carray
 
     vector = ir.VectorType(ir.IntType(16), VECTOR_WIDTH)
     function_of: Any = cgutils.get_or_insert_function
@@ -245,9 +272,42 @@ def _compiled() -> tuple[Callable[..., Any], ...]:
         no = ir.Constant(ir.IntType(1), 0)
         return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
 
-    return are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch
+    @intrinsic
+    def pointer(_: Any, _address: Any) -> Any:
+        void = ir.IntType(8).as_pointer()
+        return types.voidptr(types.int64), lambda _context, builder, _signature, args: builder.inttoptr(args[0], void)
+
+    pointer_of: Any = pointer
+
+    @numba.njit
+    def floats_at(address: Any, size: Any) -> Any:
+        return carray(pointer_of(address), (size,), np.float64)
+
+    @numba.njit
+    def integers_at(address: Any, size: Any) -> Any:
+        return carray(pointer_of(address), (size,), np.int64)
+
+    @numba.njit
+    def bytes_at(address: Any, size: Any) -> Any:
+        return carray(pointer_of(address), (size,), np.uint8)
+
+    vectors = are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch
+    return *vectors, floats_at, integers_at, bytes_at
 
 
-are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch = (
-    _compiled() if COMPILED else (_are_within, _lie_on_ends, _contain, _admit, _count_bits, _lowest_bit, _fetch)
+are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, floats_at, integers_at, bytes_at = (
+    _compiled()
+    if COMPILED
+    else (
+        _are_within,
+        _lie_on_ends,
+        _contain,
+        _admit,
+        _count_bits,
+        _lowest_bit,
+        _fetch,
+        _floats_at,
+        _integers_at,
+        _bytes_at,
+    )
 )

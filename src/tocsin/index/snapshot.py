@@ -14,6 +14,7 @@ from tocsin.index.id_order import IdOrder
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.index.shared_layout import SharedLayout
 from tocsin.model.subscription import Subscription
+from tocsin.predicates.families import Probed
 from tocsin.ranking.exact import ExactTopK, SegmentRanking
 
 Tags = tuple[tuple[str, str], ...]
@@ -78,7 +79,12 @@ class Snapshot:
         """The scores of all subscriptions by rank."""
         return self.id_order.in_order([state.scores for state in self.states])
 
-    @property
+    @cached
+    def nothing_judged(self) -> list[dict[int, Probed]]:
+        """For each segment, no family that was judged elsewhere."""
+        return [{} for _ in self.states]
+
+    @cached
     def looks_back(self) -> bool:
         """Whether some subscription compares events with the history."""
         return any(state.segment.history_demands.size for state in self.states)

@@ -3,7 +3,7 @@
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -328,6 +328,9 @@ class SubscriptionSet:
 
     def current(self, to_remember: bool = False) -> Snapshot:
         """The snapshot that a match holds on to: later changes do not touch it. Only a writer may remember events."""
+        snapshot = self._snapshot
+        if snapshot is not None and not to_remember:
+            return snapshot
         with self._lock:
             if to_remember:
                 self._begin_write()
@@ -337,11 +340,9 @@ class SubscriptionSet:
                     self._snapshot = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
             return self._snapshot
 
-    @contextmanager
-    def matching(self, to_remember: bool = False) -> Iterator[Snapshot]:
-        """A match under way, with its snapshot."""
-        with self._throttle.matching():
-            yield self.current(to_remember)
+    def matching(self) -> AbstractContextManager[None]:
+        """A match under way, which changes make room for: within it, ask for the `current` snapshot."""
+        return self._throttle.matching()
 
     def _build(self, subscriptions: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
         """Build a segment of subscriptions in any order, with their normal forms."""

@@ -67,6 +67,11 @@ class EventBatch:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def single(self) -> Event | None:
+        """The event as it was given, if it is a mapping and the only one."""
+        return self._rows[0] if len(self._rows) == 1 else None
+
     def column(self, attribute: str) -> Values | None:
         """Return the values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
         if attribute not in self._columns:

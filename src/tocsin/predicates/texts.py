@@ -93,6 +93,10 @@ class TextIndex(ABC):
     def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
 
+    @abstractmethod
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+
 
 class TextFamily(ABC):
     """A family on the texts of one attribute, judged by an index."""
@@ -103,6 +107,7 @@ class TextFamily(ABC):
         self.attributes = {attribute}
         self.count = index.predicate_count
         self._attribute = attribute
+        self.texts: TextIndex | None = index
         self._index = index
 
     @classmethod

@@ -24,7 +24,7 @@ from tocsin.predicates.patterns.kernels import (
     find_patterns,
     lower_ascii,
 )
-from tocsin.predicates.texts import TextIndex, as_bytes
+from tocsin.predicates.texts import TextBytes, TextIndex, as_bytes
 
 if TYPE_CHECKING:
     from tocsin.predicates.protocol import Arrays
@@ -91,6 +91,34 @@ class Patterns(TextIndex):
         found = self.search(column)
         return found.offsets, found.predicates
 
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+        predicates: set[int] = set()
+        for case in _CASES:
+            index = self._index[case]
+            if not len(index.kind):
+                continue
+            if case == "lowered":
+                data = np.frombuffer(bytearray((text if text.isascii() else lower(text)).encode().lower()), np.uint8)
+            else:
+                data = np.frombuffer(text.encode(), np.uint8)
+            _, found, _ = self._find(case, TextBytes(np.array([0, data.size]), data))
+            starts, owners = self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]
+            for pattern in found.tolist():
+                predicates.update(owners[starts[pattern] : starts[pattern + 1]].tolist())
+        return np.array(sorted(predicates), np.int32)
+
+    def _find(self, case: str, texts: TextBytes) -> tuple[Int64s, Int32s, int]:
+        """Return what `find_patterns` does for texts that are lowered if this case is."""
+        index = self._index[case]
+        try:
+            done = self._scratch[case].pop()
+        except IndexError:
+            done = np.zeros(len(index.kind), np.int8)
+        found = find_patterns(texts.offsets, texts.data, index, done)
+        self._scratch[case].append(done)
+        return found
+
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
         # A pair (text, predicate) is one number, so that the pairs of both cases sort and merge as numbers.
@@ -101,13 +129,9 @@ class Patterns(TextIndex):
             if not len(index.kind):
                 continue
             texts = as_bytes(column, lower if case == "lowered" else None)
-            data = lower_ascii(texts.data) if case == "lowered" else texts.data
-            try:
-                done = self._scratch[case].pop()
-            except IndexError:
-                done = np.zeros(len(index.kind), np.int8)
-            offsets, found, compared = find_patterns(texts.offsets, data, index, done)
-            self._scratch[case].append(done)
+            if case == "lowered":
+                texts = texts._replace(data=lower_ascii(texts.data))
+            offsets, found, compared = self._find(case, texts)
             verified += int(compared)
             rows = np.repeat(np.arange(len(column)), np.diff(offsets))
             pairs = np.concatenate([pairs, self._with_owners(case, rows, found)])

@@ -13,7 +13,7 @@ from tocsin.arrays import Bools, Int8s, Int32s, Int64s
 from tocsin.model.predicate import Word
 from tocsin.model.text import fold, word_spans
 from tocsin.predicates.protocol import Arrays
-from tocsin.predicates.texts import ASCII, TextIndex, as_bytes
+from tocsin.predicates.texts import ASCII, TextBytes, TextIndex, as_bytes
 from tocsin.predicates.words.kernels import NamedWords, WordTable, fill_table, find_words
 
 
@@ -86,7 +86,14 @@ class Vocabulary(TextIndex):
 
     def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
-        texts = as_bytes(column, fold)
+        return self._find(as_bytes(column, fold))
+
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+        data = np.frombuffer((text if text.isascii() else fold(text)).encode(), np.uint8)
+        return self._find(TextBytes(np.array([0, data.size]), data))[1]
+
+    def _find(self, texts: TextBytes) -> tuple[Int64s, Int32s]:
         # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
         is_word = _word_characters() if len(texts.data) and int(texts.data.max()) >= ASCII else np.zeros(0, np.bool_)
         try:
