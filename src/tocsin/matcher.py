@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import EventError, OptionError, SubscriptionError
-from tocsin.index.answer import Answer, Request, answer, best_of_one, judge_history, match_one, tags_key
+from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
@@ -306,22 +306,27 @@ class Matcher:
         question, chosen = Question(k, mode, score_by, interval), tags_key(tags)
         batch, evidence, options = EventBatch([event]), Evidence(events=1), self._subscriptions.options
         with self._subscriptions.matching():
-            snapshot = self._subscriptions.current()
-            best = best_of_one(snapshot, event, batch, chosen, question, options, evidence)
+            snapshot, view = self._subscriptions.current_for_one()
+            fresh = fresh_of(view, event, batch, chosen, options, evidence)
+            best = best_of_one(snapshot, event, batch, chosen, question, fresh, options, evidence)
             if best is not None:
                 evidence.errors |= batch.unreadable
                 return Matches(*best, evidence)
-            found = self._answer(snapshot, batch, Request(chosen, question))
+            found = self._answer(self._subscriptions.current(), batch, Request(chosen, question))
         [rows] = found.rows
         return Matches(rows.subscriptions.to_pylist(), rows.scores.to_pylist(), found.evidence)
 
     def _match_one(self, event: Event, request: Request) -> Matches:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
-        batch, evidence = EventBatch([event]), Evidence(events=1)
+        batch, evidence, view = EventBatch([event]), Evidence(events=1), None
         with self._subscriptions.matching():
-            snapshot = self._subscriptions.current(request.remember)
+            if request.remember:
+                snapshot = self._subscriptions.current(request.remember)
+            else:
+                snapshot, view = self._subscriptions.current_for_one()
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
-            ids, scores = match_one(snapshot, event, batch, request.tags, judged, evidence)
+            fresh = fresh_of(view, event, batch, request.tags, self._subscriptions.options, evidence)
+            ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, evidence)
         evidence.errors |= batch.unreadable
         return Matches(ids, scores, evidence)
 

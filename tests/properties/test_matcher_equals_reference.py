@@ -112,6 +112,39 @@ def test_values_of_another_kind_are_null(texts: list[str], batch: list[Event]) -
 
 
 @given(
+    texts=st.lists(conditions() | odd_conditions(), min_size=2, max_size=24),
+    batch=st.lists(events() | odd_events(), min_size=1, max_size=3),
+    standing=st.integers(0, 24),
+    few_complex=st.sampled_from([0, 2, 100]),
+)
+def test_new_subscriptions_are_found_before_they_are_in_a_segment(
+    texts: list[str], batch: list[Event], standing: int, few_complex: int
+) -> None:
+    """Some stand in a segment, the others come one by one; then some go, come back and get another score."""
+    with patch("tocsin.index.buffer.FEW_COMPLEX", few_complex), patch("tocsin.index.buffer.MOST_GONE", 1):
+        matcher = matcher_of(texts[:standing])
+        for number, text in list(enumerate(texts))[standing:]:
+            matcher.subscribe(str(number), text)
+        expected = by_reference(texts, batch)
+        assert {(row, id) for row, event in enumerate(batch) for id in matcher.match(event).ids} == expected
+        for number in range(0, len(texts), 2):
+            matcher.unsubscribe(str(number))
+        odd = {(row, id) for row, id in expected if int(id) % 2}
+        assert {(row, id) for row, event in enumerate(batch) for id in matcher.match(event).ids} == odd
+        for number in range(0, len(texts), 2):
+            matcher.subscribe(str(number), texts[number], tags={"of": "ada"})
+            matcher.rescore(str(number), float(number))
+        for row, event in enumerate(batch):
+            of_event = {id: 1.0 if int(id) % 2 else float(id) for place, id in expected if place == row}
+            assert list(matcher.match(event)) == sorted(of_event.items())
+            best = sorted(of_event.items(), key=lambda match: (-match[1], match[0]))
+            assert list(matcher.top_k(event, 3)) == best[:3]
+            tagged = [id for id in sorted(of_event) if int(id) % 2 == 0]
+            assert matcher.match(event, tags={"of": "ada"}).ids == tagged
+        assert one_by_one(matcher, batch) == expected
+
+
+@given(
     texts=st.lists(logic(comparisons()), min_size=4, max_size=8), batch=st.lists(events(False), min_size=4, max_size=8)
 )
 def test_matcher_equals_duckdb(

@@ -10,12 +10,14 @@ import pyarrow as pa
 from tocsin.arrays import Int64s, Ragged
 from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
+from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History, Judged
 from tocsin.index.id_order import FEW_ROWS, IdOrder, named_only, sort_lists
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.result import Evidence
+from tocsin.model.subscription import Subscription
 from tocsin.ranking.request import Question, best_of
 from tocsin.tuning import TUNING
 
@@ -147,12 +149,18 @@ def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Ragged]]) 
 
 
 def match_one(
-    snapshot: Snapshot, event: Event, batch: EventBatch, tags: Tags, judged: Sequence[Judged], evidence: Evidence
+    snapshot: Snapshot,
+    event: Event,
+    batch: EventBatch,
+    tags: Tags,
+    judged: Sequence[Judged],
+    fresh: Sequence[Subscription],
+    evidence: Evidence,
 ) -> tuple[list[str], list[float]]:
-    """Return the ids and the scores of the event of a batch of one, sorted by id."""
-    ids: list[str] = []
-    scores: list[float] = []
-    segments = 0
+    """Return the ids and the scores of the event of a batch of one, sorted by id; `fresh` ones were found already."""
+    ids = [subscription.id for subscription in fresh]
+    scores = [subscription.score for subscription in fresh]
+    segments = len(fresh)
     for state, truths in zip(snapshot.states, judged, strict=True):
         numbers = state.segment.match_one(event, batch, state.left_out(tags), truths, evidence)
         if numbers.size:
@@ -173,6 +181,7 @@ def best_of_one(
     batch: EventBatch,
     tags: Tags,
     question: Question,
+    fresh: Sequence[Subscription],
     options: Options,
     evidence: Evidence,
 ) -> tuple[list[str], list[float]] | None:
@@ -182,7 +191,7 @@ def best_of_one(
         return None
     if not all(type(value) in _NO_INTERVAL for value in event.values()):
         return None
-    found: list[tuple[float, str]] = []
+    found = [(-subscription.score, subscription.id) for subscription in fresh]
     for state in snapshot.states:
         before = evidence.candidates
         numbers = state.segment.match_one(event, batch, state.left_out(tags), {}, evidence)
@@ -199,6 +208,18 @@ def best_of_one(
     found = sorted(found)[:k]
     evidence.matches = len(found)
     return [id for _, id in found], [-score for score, _ in found]
+
+
+def fresh_of(
+    view: FreshView | None, event: Event, batch: EventBatch, tags: Tags, options: Options, evidence: Evidence
+) -> list[Subscription]:
+    """Return the subscriptions that hold for an event, of those that are too new for a segment."""
+    if view is None:
+        return []
+    start = time.perf_counter()
+    found = view.match(event, batch, options.namespaces, evidence)
+    evidence.match_s += time.perf_counter() - start
+    return [one for one in found if all(one.tags.get(name) == tag for name, tag in tags)] if tags else found
 
 
 def tags_key(tags: Mapping[str, str] | None) -> Tags:

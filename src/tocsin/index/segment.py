@@ -236,8 +236,10 @@ class Segment:
     ) -> Int32s:
         """The subscriptions of the event of a batch of one, in no order; `evidence` takes what `match` returns."""
         pairs = self._found_for_one(event, batch, judged, evidence)
-        if self.is_one_to_one and dropped.size == 0:
+        if self.is_one_to_one:
             numbers = pairs[:, FOUND]
+            if dropped.size:
+                numbers = numbers[~dropped[numbers]]
         elif len(pairs):
             _, numbers = group_by_event(pairs, self.owners, dropped, self.several, 1)
         else:

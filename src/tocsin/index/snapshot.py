@@ -1,6 +1,5 @@
 """Segments with the changes made to them since they were built, and snapshots, which matches see."""
 
-import weakref
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -30,15 +29,34 @@ class SegmentState:
     """
 
     def __init__(
-        self, ranking: SegmentRanking, dropped: Bools, scores: Float64s, lacking: Callable[[Tags], Bools]
+        self,
+        ranking: SegmentRanking,
+        dropped: Bools,
+        scores: Float64s,
+        lacking: Callable[[Tags], Bools],
+        give_back: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.segment = ranking.segment
         self.ranking = ranking
         self.dropped = dropped
         """Whether each subscription has a tombstone; empty if none has."""
         self.scores = scores
-        self.exact = ExactTopK(ranking, scores)
-        self._left_out = lru_cache(maxsize=MOST_TAGS)(partial(_either, lacking, dropped))
+        self._lacking = lacking
+        self._give_back = give_back
+        """What to call when this state is gone."""
+
+    def __del__(self) -> None:
+        for give_back in self._give_back:
+            give_back()
+
+    @cached
+    def exact(self) -> ExactTopK:
+        """What finds the best of those that match."""
+        return ExactTopK(self.ranking, self.scores)
+
+    @cached
+    def _left_out(self) -> Callable[[Tags], Bools]:
+        return lru_cache(maxsize=MOST_TAGS)(partial(_either, self._lacking, self.dropped))
 
     def left_out(self, tags: Tags) -> Bools:
         """Return a mask of the subscriptions that are dropped or lack one of the tags; empty if there are none."""
@@ -168,7 +186,5 @@ class LiveSegment:
             if self.scores:
                 scores, give_back = self._scores.lend()
                 returns.append(give_back)
-            self._state = SegmentState(self._ranking, dropped, scores, self._lacking)
-            for give_back in returns:
-                weakref.finalize(self._state, give_back).atexit = False
+            self._state = SegmentState(self._ranking, dropped, scores, self._lacking, returns)
         return self._state

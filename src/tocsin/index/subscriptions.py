@@ -16,6 +16,7 @@ from tocsin.forks import Guard, Level, tell_children
 from tocsin.index import commit as store
 from tocsin.index import intake
 from tocsin.index.buffer import Buffer, Fresh
+from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
 from tocsin.index.options import Options
@@ -47,6 +48,7 @@ class SubscriptionSet:
         self._buffer = Buffer()
         self._throttle = WriteThrottle()
         self._snapshot: Snapshot | None = None
+        self._for_one: tuple[Snapshot, FreshView | None] | None = None
         self._folder: Folder | None = None
         self._source: tuple[Folder, int] | None = None
         """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
@@ -79,7 +81,7 @@ class SubscriptionSet:
                 raise form.errors[0]
             with self._writing():
                 self._drop(id)
-                self._buffer.fresh[id] = Fresh(subscription, form)
+                self._buffer.put(id, Fresh(subscription, form))
                 if len(self._buffer) >= BUFFER:
                     self._seal()
                     self._merge_in_background()
@@ -107,7 +109,7 @@ class SubscriptionSet:
         with self._throttle.changing(), self._writing():
             if id in self._buffer.fresh:
                 fresh = self._buffer.fresh[id]
-                self._buffer.fresh[id] = fresh._replace(subscription=replace(fresh.subscription, score=score))
+                self._buffer.put(id, fresh._replace(subscription=replace(fresh.subscription, score=score)))
             else:
                 live, number = self._find(id)
                 live.rescore(number, score)
@@ -275,7 +277,7 @@ class SubscriptionSet:
         """Take the subscriptions of a folder."""
         self._number, self.options, self._segments = store.load(folder, self._segments)
         self._folder, self._source = folder, (folder, self._number)
-        self._snapshot = None
+        self._changed()
         if not self._is_writer:
             self._history = None
 
@@ -297,7 +299,10 @@ class SubscriptionSet:
             try:
                 yield
             finally:
-                self._snapshot = None
+                self._changed()
+
+    def _changed(self) -> None:
+        self._snapshot = self._for_one = None
 
     def _demand_writable(self) -> None:
         if self.read_only:
@@ -340,6 +345,22 @@ class SubscriptionSet:
                     self._snapshot = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
             return self._snapshot
 
+    def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
+        """The same for a single event: a snapshot of the segments, and what is too new to be in one.
+
+        Nothing is built, unless many new subscriptions must be judged by their definition, or one looks back.
+        """
+        state = self._for_one
+        if state is not None:
+            return state
+        with self._lock:
+            if self._snapshot is not None or not self._buffer.may_be_viewed:
+                self._for_one = self.current(), None
+            else:
+                standing = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
+                self._for_one = standing, self._buffer.view()
+            return self._for_one
+
     def matching(self) -> AbstractContextManager[None]:
         """A match under way, which changes make room for: within it, ask for the `current` snapshot."""
         return self._throttle.matching()
@@ -360,7 +381,7 @@ class SubscriptionSet:
 
     def _replace(self, segments: Sequence[LiveSegment], merged: LiveSegment) -> None:
         self._segments = (*(live for live in self._segments if live not in segments), merged)
-        self._snapshot = None
+        self._changed()
 
     def _merge_in_background(self) -> None:
         if self._background_merge and (self._merging is None or not self._merging.is_alive()):
@@ -382,7 +403,7 @@ class SubscriptionSet:
                 self._replace(segments, merger.finish(merged))
 
     def _drop(self, id: str) -> bool:
-        if self._buffer.fresh.pop(id, None) is not None:
+        if self._buffer.drop(id):
             return True
         for live in self._all_segments:
             number = live.find(id)
@@ -400,7 +421,7 @@ class SubscriptionSet:
                 live.drop(number)
         if self._buffer.fresh:
             for id in ids.to_pylist():
-                self._buffer.fresh.pop(id, None)
+                self._buffer.drop(id)
 
     def form_of(self, id: str) -> NormalForm:
         """The normal form of a subscription."""

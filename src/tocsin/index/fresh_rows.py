@@ -1,0 +1,260 @@
+"""New subscriptions as plain rows, which a single event is compared with one by one: nothing is built after a change.
+
+Each range of a conjunction is a row (slot, low, high) over floats. A slot is an attribute as one kind sees it: a number
+is itself, a string the number of a constant that it equals, a boolean 0 or 1, and presence is 1; NULL is NaN. A
+subscription that rows cannot express, with words or patterns or ranges of strings, is judged by its definition, and so
+are all of them for an event with a number that is no float. Rows are only ever appended, so that a
+view of the first n of them stays as it is.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tocsin._compile import kernel
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
+from tocsin.language.normal_form import NormalForm, RangeColumn
+from tocsin.model.condition import Exists, Quantified
+from tocsin.model.events import Event, EventBatch
+from tocsin.model.lookup import lookup
+from tocsin.model.result import Evidence
+from tocsin.model.subscription import Subscription
+from tocsin.model.values import Kind, is_null, kind_of
+from tocsin.predicates.evaluate import holds
+
+if TYPE_CHECKING:
+    from tocsin.model.predicate import Predicate
+
+_EXACT_AS_FLOAT = 2**53
+_NO_CONSTANT = -1.0
+"""The value of a string that equals no constant."""
+
+
+class _Slots(NamedTuple):
+    """The slot of an attribute for each of the KINDS, -1 if there is none, and the kinds that it is compared with."""
+
+    of_kind: tuple[int, ...]
+    compared: frozenset[Kind]
+
+
+KINDS = (Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.ANY)
+"""The kinds that rows can express."""
+_NO_SLOTS = _Slots((-1,) * len(KINDS), frozenset())
+
+
+class _Row(NamedTuple):
+    slot: int
+    low: float
+    high: float
+    or_null: bool
+    """Whether NULL will do."""
+    goes_on: bool
+    """Whether the next row is another range of the same predicate."""
+
+
+@kernel
+def match_rows(
+    starts: Int64s, slot: Int32s, low: Float64s, high: Float64s, or_null: Bools, goes_on: Bools, values: Float64s
+) -> Int32s:
+    """Return the conjunctions that hold for an event with a value for each slot, NaN for NULL."""
+    found, used = np.empty(starts.size - 1, np.int32), 0
+    for conjunction in range(starts.size - 1):
+        row, end = starts[conjunction], starts[conjunction + 1]
+        holding = True
+        while holding and row < end:
+            value = values[slot[row]]
+            holding = (low[row] <= value) & (value <= high[row])
+            holding |= or_null[row] & (value != value)
+            while goes_on[row]:
+                row += 1
+                holding |= (low[row] <= value) & (value <= high[row])
+            row += 1
+        found[used] = conjunction
+        used += holding
+    return found[:used].copy()
+
+
+class FreshRows:
+    """New subscriptions, numbered as they come; one that is dropped or replaced is `gone`."""
+
+    def __init__(self) -> None:
+        self.subscriptions: list[Subscription] = []
+        self.forms: list[Sequence[Sequence[Predicate]]] = []
+        self.gone: set[int] = set()
+        self.complex: list[int] = []
+        """The numbers of those that rows cannot express."""
+        self.owner: list[int] = []
+        """The subscription of each conjunction that is in rows."""
+        self.slots: dict[str, _Slots] = {}
+        self.dotted: list[str] = []
+        """Attributes that may be nested."""
+        self.slot_count = 0
+        self.looks_back = False
+        """Whether one compares events with the history."""
+        self.strings: dict[str, float] = {}
+        self.starts = np.zeros(2, np.int64)
+        """Where the rows of each conjunction start; one more entry at the end of those that there are."""
+        types: tuple[Any, ...] = np.int32, np.float64, np.float64, np.bool_, np.bool_
+        self.columns: tuple[Any, ...] = tuple(np.zeros(1, of_field) for of_field in types)
+        """The fields of rows."""
+
+    def add(self, subscription: Subscription, form: NormalForm) -> int:
+        """Add a subscription and return its number. O(its predicates)."""
+        number = len(self.subscriptions)
+        self.subscriptions.append(subscription)
+        self.forms.append(form.conjunctions())
+        self.looks_back |= any(isinstance(tested.test, (Exists, Quantified)) for tested in form.tests)
+        for attribute, kind in form.columns:
+            self._open_slot(attribute, kind)
+        rows = self._rows_of(form)
+        if rows is None:
+            self.complex.append(number)
+            return number
+        for of_conjunction in rows:
+            self._append(number, of_conjunction)
+        return number
+
+    def _open_slot(self, attribute: str, kind: Kind) -> None:
+        slots = self.slots.get(attribute, _NO_SLOTS)
+        if slots is _NO_SLOTS and "." in attribute:
+            self.dotted.append(attribute)
+        if kind in KINDS and slots.of_kind[KINDS.index(kind)] < 0:
+            places = [self.slot_count if one is kind else old for one, old in zip(KINDS, slots.of_kind, strict=True)]
+            slots = slots._replace(of_kind=tuple(places))
+            self.slot_count += 1
+        if kind is not Kind.ANY:
+            slots = slots._replace(compared=slots.compared | {kind})
+        self.slots[attribute] = slots
+
+    def _rows_of(self, form: NormalForm) -> list[list[_Row]] | None:
+        """The rows of each conjunction; None if they cannot be expressed so."""
+        if form.tests:
+            return None
+        rows: list[list[_Row]] = [[] for _ in form.owner]
+        for (attribute, kind), column in form.columns.items():
+            if kind not in KINDS or (kind is Kind.NUMBER and column.low.dtype == object):
+                return None
+            if kind is Kind.STRING and not _are_points(column):
+                return None
+            slot, null = self.slots[attribute].of_kind[KINDS.index(kind)], set(column.null.tolist())
+            ends: dict[int, list[tuple[float, float]]] = {conjunction: [] for conjunction in null}
+            for row, conjunction in enumerate(column.conjunction.tolist()):
+                ends.setdefault(conjunction, []).append(self._ends(column, kind, row))
+            for conjunction, ranges in ends.items():
+                several = ranges or [(math.inf, -math.inf)]
+                for place, (low, high) in enumerate(several, 1):
+                    rows[conjunction].append(_Row(slot, low, high, conjunction in null, place < len(several)))
+        return rows
+
+    def _ends(self, column: RangeColumn, kind: Kind, row: int) -> tuple[float, float]:
+        """A range as closed ends."""
+        if kind is Kind.STRING:
+            constant = self.strings.setdefault(column.low[row], float(len(self.strings)))
+            return constant, constant
+        low = float(column.low[row]) if column.has_low[row] else -math.inf
+        high = float(column.high[row]) if column.has_high[row] else math.inf
+        return (
+            low if column.low_closed[row] or not column.has_low[row] else math.nextafter(low, math.inf),
+            high if column.high_closed[row] or not column.has_high[row] else math.nextafter(high, -math.inf),
+        )
+
+    def _append(self, number: int, rows: list[_Row]) -> None:
+        place = len(self.owner)
+        start = int(self.starts[place])
+        end = start + len(rows)
+        if place + 2 > self.starts.size:
+            self.starts = np.concatenate([self.starts, np.zeros_like(self.starts)])
+        if end > self.columns[0].size:
+            more = max(end, self.columns[0].size)
+            self.columns = tuple(np.concatenate([column, np.zeros(more, column.dtype)]) for column in self.columns)
+        for column, values in zip(self.columns, zip(*rows, strict=True), strict=False):
+            column[start:end] = values
+        self.starts[place + 1] = end
+        self.owner.append(number)
+
+
+def _are_points(column: RangeColumn) -> bool:
+    """Whether each range of strings is one constant."""
+    closed = column.has_low & column.has_high & column.low_closed & column.high_closed
+    return bool(closed.all()) and all(low == high for low, high in zip(column.low, column.high, strict=True))
+
+
+class FreshView:
+    """The new subscriptions at one moment. Never changed, whatever is added to the rows."""
+
+    def __init__(self, rows: FreshRows) -> None:
+        conjunctions = len(rows.owner)
+        end = int(rows.starts[conjunctions])
+        self._arrays: tuple[Any, ...] = (rows.starts[: conjunctions + 1], *(column[:end] for column in rows.columns))
+        self._rows, self._gone, self._slot_count = rows, frozenset(rows.gone), rows.slot_count
+        self._dotted, self._count = tuple(rows.dotted), len(rows.subscriptions)
+        self._complex = [number for number in rows.complex if number not in self._gone]
+
+    def match(
+        self, event: Event, batch: EventBatch, namespaces: Mapping[str, str], evidence: Evidence
+    ) -> list[Subscription]:
+        """Return the subscriptions that hold for an event, in no order."""
+        values = self._values(event, batch, evidence)
+        found: set[int] = set()
+        judged: Iterable[int] = self._complex
+        if values is None:
+            judged = [number for number in range(self._count) if number not in self._gone]
+        elif len(self._arrays[0]) > 1:
+            owner = self._rows.owner
+            found = {owner[conjunction] for conjunction in self._holding(values)} - self._gone
+            evidence.candidates += len(self._arrays[0]) - 1
+        for number in judged:
+            evidence.candidates += 1
+            read = batch.event(0)
+            if any(all(holds(p, read, (), namespaces) for p in one) for one in self._rows.forms[number]):
+                found.add(number)
+        evidence.matches += len(found)
+        return [self._rows.subscriptions[number] for number in found]
+
+    def _holding(self, values: Float64s) -> list[int]:
+        starts, slot, low, high, or_null, goes_on = self._arrays
+        found: list[int] = match_rows(starts, slot, low, high, or_null, goes_on, values).tolist()
+        return found
+
+    def _values(self, event: Event, batch: EventBatch, evidence: Evidence) -> Float64s | None:
+        """The value of each slot; None if there is a number that is no float."""
+        values, slots_of, strings = np.full(self._slot_count, np.nan), self._rows.slots, self._rows.strings
+        given: Iterable[tuple[str, Any]] = event.items()
+        if self._dotted:
+            given = [*given, *((name, lookup(event, name)) for name in self._dotted if name not in event)]
+        view: Any = values.data
+        for name, raw in given:
+            slots, value = slots_of.get(name), raw
+            if slots is None or value is None:
+                continue
+            if type(value) is float and 0 <= slots.of_kind[0] < self._slot_count:
+                # Most values are of this kind, and NaN is NULL as it is.
+                view[slots.of_kind[0]] = value
+                if value == value and 0 <= slots.of_kind[-1] < self._slot_count:
+                    view[slots.of_kind[-1]] = 1.0
+                continue
+            if type(value) not in (float, int, bool) and not (type(value) is str and value.isascii()):
+                value = (batch.values(name) or [None])[0]
+            if is_null(value):
+                continue
+            kind = kind_of(value)
+            number, string, boolean, presence = slots.of_kind
+            place = -1
+            if kind is Kind.NUMBER:
+                place = number
+                is_exact = isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_AS_FLOAT)
+                if place >= 0 and not is_exact:
+                    return None
+            elif kind is Kind.STRING:
+                place, value = string, strings.get(str(value), _NO_CONSTANT)
+            elif kind is Kind.BOOLEAN:
+                place = boolean
+            if 0 <= place < self._slot_count:
+                view[place] = value
+            if 0 <= presence < self._slot_count:
+                view[presence] = 1.0
+            if slots.compared and kind not in slots.compared:
+                evidence.mismatches[name] = 1
+        return values
