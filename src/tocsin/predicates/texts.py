@@ -120,6 +120,8 @@ class TextFamily(ABC):
         return self._index.arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
-        """Judge all tests on every text in one pass."""
+        """Judge all tests on every text in one pass; events without a text cost nothing."""
+        if batch.column(self._attribute) is None:
+            return Probed(Ragged.side_by_side([], [], len(batch)), np.full(len(batch), -1, np.int32))
         texts = text_column(batch, self._attribute)
         return Probed(Ragged(*self._index.probe_batch(texts)), presence(texts))
