@@ -29,8 +29,8 @@ from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
 
 BUFFER = 1024
-"""Subscriptions that are kept aside before they become a segment. A single event is compared with all of them, some 3 ns
-each, and pays 15 µs for a segment: with 256 there were four times as many."""
+"""Subscriptions that are kept aside before they become a segment. A single event is compared with all of them, some
+3 ns each, and pays 15 µs for a segment: with 256 there were four times as many."""
 
 
 class SubscriptionSet:
