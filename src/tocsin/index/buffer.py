@@ -72,8 +72,8 @@ class Buffer:
 
     @property
     def may_be_viewed(self) -> bool:
-        """Whether few fresh subscriptions must be judged by their definition, and none looks back."""
-        return len(self._rows.complex) <= FEW_COMPLEX and not self._rows.looks_back
+        """Whether few fresh subscriptions must be judged by their definition, and all can be judged so."""
+        return len(self._rows.complex) <= FEW_COMPLEX and not self._rows.needs_segment
 
     def view(self) -> FreshView | None:
         """Return the fresh subscriptions as a single event is compared with them; None if there are none."""

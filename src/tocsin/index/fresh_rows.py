@@ -91,8 +91,8 @@ class FreshRows:
         self.dotted: list[str] = []
         """Attributes that may be nested."""
         self.slot_count = 0
-        self.looks_back = False
-        """Whether one compares events with the history."""
+        self.needs_segment = False
+        """Whether one compares events with the history, or is a tree."""
         self.strings: dict[str, float] = {}
         self.starts = np.zeros(2, np.int64)
         """Where the rows of each conjunction start; one more entry at the end of those that there are."""
@@ -105,7 +105,8 @@ class FreshRows:
         number = len(self.subscriptions)
         self.subscriptions.append(subscription)
         self.forms.append(form.conjunctions())
-        self.looks_back |= any(isinstance(tested.test, (Exists, Quantified)) for tested in form.tests)
+        self.needs_segment |= form.nesting.leaf.size > 0
+        self.needs_segment |= any(isinstance(tested.test, (Exists, Quantified)) for tested in form.tests)
         for attribute, kind in form.columns:
             self._open_slot(attribute, kind)
         rows = self._rows_of(form)

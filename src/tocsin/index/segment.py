@@ -249,6 +249,11 @@ class Segment:
         self, event: Event, batch: EventBatch, dropped: Bools, judged: Mapping[int, Probed], evidence: Evidence
     ) -> Int32s:
         """The subscriptions of the event of a batch of one, in no order; `evidence` takes what `match` returns."""
+        if len(self.trees):
+            events, work = self.encode(batch, judged)
+            numbers = self.match_encoded(batch, events, work, dropped).values
+            evidence.add_segment(work)
+            return numbers
         pairs = self._found_for_one(event, batch, judged, evidence)
         if self.is_one_to_one:
             numbers = pairs[:, FOUND]
@@ -265,7 +270,7 @@ class Segment:
         self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
     ) -> tuple[Int32s, Evidence]:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
-        if batch.single is not None:
+        if batch.single is not None and not len(self.trees):
             evidence = Evidence(events=1)
             pairs = self._found_for_one(batch.single, batch, judged or {}, evidence)
             return pairs_with_owners(pairs, self.owners), evidence

@@ -349,7 +349,7 @@ class SubscriptionSet:
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
 
-        Nothing is built, unless many new subscriptions must be judged by their definition, or one looks back.
+        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be.
         """
         state = self._for_one
         if state is not None:
