@@ -1,6 +1,7 @@
 """The index of patterns: which of many LIKE patterns match each text, their literal fragments found in one pass."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from tocsin.predicates.patterns.kernels import (
     merge_lists,
     prepare_scan,
 )
-from tocsin.predicates.texts import DistinctTexts, TextIndex, as_bytes, repeat_lists
+from tocsin.predicates.texts import DistinctTexts, TextBytes, TextIndex, as_bytes, repeat_lists
 
 if TYPE_CHECKING:
     from tocsin.predicates.protocol import Arrays
@@ -101,35 +102,44 @@ class Patterns(TextIndex):
 
     def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
-        starts, predicates, _ = self._find(texts)
+        starts, predicates, _ = self._find(partial(_read, texts), len(texts))
         return starts, predicates
+
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+        texts = {}
+        for case in _CASES:
+            read = text if case == "exact" or text.isascii() else lower(text)
+            data = np.frombuffer(read.encode(), np.uint8)
+            texts[case] = TextBytes(np.array([0, data.size]), lower_ascii(data) if case == "lowered" else data)
+        return self._find(texts.__getitem__, 1)[1]
 
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
         distinct = DistinctTexts.of(column)
-        starts, predicates, verified = self._find(distinct.texts)
+        starts, predicates, verified = self._find(partial(_read, distinct.texts), len(distinct.texts))
         return FoundPatterns(*repeat_lists(starts, predicates, distinct.place), verified)
 
-    def _find(self, texts: pa.Array) -> tuple[Int64s, Int32s, int]:
+    def _find(self, texts_of: Callable[[str], TextBytes], count: int) -> tuple[Int64s, Int32s, int]:
+        """Find the predicates of `count` texts, given as each case reads them, and count the patterns compared."""
         found: tuple[Int64s, Int32s] | None = None
         verified = 0
         for case, index in self._index.items():
             if not len(index.kind):
                 continue
-            read = as_bytes(texts, LOWER if case == "lowered" else None)
-            data = lower_ascii(read.data) if case == "lowered" else read.data
+            texts = texts_of(case)
             try:
                 done, seen = self._scratch[case].pop()
             except IndexError:
                 done, seen = np.zeros(len(index.kind), np.int8), np.zeros(self.predicate_count, np.int8)
             starts, predicates, compared = find_patterns(
-                read.offsets, data, index, self._scans[case], self._owners[case], done, seen
+                texts.offsets, texts.data, index, self._scans[case], self._owners[case], done, seen
             )
             self._scratch[case].append((done, seen))
             verified += int(compared)
             lists = starts, predicates
             found = lists if found is None else merge_lists(found, lists)
-        starts, predicates = found or (np.zeros(len(texts) + 1, np.int64), np.empty(0, np.int32))
+        starts, predicates = found or (np.zeros(count + 1, np.int64), np.empty(0, np.int32))
         return starts, predicates, verified
 
     def check(self) -> None:
@@ -145,6 +155,14 @@ class Patterns(TextIndex):
             assert np.all(index.window_offset < np.maximum(index.literal_length, 1)), "a window lies in its literal"
             owners = self._arrays[f"{case}_owners"]
             assert owners.max(initial=-1) < self.predicate_count, "patterns belong to predicates"
+
+
+def _read(texts: pa.Array, case: str) -> TextBytes:
+    """Read texts as the patterns of a case see them."""
+    if case == "exact":
+        return as_bytes(texts)
+    read = as_bytes(texts, LOWER)
+    return read._replace(data=lower_ascii(read.data))
 
 
 def _fragments(patterns: Sequence[Pattern]) -> Fragments:
