@@ -151,3 +151,16 @@ def test_attributes_and_kinds() -> None:
     kinds = {name: {kind.value for kind in kinds} for name, kinds in matcher.kinds.items()}
     assert kinds == {"x": {"number", "string"}, "user.name": {"string"}, "body": {"string"}}
     assert matcher.nbytes > 0
+
+
+def test_an_explanation_tells_missing_from_of_another_type_from_false() -> None:
+    matcher = Matcher()
+    matcher.subscribe("s", "price < 10 AND low < high AND day > DATE '2026-01-01' AND title LIKE '%x%'")
+    event = {"price": "5", "low": 3, "high": 2, "title": "y" * 1000}
+    said = {verdict.detail.split(" is ")[0]: verdict.detail for verdict in matcher.explain(event, "s").alternatives[0]}
+    assert said["price"] == "price is '5', a value of another type"
+    assert said["high"] == "high is 2, low is 3"
+    assert said["day"] == "day is missing"
+    assert said["title"].startswith("title is 'yyy")
+    assert len(said["title"]) < 80
+    assert "(price is 4)" in str(matcher.explain({"price": 4}, "s"))

@@ -8,19 +8,23 @@ from tocsin.index.history import History
 from tocsin.index.options import Options
 from tocsin.language.normal_form import Nesting, NormalForm
 from tocsin.language.to_sql import describe
-from tocsin.model.condition import Exists, Quantified, XPathExists
+from tocsin.model.condition import AttributeComparison, Exists, Quantified, XPathExists
 from tocsin.model.events import Event
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import Accepts, Predicate, Tested
+from tocsin.model.predicate import Accepts, Predicate, Ranges, Tested
 from tocsin.model.subscription import Subscription
+from tocsin.model.values import Kind, is_null, kind_of
 from tocsin.predicates.evaluate import holds
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.oracle import failing_step
 
+LONGEST_VALUE = 60
+"""Characters of a value that are shown; texts may be documents."""
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """One predicate and whether it held, with the step at which a path fails or the old event that decides."""
+    """One predicate and whether it held, with the event's value, the step at which a path fails or the old event."""
 
     predicate: Predicate
     holds: bool
@@ -101,13 +105,41 @@ def _judge(predicate: Predicate, event: Event, options: Options, history: Histor
     if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
         return _judge_history(predicate, predicate.test, event, history)
     if holds(predicate, event, (), options.namespaces):
-        return Verdict(predicate, True)
-    detail = ""
+        return Verdict(predicate, True, _values(predicate, event))
+    detail = _values(predicate, event)
     if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
         document = lookup(event, predicate.test.attribute)
         if isinstance(document, (str, bytes)) and predicate.accepts is Accepts.TRUE:
             detail = _failing_step(str(predicate.test.path), document, options)
     return Verdict(predicate, False, detail)
+
+
+def _values(predicate: Predicate, event: Event) -> str:
+    """Say what the event has for the attributes of a predicate: a value, one of another type, or none at all."""
+    wanted = predicate.kind if isinstance(predicate, Ranges) else None
+    said = []
+    for attribute in _attributes(predicate):
+        value = lookup(event, attribute)
+        if is_null(value):
+            said.append(f"{attribute} is missing")
+        elif wanted not in (None, Kind.ANY, kind_of(value)):
+            said.append(f"{attribute} is {_shown(value)}, a value of another type")
+        else:
+            said.append(f"{attribute} is {_shown(value)}")
+    return ", ".join(said)
+
+
+def _attributes(predicate: Predicate) -> Sequence[str]:
+    if isinstance(predicate, Ranges):
+        return [predicate.attribute]
+    if isinstance(predicate.test, AttributeComparison):
+        return [predicate.test.left, predicate.test.right]
+    return [] if isinstance(predicate.test, (Exists, Quantified)) else [predicate.test.attribute]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
 def _failing_step(path: str, document: str | bytes, options: Options) -> str:
