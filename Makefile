@@ -31,7 +31,7 @@ types: $(READY)
 canary:
 	$(PYTHON) -m venv .venv-canary
 	.venv-canary/bin/pip install --quiet --upgrade "pip>=25.1"
-	.venv-canary/bin/pip install --quiet --editable '.[spark,bench]' --group dev
+	.venv-canary/bin/pip install --quiet --editable '.[spark,serve,bench]' --group dev
 	.venv-canary/bin/pip install --quiet --upgrade numba llvmlite
 	.venv-canary/bin/pytest -m "not slow and not cluster"
 
@@ -40,7 +40,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,bench]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,serve,bench]' --group dev
 	touch $(READY)
 
 # Compile the pinned versions anew; the file holds no addresses of a package index.

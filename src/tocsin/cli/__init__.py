@@ -6,7 +6,7 @@ Exit codes: 0 all well; 1 finished, but something was rejected, or engines disag
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, index, match, stream, top_k
+from tocsin.cli import bench, check, demo, draw, explain, index, keys, match, serve, stream, top_k
 from tocsin.cli.console import errors, interruptible
 from tocsin.errors import TocsinError
 
@@ -23,6 +23,8 @@ app.command("check")(interruptible(check.check))
 app.command("explain")(interruptible(explain.explain))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
+app.command("serve")(interruptible(serve.serve))
+app.add_typer(keys.app, name="keys")
 app.add_typer(index.app, name="index")
 app.add_typer(bench.app, name="bench")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.console import facts, output
-from tocsin.cli.explain import with_times
 from tocsin.cli.match import Format, load, run, summary
+from tocsin.model.json_events import with_times
 
 if TYPE_CHECKING:
     import pyarrow as pa

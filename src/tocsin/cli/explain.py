@@ -1,17 +1,15 @@
 """`tocsin explain`: why a subscription matches an event, or does not."""
 
-import datetime as dt
 import json
-from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from tocsin.cli.console import output
 from tocsin.cli.match import load
 from tocsin.errors import EventError
-from tocsin.model.values import Kind
+from tocsin.model.json_events import with_times
 
 
 def explain(
@@ -44,18 +42,3 @@ def read_event(text: str) -> dict[str, object]:
     if not isinstance(event, dict):
         raise EventError("the event is not a JSON object", """Write it as '{"author": "Smith"}'""")
     return event
-
-
-def with_times(event: Mapping[str, object], kinds: Mapping[str, Set[Kind]], prefix: str = "") -> dict[str, object]:
-    """The event with dates in place of the texts that are only compared with dates: JSON has none."""
-    converted = dict(event)
-    for name, value in event.items():
-        attribute = prefix + name
-        if isinstance(value, dict):
-            converted[name] = with_times(cast(dict[str, object], value), kinds, f"{attribute}.")
-        elif isinstance(value, str) and kinds.get(attribute, set()) - {Kind.ANY} == {Kind.TIME}:
-            try:
-                converted[name] = dt.datetime.fromisoformat(value)
-            except ValueError:
-                converted[name] = None
-    return converted

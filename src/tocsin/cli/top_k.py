@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tocsin.cli.console import bad_lines_table, errors, facts, rejected_table
-from tocsin.cli.explain import with_times
 from tocsin.cli.index import opened
 from tocsin.cli.match import load
 from tocsin.errors import OptionError
+from tocsin.model.json_events import with_times
 from tocsin.model.readable import python_rows, read_values
 from tocsin.model.values import Kind
 
