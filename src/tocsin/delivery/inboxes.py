@@ -17,7 +17,7 @@ is known. Everything is bounded: events, entries of an inbox, keys.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,14 +225,18 @@ class Inboxes:
         """Return the settings of an inbox, for the writer."""
         return self._settings.get(inbox)
 
-    def parcels(self, now: float, most: int) -> list[Parcel]:
-        """Return entries whose next try is due."""
-        query = "SELECT entry, inbox, attempts, body FROM outbox WHERE dead = 0 AND due <= ? ORDER BY due LIMIT ?"
-        return [Parcel(*row) for row in self._file.execute(query, [now, most])]
+    def parcels(self, now: float, most: int, busy: Collection[str] = ()) -> list[Parcel]:
+        """Return the first entry that is due of each inbox, but for those that are `busy` with another."""
+        query = (
+            "SELECT min(entry), inbox, attempts, body FROM outbox "
+            f"WHERE dead = 0 AND due <= ? AND inbox NOT IN ({_marks(busy)}) GROUP BY inbox ORDER BY due LIMIT ?"
+        )
+        return [Parcel(*row) for row in self._file.execute(query, [now, *busy, most])]
 
-    def next_parcel(self) -> float | None:
-        """Return when the next try of some entry is due."""
-        due: float | None = self._file.execute("SELECT min(due) FROM outbox WHERE dead = 0").fetchone()[0]
+    def next_parcel(self, busy: Collection[str] = ()) -> float | None:
+        """Return when the next try of some entry is due, of inboxes that are not `busy`."""
+        query = f"SELECT min(due) FROM outbox WHERE dead = 0 AND inbox NOT IN ({_marks(busy)})"
+        due: float | None = self._file.execute(query, [*busy]).fetchone()[0]
         return due
 
     def sent(self, number: int) -> None:
@@ -312,3 +316,8 @@ class Inboxes:
         )
         rows = self._file.execute(query, [len(prefix), prefix, most])
         return [{"id": subscription, "hits": count, "last": last} for subscription, count, last in rows]
+
+
+def _marks(values: Collection[str]) -> str:
+    """Return a question mark for each value of a query."""
+    return ", ".join("?" * len(values))

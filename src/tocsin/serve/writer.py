@@ -71,7 +71,8 @@ class Writer:
         self._counts: dict[str, int] = {}
         """By the prefix of a tenant: its subscriptions, counted when they are first limited."""
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
-        self._sending: set[int] = set()
+        self._sending: set[str] = set()
+        """Inboxes with an entry on its way: one at a time, so that a slow webhook holds up no other inbox."""
         # Takes the lock of the index: from here on nobody else writes it.
         self._matcher.commit()
         self._replay()
@@ -116,8 +117,11 @@ class Writer:
     def _pause(self) -> float:
         """Return the seconds until something is due without a request."""
         now = time.time()
-        due = [self._inboxes.next_release, self._settle_at, None if self._sending else self._inboxes.next_parcel()]
+        due = [self._inboxes.next_release, self._settle_at, self._next_parcel()]
         return min(max(min((at - now for at in due if at is not None), default=60.0), 0.0), 60.0)
+
+    def _next_parcel(self) -> float | None:
+        return self._inboxes.next_parcel(self._sending) if len(self._sending) < SENDERS else None
 
     def _carry_out(self, group: Sequence[tuple[Message, Answer]]) -> list[Message]:
         now = time.time()
@@ -127,7 +131,7 @@ class Writer:
                 self._inboxes.release(now)
             if self._looks_back:
                 self._inboxes.note(REMEMBERED, self._matcher.history.store.next)
-            parcels = [] if self._sending else self._inboxes.parcels(now, SENDERS)
+            parcels = self._inboxes.parcels(now, SENDERS - len(self._sending), self._sending)
         newest = self._inboxes.newest()
         self._board.count("entries", newest - self._board[ENTRY])
         self._board.announce(ENTRY, newest)
@@ -138,7 +142,7 @@ class Writer:
             self._settle_at = now + SETTLE_S
             self._commit()
         for parcel in parcels:
-            self._sending.add(parcel.number)
+            self._sending.add(parcel.inbox)
             self._senders.submit(self._send, parcel)
         return answers
 
@@ -265,7 +269,7 @@ class Writer:
             if inbox is not None:
                 owner = inbox.partition("/")[0]
                 seen = id.removeprefix(f"{owner}/") if owner else id
-                match = {"subscription": seen, "score": score, "number": numbers[row]}
+                match = {"subscription": seen, "score": score, "event_number": numbers[row]}
                 by_inbox.setdefault(inbox, []).append((match, events[row]))
         self._inboxes.count_hits(Counter(match["id"] for match in found), now)
         for inbox, matches in by_inbox.items():
@@ -294,7 +298,7 @@ class Writer:
 
     def _do_sent(self, message: Message, now: float) -> Message:
         number, reason = message["entry"], message["reason"]
-        self._sending.discard(number)
+        self._sending.discard(message["inbox"])
         if not reason:
             self._inboxes.sent(number)
             self._board.count("webhooks_sent")
@@ -319,7 +323,13 @@ class Writer:
             }
             public_only = bool(tenant) and not self._settings.allow_private_webhooks
             reason = post(settings.webhook.url, body, headers, public_only=public_only)
-        outcome = {"do": "sent", "entry": parcel.number, "attempts": parcel.attempts, "reason": reason}
+        outcome = {
+            "do": "sent",
+            "inbox": parcel.inbox,
+            "entry": parcel.number,
+            "attempts": parcel.attempts,
+            "reason": reason,
+        }
         self.waiting.put((outcome, lambda _: None))
 
 
