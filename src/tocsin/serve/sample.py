@@ -23,7 +23,7 @@ PAUSE_S = 0.2
 _NAMED = (
     ("cheap-acme", "ada", "symbol = 'ACME' AND price < 40", 1.0),
     ("takeover", "ada", "has_words(news, 'takeover')", 3.0),
-    ("record", "bob", "symbol = 'HOOLI' AND price > ALL (SELECT price FROM history WHERE symbol = new.symbol)", 2.0),
+    ("record", "bob", "symbol = 'HOOLI' AND price > ALL (SELECT price FROM history WHERE symbol = event.symbol)", 2.0),
     ("warning", "eve", "news LIKE '%warning%' OR news LIKE '%inquiry%'", 2.0),
 )
 
@@ -64,7 +64,7 @@ def play(address: str) -> None:
     place = urlsplit(address)
 
     def send(method: str, path: str, body: bytes, kind: str) -> None:
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=300)
         try:
             connection.request(method, path, body, {"Content-Type": kind})
             connection.getresponse().read()

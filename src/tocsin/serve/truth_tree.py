@@ -4,6 +4,7 @@ The truth is that of the executable specification, in three-valued logic, so tha
 history are judged by the matcher, which has it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
@@ -15,6 +16,7 @@ from tocsin.model.lookup import lookup
 from tocsin.predicates.evaluate import all_of, any_of
 from tocsin.reference import evaluate
 
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
 Judge = Callable[[Exists | Quantified], bool | None]
 
 
@@ -46,7 +48,12 @@ def _node(
         return truth, _shown(kind, truth) | {"parts": [part]}
     truth = judge(node) if isinstance(node, (Exists, Quantified)) else evaluate(node, event, (), namespaces)
     values = {attribute: lookup(event, attribute) for attribute in _attributes(node)}
-    return truth, _shown("predicate", truth) | {"text": to_sql(node, as_written=True), "values": values}
+    return truth, _shown("predicate", truth) | {"text": _plain(to_sql(node, as_written=True)), "values": values}
+
+
+def _plain(text: str) -> str:
+    """Return SQL without the quotes of names that need none; texts stay as they are."""
+    return _QUOTED.sub(lambda found: found[1] or found[0], text)
 
 
 def _shown(kind: str, truth: bool | None) -> dict[str, Any]:
