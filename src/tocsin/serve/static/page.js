@@ -330,9 +330,9 @@ function chart(buckets) {
   const label = (value) => (typeof value === "string" ? new Date(value).toLocaleString() : `event ${count(value)}`);
   const bars = buckets.map((bucket, place) => drawing("rect", { x: place * width + 1, y: 115 - (110 * bucket.hits) / most, width: width - 2, height: (110 * bucket.hits) / most },
     drawing("title", {}, `${label(bucket.from)}: ${bucket.hits}`)));
-  const ends = buckets.length ? [drawing("text", { x: 0, y: 132 }, label(buckets[0].from)), drawing("text", { x: 800, y: 132, "text-anchor": "end" }, label(buckets.at(-1).from))] : [];
+  const ends = buckets.length ? [buckets[0], buckets.at(-1)].map((bucket) => element("span", {}, label(bucket.from))) : [];
   $("chart").setAttribute("aria-label", `Hits over time, at most ${most} in one span`);
-  $("chart").replaceChildren(drawing("svg", { viewBox: "0 0 800 140", preserveAspectRatio: "none" }, ...bars, ...ends));
+  $("chart").replaceChildren(drawing("svg", { viewBox: "0 0 800 120", preserveAspectRatio: "none" }, ...bars), element("p", { class: "ends quiet" }, ...ends));
 }
 
 $("backtest").addEventListener("submit", async (event) => {
