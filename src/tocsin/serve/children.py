@@ -1,5 +1,6 @@
 """Child processes that do not outlive their parent."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -13,8 +14,8 @@ class Lifeline:
         self._far, self._near = os.pipe()
 
     def start(self, module: str, *arguments: str, inherited: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
-        """Start `python -m module arguments…`, with the end of the pipe as its last argument."""
-        command = [sys.executable, "-m", module, *arguments, str(self._far)]
+        """Start a process that runs `main(*arguments)` of a module."""
+        command = [sys.executable, "-m", "tocsin.serve.children", str(self._far), module, *arguments]
         return subprocess.Popen(command, pass_fds=(self._far, *inherited), stdin=subprocess.DEVNULL)
 
 
@@ -26,3 +27,9 @@ def die_with(parent: int) -> None:
         os._exit(0)
 
     threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+if __name__ == "__main__":
+    # First of all: the imports of a module take seconds, and the parent may die within them.
+    die_with(int(sys.argv[1]))
+    importlib.import_module(sys.argv[2]).main(*sys.argv[3:])

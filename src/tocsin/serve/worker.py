@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import sys
 import time
 from typing import Any
 
@@ -13,7 +12,6 @@ from tocsin.delivery.inboxes import Inboxes
 from tocsin.matcher import Matcher
 from tocsin.serve.app import application
 from tocsin.serve.board import SNAPSHOT, Board
-from tocsin.serve.children import die_with
 from tocsin.serve.frames import WriterClient
 from tocsin.serve.match_queue import MatchQueue
 from tocsin.serve.service import Service
@@ -85,13 +83,12 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
     await uvicorn.Server(config).serve(sockets=[listening])
 
 
-def main(argument: str, number: int, handle: int, parent: int) -> None:
+def main(argument: str, number: str, handle: str) -> None:
     """Run a worker process."""
-    die_with(parent)
     settings = ServerSettings.of(argument)
-    board = Board(settings.board, settings.workers, row=2 + number)
+    board = Board(settings.board, settings.workers, row=2 + int(number))
     wait_for_writer(board)
-    listening = socket.socket(fileno=handle)
+    listening = socket.socket(fileno=int(handle))
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(run(settings, board, listening))
 
@@ -100,7 +97,3 @@ def _loop_factory() -> Any:
     import uvloop
 
     return uvloop.new_event_loop
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]))

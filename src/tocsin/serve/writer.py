@@ -14,7 +14,6 @@ import json
 import os
 import queue
 import sqlite3
-import sys
 import threading
 import time
 import traceback
@@ -32,7 +31,6 @@ from tocsin.matcher import Matcher
 from tocsin.model.json_events import with_times
 from tocsin.serve import frames
 from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
-from tocsin.serve.children import die_with
 from tocsin.serve.errors_as_json import HttpError, document, status_of
 from tocsin.serve.settings import ServerSettings
 from tocsin.serve.tenants import Limits, Tenant, inbox_of
@@ -365,9 +363,8 @@ async def _serve(writer: Writer, path: Path) -> None:
         await server.serve_forever()
 
 
-def main(argument: str, parent: int) -> None:
+def main(argument: str) -> None:
     """Run the writer process."""
-    die_with(parent)
     settings = ServerSettings.of(argument)
     writer = Writer(settings, Board(settings.board, settings.workers, row=1))
 
@@ -381,7 +378,3 @@ def main(argument: str, parent: int) -> None:
 
     threading.Thread(target=work, name="writer", daemon=True).start()
     asyncio.run(_serve(writer, settings.socket))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
