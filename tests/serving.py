@@ -1,5 +1,6 @@
 """A server in a process of its own, for tests."""
 
+import contextlib
 import os
 import re
 import signal
@@ -57,11 +58,13 @@ class ServerProcess:
 
     def children(self, module: str) -> list[psutil.Process]:
         """The processes of a kind: `writer` or `worker`."""
-        return [
-            child
-            for child in psutil.Process(self.process.pid).children()
-            if f"tocsin.serve.{module}" in " ".join(child.cmdline())
-        ]
+        found = []
+        for child in psutil.Process(self.process.pid).children():
+            # One that has just died has no command line.
+            with contextlib.suppress(psutil.Error):
+                if f"tocsin.serve.{module}" in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
 
     def kill_all(self) -> None:
         """Kill the supervisor without a warning; its children must notice."""

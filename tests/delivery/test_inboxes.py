@@ -24,6 +24,16 @@ def test_an_inbox_keeps_its_newest_entries(tmp_path: Path) -> None:
             inboxes.tell("/bob", [match(number)] if number == 0 else [], now=1.0)
     assert [entry.body["event"]["x"] for entry in inboxes.read("/ada", 0, 100)] == [7, 8, 9, 10, 11]
     assert len(inboxes.read("/bob", 0, 100)) == 1
+    assert 0 < inboxes.removed("/ada") < inboxes.read("/ada", 0, 1)[0].number
+    assert inboxes.removed("/bob") == 0
+    inboxes.close()
+
+
+def test_a_repetition_is_told_again_after_a_week(tmp_path: Path) -> None:
+    inboxes = Inboxes(tmp_path / "i", bounds=Bounds(key_seconds=10.0))
+    with inboxes.transaction():
+        inboxes.set("/ada", Settings.of({"dedupe": "subscription"}))
+        assert [inboxes.tell("/ada", [match(1)], now) for now in (1.0, 10.0, 12.0, 13.0)] == [0, 1, 0, 1]
     inboxes.close()
 
 

@@ -8,6 +8,7 @@ is known. Everything is bounded: events, entries of an inbox, keys.
     event       what was published, the newest of them
     answer      the answer to each request with a key
     entry       what was told: a match, or a digest of several
+    removed     the newest entry of an inbox that had to make room
     held        matches that wait for their digest, their rate or the end of quiet hours
     told        keys of matches by which repetitions are found
     outbox      entries on their way to a webhook; `dead` once there were too many tries
@@ -31,6 +32,7 @@ CREATE TABLE IF NOT EXISTS answer (key TEXT PRIMARY KEY, time REAL, body TEXT) W
 CREATE INDEX IF NOT EXISTS answer_time ON answer (time);
 CREATE TABLE IF NOT EXISTS entry (number INTEGER PRIMARY KEY AUTOINCREMENT, inbox TEXT, time REAL, body TEXT);
 CREATE INDEX IF NOT EXISTS entry_inbox ON entry (inbox, number);
+CREATE TABLE IF NOT EXISTS removed (inbox TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS held (number INTEGER PRIMARY KEY AUTOINCREMENT, inbox TEXT, time REAL, body TEXT);
 CREATE INDEX IF NOT EXISTS held_inbox ON held (inbox);
 CREATE TABLE IF NOT EXISTS told (inbox TEXT, key TEXT, time REAL, PRIMARY KEY (inbox, key)) WITHOUT ROWID;
@@ -78,6 +80,8 @@ class Inboxes:
     def __init__(self, path: Path, *, read_only: bool = False, bounds: Bounds | None = None) -> None:
         self._bounds = bounds or Bounds()
         self._settings: dict[str, Settings] = {}
+        self._sizes: dict[str, int] = {}
+        """Entries of each inbox, or more if a change was undone."""
         self.next_release: float | None = None
         """When held matches of some inbox are due, as far as is known."""
         if read_only:
@@ -159,6 +163,8 @@ class Inboxes:
             self._bound(inbox)
             return 0
         repeated = 0
+        if settings.dedupe:
+            self._file.execute("DELETE FROM told WHERE time < ?", [now - self._bounds.key_seconds])
         for match, event in matches:
             key = settings.key(match, event)
             if key is not None:
@@ -172,11 +178,10 @@ class Inboxes:
         return repeated
 
     def release(self, now: float) -> None:
-        """Tell what was held and is due now, in all inboxes; forget old keys of repetitions."""
+        """Tell what was held and is due now, in all inboxes."""
         self.next_release = None
         for (inbox,) in self._file.execute("SELECT DISTINCT inbox FROM held").fetchall():
             self._release(inbox, self._settings.get(inbox) or Settings(), now)
-        self._file.execute("DELETE FROM told WHERE time < ?", [now - self._bounds.key_seconds])
 
     def _release(self, inbox: str, settings: Settings, now: float) -> None:
         held, first = self._file.execute("SELECT count(*), min(time) FROM held WHERE inbox = ?", [inbox]).fetchone()
@@ -201,18 +206,26 @@ class Inboxes:
 
     def _enter(self, inbox: str, body: Any, now: float, settings: Settings | None) -> None:
         text = json.dumps(body)
+        if inbox in self._sizes:
+            self._sizes[inbox] += 1
         added = self._file.execute("INSERT INTO entry (inbox, time, body) VALUES (?, ?, ?)", [inbox, now, text])
         if settings is not None and settings.webhook is not None:
             row = [added.lastrowid, inbox, now, text]
             self._file.execute("INSERT INTO outbox VALUES (?, ?, 0, ?, 0, '', ?)", row)
 
     def _bound(self, inbox: str) -> None:
-        """Remove the oldest entries of an inbox that has too many."""
-        self._file.execute(
-            "DELETE FROM entry WHERE inbox = ?1 AND number <= "
-            "(SELECT number FROM entry WHERE inbox = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
-            [inbox, self._bounds.entries],
-        )
+        """Remove the oldest entries of an inbox that has a tenth too many."""
+        if inbox not in self._sizes:
+            self._sizes[inbox] = self._file.execute("SELECT count(*) FROM entry WHERE inbox = ?", [inbox]).fetchone()[0]
+        most = self._bounds.entries
+        if self._sizes[inbox] <= most + most // 10:
+            return
+        query = "SELECT number FROM entry WHERE inbox = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+        last = self._file.execute(query, [inbox, most]).fetchone()
+        if last is not None:
+            self._file.execute("DELETE FROM entry WHERE inbox = ? AND number <= ?", [inbox, *last])
+            self._file.execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", [inbox, *last])
+        self._sizes[inbox] = most
 
     def set(self, inbox: str, settings: Settings) -> None:
         """Set how a subscriber wants to be told."""
@@ -278,10 +291,10 @@ class Inboxes:
             for number, time, body in self._file.execute(query, [inbox, after, most])
         ]
 
-    def oldest(self, inbox: str) -> int | None:
-        """Return the number of the oldest entry that is still there."""
-        number: int | None = self._file.execute("SELECT min(number) FROM entry WHERE inbox = ?", [inbox]).fetchone()[0]
-        return number
+    def removed(self, inbox: str) -> int:
+        """Return the number of the newest entry that had to make room for others; 0 if none had to."""
+        found = self._file.execute("SELECT number FROM removed WHERE inbox = ?", [inbox]).fetchone()
+        return 0 if found is None else int(found[0])
 
     def settings(self, inbox: str) -> dict[str, Any]:
         """Return the settings of an inbox as they were given."""

@@ -59,7 +59,7 @@ def _warning(code: str, message: str) -> dict[str, str]:
 
 
 def demand_within_limits(where: str, tenant: Tenant, advice: Advice | None = None) -> None:
-    """Raise if a condition is more than its tenant may have. Costs a parse if the tenant's predicates are limited."""
+    """Raise if a condition is more than its tenant may have. Costs 5 ms to try it, unless for an administrator."""
     limits = tenant.limits
     if limits.text is not None and len(where) > limits.text:
         raise HttpError(422, f"the condition has {len(where):,} characters", f"{tenant.name} may use {limits.text:,}")

@@ -34,12 +34,9 @@ def routes(service: Service) -> list[BaseRoute]:
         most = int(number_of(request, "limit", 100, MOST_ENTRIES)) or 1
         wait = number_of(request, "wait", 0, LONGEST_WAIT_S)
         entries = await _next(service, inbox, after, most, wait)
-        oldest = service.inboxes.oldest(inbox)
         last = entries[-1].number if entries else after
-        missed = after > 0 and oldest is not None and oldest > after + 1 and not service.inboxes.read(inbox, 0, 1)
-        return reply(
-            {"entries": [_shown(entry) for entry in entries], "after": last, "oldest": oldest, "missed": missed}
-        )
+        missed = 0 < after < service.inboxes.removed(inbox)
+        return reply({"entries": [_shown(entry) for entry in entries], "after": last, "missed": missed})
 
     async def stream(request: Request) -> Response:
         inbox = _inbox(request.scope, request.path_params["subscriber"])

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from tocsin.errors import SubscriptionError, TocsinError
 from tocsin.model.subscription import Subscription
 from tocsin.serve import bodies
-from tocsin.serve.advice import Advice, demand_within_limits
+from tocsin.serve.advice import demand_within_limits
 from tocsin.serve.errors_as_json import HttpError, document
 from tocsin.serve.parameters import bind
 from tocsin.serve.service import Service, number_of, reply, tags_of, tenant_of
@@ -29,15 +29,12 @@ def routes(service: Service) -> list[Route]:
     async def put(request: Request) -> Response:
         tenant, id = tenant_of(request.scope), request.path_params["id"]
         row = row_of(tenant, await service.document(request) | {"id": id})
-        known = service.matcher.attributes | {name for event in service.recent_events(tenant) for name in event}
-        # What is wrong with the condition is known before the writer hears of it.
         try:
-            advice = Advice.of(row["where"])
+            demand_within_limits(row["where"], tenant)
         except SubscriptionError as error:
             raise error.of(id) from None
-        demand_within_limits(row["where"], tenant, advice)
         answer = await service.change(tenant, {"do": "put", **row})
-        return reply({"id": id, "warnings": advice.warnings(known)}, answer["status"])
+        return reply({"id": id}, answer["status"])
 
     async def get(request: Request) -> Response:
         tenant = tenant_of(request.scope)

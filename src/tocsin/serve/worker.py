@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 from typing import Any
 
@@ -10,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.delivery.inboxes import Inboxes
 from tocsin.matcher import Matcher
+from tocsin.serve.advice import Advice
 from tocsin.serve.app import application
 from tocsin.serve.board import SNAPSHOT, Board
 from tocsin.serve.frames import WriterClient
@@ -60,6 +62,8 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
     # Loads the compiled kernels before the first request.
     matcher.match({})
     matcher.match_batch([{}] * 4)
+    # Those that check a condition are loaded beside the first requests.
+    threading.Thread(target=Advice.of, args=("a = 1 AND b > 2",), name="warm-up", daemon=True).start()
     service = Service(
         settings,
         board,
