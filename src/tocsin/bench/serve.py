@@ -274,7 +274,8 @@ def _changes(port: int) -> Iterator[_Changes]:
             head = f"PUT /subscriptions/new-{number % 5000} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
             head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
             writer.write(head.encode() + content)
-            made.acknowledged += (await reader.read()).startswith((b"HTTP/1.1 200", b"HTTP/1.1 201"))
+            answer = await reader.read()
+            made.acknowledged += answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201"))
             writer.close()
 
     async def put_all() -> None:

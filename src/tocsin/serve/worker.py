@@ -1,6 +1,7 @@
 """A worker: it answers matches itself and hands changes to the writer."""
 
 import asyncio
+import gc
 import socket
 import threading
 import time
@@ -83,6 +84,9 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
         "ws_max_size": 1 << 16,
         "backlog": BACKLOG,
     }
+    # What was loaded stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     config = uvicorn.Config(application(service), http=BoundedProtocol, **options)
     await uvicorn.Server(config).serve(sockets=[listening])
 

@@ -34,10 +34,12 @@ from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
 from tocsin.serve.errors_as_json import HttpError, document, status_of
 from tocsin.serve.settings import ServerSettings
 from tocsin.serve.tenants import Limits, Tenant, inbox_of
+from tocsin.tuning import TUNING
 
 Message = dict[str, Any]
 Answer = Callable[[Message], None]
 
+CHANGES = ("put", "delete", "bulk")
 MOST_AT_ONCE = 1000
 """Requests that share a commit."""
 SENDERS = 8
@@ -64,6 +66,7 @@ class Writer:
         self._inboxes = Inboxes(settings.inboxes)
         self._changed = True
         self._settle_at: float | None = None
+        self._next_commit = 0.0
         self._addresses: dict[str, str | None] = {}
         self._follow()
         self._counts: dict[str, int] = {}
@@ -108,6 +111,8 @@ class Writer:
         group: list[tuple[Message, Answer]] = []
         with contextlib.suppress(queue.Empty):
             group.append(self.waiting.get(timeout=self._pause()))
+            if group[0][0]["do"] in CHANGES:
+                time.sleep(max(0.0, self._next_commit - time.monotonic()))
             while len(group) < MOST_AT_ONCE:
                 group.append(self.waiting.get_nowait())
         return group
@@ -147,6 +152,7 @@ class Writer:
     def _commit(self) -> None:
         start = time.perf_counter()
         self._matcher.commit()
+        self._next_commit = time.monotonic() + TUNING.commit_interval_s
         self._board.announce(SNAPSHOT, self._board[SNAPSHOT] + 1)
         self._board.count("commits")
         self._board.count("commit_seconds", time.perf_counter() - start)
