@@ -7,13 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-cluster lint types canary constraints clean
+.PHONY: demo warm test test-cluster lint types docs canary constraints clean
 
-demo: $(READY)
+demo: warm
 	$(BIN)/tocsin demo
 
+# Compile all kernels ahead of time; what is compiled already costs a few seconds.
+warm: $(READY)
+	$(BIN)/tocsin warm
+
 # Two processes; all tests that need the Spark session share one of them.
-test: $(READY) lint types
+test: warm lint types
 	$(BIN)/pytest -m "not slow and not cluster" -n 2 --dist loadgroup
 
 # A Spark standalone cluster on this machine; executors and drivers are killed. FAULT_RUNS=20 for the long run.
@@ -27,11 +31,15 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# The documentation as a site, in site/; builds without a network.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
 # The tests with the newest release of every dependency, upper bounds on numba and llvmlite among those left out.
 canary:
 	$(PYTHON) -m venv .venv-canary
 	.venv-canary/bin/pip install --quiet --upgrade "pip>=25.1"
-	.venv-canary/bin/pip install --quiet --editable '.[spark,serve,bench]' --group dev
+	.venv-canary/bin/pip install --quiet --editable '.[spark,serve,sigma,bench]' --group dev
 	.venv-canary/bin/pip install --quiet --upgrade numba llvmlite
 	.venv-canary/bin/pytest -m "not slow and not cluster"
 
@@ -40,7 +48,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,serve,bench]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,serve,sigma,bench]' --group dev
 	touch $(READY)
 
 # Compile the pinned versions anew; the file holds no addresses of a package index.
@@ -49,4 +57,4 @@ constraints:
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results
+	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results site

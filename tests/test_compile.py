@@ -1,12 +1,13 @@
-"""Vectors of short codes: compiled and uncompiled functions say the same."""
+"""Vectors of short codes and of bits: compiled and uncompiled functions say the same."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import _compile
 from tocsin._compile import VECTOR_WIDTH, kernel
-from tocsin.arrays import UInt16s
+from tocsin.arrays import Int32s, UInt16s, UInt64s
 
 SIZE = 3 * VECTOR_WIDTH
 CODES = st.lists(st.integers(0, 65535), min_size=SIZE, max_size=SIZE).map(lambda codes: np.array(codes, np.uint16))
@@ -21,6 +22,13 @@ def within(codes: UInt16s, first: int, second: int, low: int, high: int) -> np.u
     lows, highs = (np.uint16(low), np.uint16(0)), (np.uint16(high), np.uint16(65535))
     word: np.uint64 = _compile.are_within(codes, places, lows, highs)
     return word
+
+
+@kernel
+def read_at(floats: int, integers: int, small: int, size: int) -> float:
+    total = _compile.floats_at(floats, size).sum() + _compile.integers_at(integers, size).sum()
+    everything: float = total + _compile.bytes_at(small, size)[size - 1]
+    return everything
 
 
 @kernel
@@ -95,3 +103,43 @@ def test_bits_are_counted_and_found(word: int) -> None:
     assert count == bin(word).count("1")
     assert word % 2**lowest == 0
     assert word >> lowest & 1
+
+
+@kernel
+def or_vectors_of(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> bool:
+    is_full: bool = _compile.or_vectors(words, first_word, places, first, count, union)
+    return is_full
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_or_of_vectors(count: int) -> None:
+    words = np.random.default_rng(count).integers(0, 2**64, 64, dtype=np.uint64)
+    places, union = np.array([99, 0, 8, 3, 40, 16, 99], np.int32), np.full(8, 7, np.uint64)
+    is_full = bool(or_vectors_of(words, 8, places, 1, count, union))
+    vectors = [words[8 + place : 16 + place] for place in places[1 : 1 + count]]
+    expected = np.bitwise_or.reduce([np.zeros(8, np.uint64), *vectors])
+    assert union.tolist() == expected.tolist()
+    assert not is_full
+
+
+def test_or_of_vectors_ends_when_all_bits_are_set() -> None:
+    words = np.zeros(24, np.uint64)
+    words[:4], words[12:16] = ~np.uint64(0), ~np.uint64(0)
+    union = np.zeros(8, np.uint64)
+    places = np.array([0, 8, 16], np.int32)
+    assert or_vectors_of(words, 0, places, 0, 3, union)
+    assert (union == ~np.uint64(0)).all()
+    words[15] -= np.uint64(1)
+    assert not or_vectors_of(words, 0, places, 0, 3, union)
+    assert union.tolist() == [2**64 - 1] * 7 + [2**64 - 2]
+
+
+def test_arrays_by_address() -> None:
+    floats, integers, small = np.arange(5) / 4, np.arange(5) - 9, np.arange(5, dtype=np.uint8)
+    assert read_at(floats.ctypes.data, integers.ctypes.data, small.ctypes.data, 4) == 1.5 - 30 + 3
+    for read, array in (
+        (_compile._floats_at, floats),
+        (_compile._integers_at, integers),
+        (_compile._bytes_at, small),
+    ):
+        assert read(array.ctypes.data, array.size).tolist() == array.tolist()

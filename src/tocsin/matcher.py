@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import EventError, OptionError, SubscriptionError
-from tocsin.index.answer import Answer, Request, answer, judge_history, match_segments, matches_of, tags_key
+from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
@@ -25,7 +25,7 @@ from tocsin.index.plan import Plan, plan
 from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
-from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.language.normalise import MAX_PREDICATES
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.model.result import Evidence, Matches
 from tocsin.model.subscription import Subscription
@@ -38,13 +38,14 @@ BATCH = 32_768
 """Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
 
 OpenMode = Literal["read", "write", "copy"]
+_EVERYTHING = Request()
 _SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_string())), ("score", pa.float64())]
 
 
 class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
-    `max_conjunctions` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that
+    `max_predicates` is the most predicates that one subscription may have; `namespaces` gives the prefixes that
     XPath expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
@@ -63,7 +64,7 @@ class Matcher:
     def __init__(
         self,
         *,
-        max_conjunctions: int = DEFAULT_LIMIT,
+        max_predicates: int = MAX_PREDICATES,
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
@@ -72,7 +73,7 @@ class Matcher:
         age_attribute: str | None = None,
         background_merge: bool = True,
     ) -> None:
-        options = Options(max_conjunctions, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
+        options = Options(max_predicates, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
 
     @classmethod
@@ -80,7 +81,7 @@ class Matcher:
         cls,
         subscriptions: Subscriptions,
         *,
-        max_conjunctions: int = DEFAULT_LIMIT,
+        max_predicates: int = MAX_PREDICATES,
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
@@ -96,7 +97,7 @@ class Matcher:
         (['a'], ['b'])
         """
         made = cls(
-            max_conjunctions=max_conjunctions,
+            max_predicates=max_predicates,
             namespaces=namespaces,
             index=index,
             matcher=matcher,
@@ -211,7 +212,7 @@ class Matcher:
 
         With `tags`, only subscriptions that have all of them. The history stays as it is.
         """
-        return self._match_one(event, Request(tags_key(tags)))
+        return self._match_one(event, Request(tags_key(tags)) if tags else _EVERYTHING)
 
     def publish(self, event: Event, *, tags: Mapping[str, str] | None = None) -> Matches:
         """Match an event, then remember it: it is history for the events that follow.
@@ -302,25 +303,38 @@ class Matcher:
         >>> list(matcher.top_k({"author": "Jones", "price": [8, 15]}, k=2)), len(matcher.top_k({"price": [8, 25]}, 2))
         ([('cheap', 1.0)], 1)
         """
-        request = Request(tags_key(tags), Question(k, mode, score_by, interval))
-        with self._subscriptions.matching() as snapshot:
-            found = self._answer(snapshot, EventBatch([event]), request)
+        question, chosen = Question(k, mode, score_by, interval), tags_key(tags)
+        batch, evidence, options = EventBatch([event]), Evidence(events=1), self._subscriptions.options
+        with self._subscriptions.matching():
+            snapshot, view = self._subscriptions.current_for_one()
+            fresh = fresh_of(view, event, batch, chosen, options, evidence)
+            best = best_of_one(snapshot, event, batch, chosen, question, fresh, options, evidence)
+            if best is not None:
+                evidence.errors |= batch.unreadable
+                return Matches(*best, evidence)
+            found = self._answer(self._subscriptions.current(), batch, Request(chosen, question))
         [rows] = found.rows
         return Matches(rows.subscriptions.to_pylist(), rows.scores.to_pylist(), found.evidence)
 
     def _match_one(self, event: Event, request: Request) -> Matches:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
-        batch, evidence = EventBatch([event]), Evidence(events=1)
-        with self._subscriptions.matching(request.remember) as snapshot:
+        batch, evidence, view = EventBatch([event]), Evidence(events=1), None
+        with self._subscriptions.matching():
+            if request.remember:
+                snapshot = self._subscriptions.current(request.remember)
+            else:
+                snapshot, view = self._subscriptions.current_for_one()
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
-            found = matches_of(list(match_segments(snapshot, batch, request.tags, judged, evidence)))
+            fresh = fresh_of(view, event, batch, request.tags, self._subscriptions.options, evidence)
+            ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, evidence)
         evidence.errors |= batch.unreadable
-        return Matches([id for id, _ in found], [score for _, score in found], evidence)
+        return Matches(ids, scores, evidence)
 
     def _match_many(self, events: Events, id: str | None, request: Request) -> pa.Table:
         evidence, tables, type_of_events = Evidence(), [], pa.int64()
         most = BATCH if request.question is None else min(BATCH, request.question.events_at_once)
-        with self._subscriptions.matching(request.remember) as snapshot:
+        with self._subscriptions.matching():
+            snapshot = self._subscriptions.current(request.remember)
             for batch in event_batches(events):
                 names = _event_names(batch, id)
                 of_names = Evidence(errors=dict(batch.unreadable))

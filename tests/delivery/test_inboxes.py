@@ -4,7 +4,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from tocsin.delivery.inboxes import Bounds, Inboxes
+from tocsin.delivery.inboxes import InboxBounds, InboxStore
 from tocsin.delivery.policy import Settings
 
 
@@ -12,12 +12,12 @@ def match(number: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"subscription": "s", "score": 1.0, "event_number": number}, {"x": number}
 
 
-def due_times(inboxes: Inboxes) -> list[float]:
+def due_times(inboxes: InboxStore) -> list[float]:
     return [] if inboxes.next_release is None else [inboxes.next_release]
 
 
 def test_an_inbox_keeps_its_newest_entries(tmp_path: Path) -> None:
-    inboxes = Inboxes(tmp_path / "i", bounds=Bounds(entries=5))
+    inboxes = InboxStore(tmp_path / "i", bounds=InboxBounds(entries=5))
     for number in range(12):
         with inboxes.transaction():
             inboxes.tell("/ada", [match(number)], now=1.0)
@@ -30,7 +30,7 @@ def test_an_inbox_keeps_its_newest_entries(tmp_path: Path) -> None:
 
 
 def test_a_repetition_is_told_again_after_a_week(tmp_path: Path) -> None:
-    inboxes = Inboxes(tmp_path / "i", bounds=Bounds(key_seconds=10.0))
+    inboxes = InboxStore(tmp_path / "i", bounds=InboxBounds(key_seconds=10.0))
     with inboxes.transaction():
         inboxes.set("/ada", Settings.of({"dedupe": "subscription"}))
         assert [inboxes.tell("/ada", [match(1)], now) for now in (1.0, 10.0, 12.0, 13.0)] == [0, 1, 0, 1]
@@ -38,7 +38,7 @@ def test_a_repetition_is_told_again_after_a_week(tmp_path: Path) -> None:
 
 
 def test_events_and_keys_are_bounded(tmp_path: Path) -> None:
-    inboxes = Inboxes(tmp_path / "i", bounds=Bounds(events=1000, key_seconds=10.0))
+    inboxes = InboxStore(tmp_path / "i", bounds=InboxBounds(events=1000, key_seconds=10.0))
     with inboxes.transaction():
         for _ in range(30):
             inboxes.add_events(['{"x": 1}'] * 100, "", now=1.0)
@@ -51,7 +51,7 @@ def test_events_and_keys_are_bounded(tmp_path: Path) -> None:
 
 
 def test_what_is_not_committed_is_not_there_and_numbers_are_not_used_twice(tmp_path: Path) -> None:
-    inboxes = Inboxes(tmp_path / "i")
+    inboxes = InboxStore(tmp_path / "i")
     with inboxes.transaction():
         inboxes.tell("/ada", [match(1)], now=1.0)
     with contextlib.suppress(RuntimeError), inboxes.transaction():
@@ -62,7 +62,7 @@ def test_what_is_not_committed_is_not_there_and_numbers_are_not_used_twice(tmp_p
             inboxes.tell("/ada", [match(3)], now=1.0)
             raise RuntimeError
         inboxes.tell("/ada", [match(4)], now=1.0)
-    reader = Inboxes(tmp_path / "i", read_only=True)
+    reader = InboxStore(tmp_path / "i", read_only=True)
     found = reader.read("/ada", 0, 100)
     assert [entry.body["event"]["x"] for entry in found] == [1, 4]
     assert found[0].number < found[1].number
@@ -71,12 +71,12 @@ def test_what_is_not_committed_is_not_there_and_numbers_are_not_used_twice(tmp_p
 
 
 def test_held_matches_survive_and_are_released(tmp_path: Path) -> None:
-    inboxes = Inboxes(tmp_path / "i")
+    inboxes = InboxStore(tmp_path / "i")
     with inboxes.transaction():
         inboxes.set("/ada", Settings.of({"digest": {"minutes": 1}}))
         inboxes.tell("/ada", [match(1), match(2)], now=100.0)
     inboxes.close()
-    again = Inboxes(tmp_path / "i")
+    again = InboxStore(tmp_path / "i")
     with again.transaction():
         again.release(120.0)
     assert again.read("/ada", 0, 10) == []
@@ -90,7 +90,7 @@ def test_held_matches_survive_and_are_released(tmp_path: Path) -> None:
 
 
 def test_dead_letters_can_be_tried_again(tmp_path: Path) -> None:
-    inboxes = Inboxes(tmp_path / "i")
+    inboxes = InboxStore(tmp_path / "i")
     with inboxes.transaction():
         inboxes.set("/ada", Settings.of({"webhook": {"url": "http://x", "secret": "0123456789abcdef"}}))
         inboxes.tell("/ada", [match(1)], now=100.0)

@@ -3,34 +3,57 @@
 Exit codes: 0 all well; 1 finished, but something was rejected, or engines disagreed; 2 did not run; 130 interrupted.
 """
 
+from typing import Annotated
+
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, index, keys, match, serve, stream, top_k
-from tocsin.cli.console import errors, interruptible
+from tocsin.cli import bench, check, demo, draw, explain, import_, index, keys, match, serve, stream, top_k, warm
+from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.errors import TocsinError
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     help="Match events against millions of standing subscriptions.",
     epilog="Exit codes: 0 all well, 1 something was rejected or disagreed, 2 did not run, 130 interrupted.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tocsin {version('tocsin')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("match")(interruptible(match.match))
 app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(check.check))
 app.command("explain")(interruptible(explain.explain))
+app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
 app.command("serve")(interruptible(serve.serve))
 app.add_typer(keys.app, name="keys")
 app.add_typer(index.app, name="index")
+app.add_typer(import_.app, name="import")
 app.add_typer(bench.app, name="bench")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    tell_of_compilation()
     try:
         app(arguments, prog_name="tocsin")
     except TocsinError as error:
@@ -38,6 +61,13 @@ def main(arguments: list[str] | None = None) -> int:
         errors().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         for note in getattr(error, "__notes__", ()):
             errors().print(note, highlight=False, markup=False, soft_wrap=True)
+        return 2
+    except OSError as error:
+        # A folder that cannot be written, a full disk: what the system says is what helps.
+        named = f": {error.filename}" if error.filename else ""
+        errors().print(
+            f"[bold red]error:[/] {escape((error.strerror or str(error)) + named)}", highlight=False, soft_wrap=True
+        )
         return 2
     except Exception:
         errors().print_exception()

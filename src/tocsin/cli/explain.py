@@ -1,37 +1,49 @@
 """`tocsin explain`: why a subscription matches an event, or does not."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tocsin.cli.console import output
-from tocsin.cli.match import load
-from tocsin.errors import EventError
-from tocsin.model.json_events import with_times
+from tocsin.cli.inputs import Index, Subscriptions, Where, WhereFile, matcher_of
+from tocsin.errors import EventError, OptionError
 
 
 def explain(
-    subscription: Annotated[str, typer.Argument(help="The id of the subscription.")],
-    subscriptions: Annotated[Path, typer.Option(help="Subscriptions as .jsonl, .csv or .parquet.")],
-    event: Annotated[str, typer.Option(help="The event as a JSON object.")],
+    subscription: Annotated[str | None, typer.Argument(help="The id of the subscription; not with --where.")] = None,
+    event: Annotated[str, typer.Option(help="The event as a JSON object.")] = "{}",
+    subscriptions: Subscriptions = None,
+    index: Index = None,
+    where: Where = None,
+    where_file: WhereFile = None,
 ) -> None:
-    """Show which predicates of a subscription hold for an event and which fail; the history is empty."""
-    matcher = load(subscriptions)
-    # A subscription that was rejected is explained by its error.
-    for error in matcher.rejected:
-        if error.subscription == subscription:
-            raise error
-    explanation = matcher.explain(with_times(read_event(event), matcher.kinds), subscription)
-    output().print(str(explanation), highlight=False, markup=False, soft_wrap=True)
-    if subscription in matcher.looking_back():
-        output().print("    the history is empty: so it is for a first event, and may be otherwise for a later one")
+    """Show which predicates of a subscription hold for an event and which fail.
+
+    Subscriptions that look back see the history of an index, and an empty one otherwise.
+    """
+    from tocsin.files.event_files import conversions_of_json, converted
+
+    with matcher_of(subscriptions, index, where, where_file) as matcher:
+        # A subscription that was rejected is explained by its error.
+        for error in matcher.rejected:
+            if error.subscription == subscription:
+                raise error
+        ids = [subscription] if subscription is not None else list(matcher) if where or where_file else []
+        if not ids:
+            raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
+        read = converted(read_event(event), conversions_of_json(matcher.kinds))
+        for id in ids:
+            output().print(str(matcher.explain(read, id)), highlight=False, markup=False, soft_wrap=True)
+            if index is None and id in matcher.looking_back():
+                output().print(
+                    "    the history is empty: so it is for a first event, and may be otherwise for a later one"
+                )
 
 
 def read_event(text: str) -> dict[str, object]:
     """An event from JSON."""
-    from tocsin.cli.files import NO_TEXT, is_text
+    from tocsin.files.subscription_files import NO_TEXT, is_text
 
     try:
         event = json.loads(text)

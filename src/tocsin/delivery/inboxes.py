@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value INTEGER) WITHOUT R
 
 
 @dataclass(frozen=True)
-class Bounds:
+class InboxBounds:
     """How much is kept."""
 
     events: int = 100_000
@@ -74,11 +74,11 @@ class Parcel(NamedTuple):
     body: str
 
 
-class Inboxes:
+class InboxStore:
     """The file of inboxes, for its one writer or for a reader."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, bounds: Bounds | None = None) -> None:
-        self._bounds = bounds or Bounds()
+    def __init__(self, path: Path, *, read_only: bool = False, bounds: InboxBounds | None = None) -> None:
+        self._bounds = bounds or InboxBounds()
         self._settings: dict[str, Settings] = {}
         self._sizes: dict[str, int] = {}
         """Entries of each inbox, or more if a change was undone."""

@@ -12,21 +12,25 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
+from tocsin.conjunctions.boolean.build import cover_of
+from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.dedupe import share
-from tocsin.conjunctions.owners import Owners, group_by_event, group_conjunctions, pairs_with_owners
+from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
+from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
 from tocsin.forks import cached
 from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
+from tocsin.index.event_lane import EventLane
 from tocsin.index.form import FORM_VERSION, StoredForm
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.tags import TagIndex
 from tocsin.language.normal_form import NormalForm
-from tocsin.model.events import EventBatch
+from tocsin.model.events import Event, EventBatch
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
@@ -37,6 +41,7 @@ from tocsin.registry import by_reference, conjunction_index
 from tocsin.storage.container import Container
 
 NO_BOOLS = np.empty(0, np.bool_)
+_NO_NUMBERS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,11 @@ class Segment:
     """The subscriptions of each conjunction: equal conjunctions are stored and evaluated once."""
     several: Bools
     """Whether a subscription has several conjunctions; empty if none has."""
+    trees: Trees
+    """The subscriptions that are trees of conjunctions; only some of their conjunctions are in the index."""
     history_demands: Int32s
-    """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it."""
+    """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it. The
+    conjunction is -1 for the tests of a tree."""
     tags: TagIndex
     never: Int32s
     """Subscriptions that can never match."""
@@ -82,9 +90,10 @@ class Segment:
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
         owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, tests.on_history) & options.is_auto
-        shared = share(conjunctions, owner, alone)
-        filed_under = filed_under[shared.representatives]
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        trees, filed = _plant(form, conjunctions, shares, tests.selective, len(rows.ids))
+        shared = share(conjunctions, owner, alone, filed)
+        filed_under = filed_under[shared.representatives]
         quantizers = [Quantizer.of(column.domain) if options.is_auto else None for column in columns]
         short = {place: cut.of_codes(columns[place].domain) for place, cut in enumerate(quantizers) if cut}
         named = np.bincount(conjunctions.test, minlength=tests.selective.size)
@@ -96,9 +105,12 @@ class Segment:
             test=filed_under,
             frequency=np.where(tests.selective, named, conjunctions.test.size + 1.0),
             short=short,
+            on_history=tests.on_history,
             algorithms=algorithms,
         )
         index = conjunction_index(*algorithms).build(filing)
+        if index.pairs is not None and index.pairs.postings.starts[-1] == 0:
+            quantizers = [None] * len(columns)  # nothing reads short codes
         counts = np.bincount(owner[shared.number >= 0], minlength=len(rows.ids))
         kept = shared.conjunctions
         lost = (np.bincount(kept.conjunction, minlength=kept.count) == 0) & (filed_under < 0)
@@ -108,7 +120,7 @@ class Segment:
             texts=Strings.of(rows.texts),
             scores=np.asarray(rows.scores, np.float64),
             extras=Strings.of(rows.extras),
-            form=StoredForm.of(conjunctions, owner, tests.tests),
+            form=StoredForm.of(conjunctions, form, tests.tests),
             columns=[
                 Column(column.attribute, column.kind, column.domain, quantizer)
                 for column, quantizer in zip(columns, quantizers, strict=True)
@@ -116,6 +128,7 @@ class Segment:
             needs_codes=(
                 index.needs_codes
                 or bool(tests.families)
+                or len(trees) > 0
                 or any(crowded(shared.conjunctions, place, of_codes) for place, of_codes in short.items())
             ),
             families=tests.families,
@@ -124,10 +137,11 @@ class Segment:
             index=index,
             owners=shared.owners,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
-            history_demands=_history_demands(conjunctions, tests, owner, shared.number),
+            trees=trees,
+            history_demands=_history_demands(conjunctions, tests, form, shared.number),
             tags=TagIndex.build(rows.extras),
             never=np.array(form.never, np.int32),
-            unindexed=np.unique(owner[lost]),
+            unindexed=np.unique(np.append(owner[lost], trees.everywhere)),
         )
 
     def __len__(self) -> int:
@@ -154,6 +168,11 @@ class Segment:
     def is_one_to_one(self) -> bool:
         """Whether each conjunction has the number of its only subscription."""
         return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
+
+    @cached
+    def lane(self) -> EventLane:
+        """What encodes single events."""
+        return EventLane(self.columns, self.families)
 
     @cached
     def same_score(self) -> float | None:
@@ -194,6 +213,10 @@ class Segment:
 
         `judged` has the families, by place, that were judged elsewhere: those on the history.
         """
+        if batch.single is not None:
+            evidence = Evidence(events=1)
+            numbers = self.match_one(batch.single, batch, dropped, judged or {}, evidence)
+            return Ragged(np.array([0, numbers.size]), numbers), evidence
         events, evidence = self.encode(batch, judged or {})
         return self.match_encoded(batch, events, evidence, dropped), evidence
 
@@ -215,25 +238,71 @@ class Segment:
             starts, values = group_conjunctions(pairs, len(batch))
         else:
             starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
+        if len(self.trees):
+            stands, verified = self.trees.verify(events_of(starts, 0), values, events)
+            evidence.candidates += verified
+            if stands is not None:
+                values = values[stands]
+                starts = np.append(0, np.cumsum(stands))[starts]
+        if self.trees.everywhere.size:
+            found, verified = self.trees.match_everywhere(events, dropped)
+            evidence.candidates += verified
+            filed = np.stack([events_of(starts, 0), values], axis=1)
+            starts, values = group_conjunctions(np.concatenate([filed, found]).astype(np.int32), len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
         return Ragged(starts, values)
+
+    def match_one(
+        self, event: Event, batch: EventBatch, dropped: Bools, judged: Mapping[int, Probed], evidence: Evidence
+    ) -> Int32s:
+        """The subscriptions of the event of a batch of one, in no order; `evidence` takes what `match` returns."""
+        if len(self.trees):
+            events, work = self.encode(batch, judged)
+            numbers = self.match_encoded(batch, events, work, dropped).values
+            evidence.add_segment(work)
+            return numbers
+        pairs = self._found_for_one(event, batch, judged, evidence)
+        if self.is_one_to_one:
+            numbers = pairs[:, FOUND]
+            if dropped.size:
+                numbers = numbers[~dropped[numbers]]
+        elif len(pairs):
+            _, numbers = group_by_event(pairs, self.owners, dropped, self.several, 1)
+        else:
+            numbers = _NO_NUMBERS
+        evidence.matches += numbers.size
+        return numbers
 
     def match_subscriptions(
         self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
     ) -> tuple[Int32s, Evidence]:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
+        if batch.single is not None and not len(self.trees):
+            evidence = Evidence(events=1)
+            pairs = self._found_for_one(batch.single, batch, judged or {}, evidence)
+            return pairs_with_owners(pairs, self.owners), evidence
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
-        pairs = self._found(batch, events, evidence)
+        pairs = pairs_with_owners(np.ascontiguousarray(self._found(batch, events, evidence)), self.owners)
+        if len(self.trees):
+            stands, verified = self.trees.verify(pairs[:, 0], pairs[:, 1], events)
+            evidence.candidates += verified
+            pairs = pairs if stands is None else pairs[stands]
+        if self.trees.everywhere.size:
+            found, verified = self.trees.match_everywhere(events, NO_BOOLS)
+            evidence.candidates += verified
+            pairs = np.concatenate([pairs, found])
         evidence.match_s += time.perf_counter() - start
-        return pairs_with_owners(pairs, self.owners), evidence
+        return pairs, evidence
 
     def encode(self, batch: EventBatch, judged: Mapping[int, Probed]) -> tuple[Events, Evidence]:
         """Phase 1 for a batch, and the evidence of it."""
         start = time.perf_counter()
         evidence = Evidence(events=len(batch))
-        if self.needs_codes:
+        if batch.single is not None:
+            events = self.lane.encode(batch.single, batch, judged, evidence).events
+        elif self.needs_codes:
             events = encode(self.columns, self.families, batch, judged, evidence)
         else:
             events = encode_short(self.columns, batch, evidence)
@@ -250,6 +319,20 @@ class Segment:
         evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
         return pairs
 
+    def _found_for_one(
+        self, event: Event, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence
+    ) -> Int32s:
+        """Do both phases for a batch of one event."""
+        start = time.perf_counter()
+        encoded = self.lane.encode(event, batch, judged, evidence)
+        middle = time.perf_counter()
+        pairs, candidates = self.index.match(encoded.events)
+        self.lane.give_back(encoded)
+        evidence.candidates += int(candidates)
+        evidence.encode_s += middle - start
+        evidence.match_s += time.perf_counter() - middle
+        return pairs
+
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
         names = ("scores", "several", "never", "unindexed", "history_demands", "test_null_column")
@@ -263,6 +346,7 @@ class Segment:
         for place, (_, _, family) in enumerate(self.families):
             arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
         arrays |= {f"conjunctions.{name}": array for name, array in self.index.arrays().items()}
+        arrays |= {f"trees.{name}": array for name, array in self.trees.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value, _steps(column.quantizer)] for column in self.columns],
@@ -303,6 +387,7 @@ class Segment:
             index=index_type.from_arrays(_under("conjunctions.", arrays), algorithms),
             owners=Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),
             several=arrays["several"],
+            trees=Trees.from_arrays(_under("trees.", arrays)),
             history_demands=arrays["history_demands"],
             tags=TagIndex.from_arrays(_under("tags.", arrays)),
             never=arrays["never"],
@@ -312,6 +397,7 @@ class Segment:
     def check(self) -> None:
         """Assert what matching relies on."""
         self.index.check()
+        self.trees.check()
         owner, starts, members = self.owners
         assert max(owner.max(initial=-1), members.max(initial=-1)) < len(self), "each owner is a subscription"
         assert (~owner[owner < 0]).tolist() == list(range(starts.size - 1)), "each list of owners has a conjunction"
@@ -323,12 +409,30 @@ class Segment:
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 
 
-def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32s, number: Int32s) -> Int32s:
+def _plant(
+    form: NormalForm, conjunctions: Conjunctions, popularity: list[Float64s], selective: Bools, count: int
+) -> tuple[Trees, Bools]:
+    """The trees of `count` subscriptions, and which conjunctions are filed."""
+    leaf, *nesting = form.nesting
+    if not leaf.size:
+        return Trees.none(), np.ones(conjunctions.count, bool)
+    owner, first = np.unique(form.owner[leaf], return_index=True)
+    starts, opens_closes = np.append(first, leaf.size), (nesting[0], nesting[1])
+    filed = cover_of(conjunctions, leaf, opens_closes, starts, popularity, selective)
+    trees = Trees.build(conjunctions, leaf, opens_closes, starts, np.append(owner, count), filed)
+    return trees, filed
+
+
+def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, form: NormalForm, number: Int32s) -> Int32s:
     """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
-    demanded = tests.on_history[conjunctions.test] & (number[conjunctions.test_conjunction] >= 0)
+    is_leaf = np.zeros(conjunctions.count, bool)
+    is_leaf[form.nesting.leaf] = True
+    number = np.where(is_leaf, -1, number)
+    looked_at = is_leaf | (number >= 0)
+    demanded = tests.on_history[conjunctions.test] & looked_at[conjunctions.test_conjunction]
     first = np.flatnonzero(tests.on_history)[:1].sum()
     test, conjunction = conjunctions.test[demanded] - first, conjunctions.test_conjunction[demanded]
-    return np.stack([test, owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
+    return np.stack([test, form.owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 
 
 def _steps(quantizer: Quantizer | None) -> list[float | bool] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tocsin.language.parse import dialect
+from tocsin.language.reserved import RESERVED
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -55,8 +55,6 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_READ_OTHERWISE = {"connect_by_root", "event", "if", "lambda"}
-"""Not keywords, but sqlglot reads a name that begins with one of them as something else."""
 _ACCEPTS = {
     Accepts.TRUE: "{}",
     Accepts.FALSE: "NOT {}",
@@ -269,10 +267,9 @@ def _describe_test(test: Test) -> list[str]:
 
 def _name(attribute: str) -> str:
     """Return the name, in quotes only if the parser needs them."""
-    if not _PLAIN_NAME.fullmatch(attribute) or attribute.partition(".")[0].lower() in _READ_OTHERWISE:
-        return name(attribute)
-    parts = dialect().tokenize(attribute)[::2]
-    return attribute if all(part.token_type.name == "VAR" for part in parts) else name(attribute)
+    parts = attribute.upper().split(".")
+    plain = _PLAIN_NAME.fullmatch(attribute) and parts[0] != "EVENT" and RESERVED.isdisjoint(parts)
+    return attribute if plain else name(attribute)
 
 
 def _word(word: Word) -> str:

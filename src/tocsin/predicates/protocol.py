@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
@@ -12,6 +11,9 @@ from tocsin.arrays import Int32s, Ragged
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
+
+if TYPE_CHECKING:
+    from tocsin.predicates.texts import TextIndex
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -51,6 +53,10 @@ class Family(Protocol):
         """Judge the tests for every event of a batch."""
 
     @property
+    def texts(self) -> "TextIndex | None":
+        """The index that judges the tests, if they are on nothing but the text of one attribute."""
+
+    @property
     def attributes(self) -> set[str]:
         """The attributes that the tests name."""
 
@@ -65,8 +71,3 @@ def text_column(batch: EventBatch, attribute: str) -> pa.Array:
     if column is None or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return pa.nulls(len(batch), pa.string())
     return column
-
-
-def presence(texts: pa.Array) -> Int32s:
-    """Return 0 where there is a text, -1 where there is none."""
-    return np.where(np.asarray(texts.is_valid()), 0, -1).astype(np.int32)

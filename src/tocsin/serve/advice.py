@@ -32,10 +32,11 @@ class Advice:
         matcher = Matcher(background_merge=False)
         matcher.subscribe(_TRIED, where)
         stats = matcher.stats()
-        alternatives = matcher.explain({}, _TRIED).alternatives
+        explained = matcher.explain({}, _TRIED)
+        alternatives = explained.alternatives
         return cls(
             sorted(matcher.attributes),
-            sum(map(len, alternatives)),
+            sum(map(len, alternatives)) if explained.predicates is None else explained.predicates,
             bool(matcher.looking_back()),
             bool(stats.never_count),
             bool(stats.unindexed_count) or any(not verdicts for verdicts in alternatives),

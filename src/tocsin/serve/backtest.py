@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyarrow import dataset
 
 from tocsin.errors import OptionError
+from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.matcher import Matcher
-from tocsin.model.json_events import with_times
 
 BUCKETS = 40
 EXAMPLES = 20
@@ -25,8 +25,8 @@ def of_events(
     Returns hits, hits over time (by the times of events, or by their order), examples, and what would change.
     """
     matcher = _matcher(where, present)
-    kinds = matcher.kinds
-    table = matcher.publish_batch([with_times(event, kinds) for event in events])
+    conversions = conversions_of_json(matcher.kinds)
+    table = matcher.publish_batch([converted(event, conversions) for event in events])
     rows = list(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True))
     hits = [event for event, version in rows if version == NEW]
     answer: dict[str, Any] = {

@@ -10,9 +10,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tocsin.errors import SubscriptionError
+from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.matcher import Matcher
 from tocsin.model.condition import Exists, Quantified
-from tocsin.model.json_events import with_times
 from tocsin.serve import backtest, bodies
 from tocsin.serve.advice import check, demand_within_limits
 from tocsin.serve.board import SNAPSHOT, STARTED, WRITER_PID
@@ -49,7 +49,7 @@ def routes(service: Service) -> list[Route]:
             demand_within_limits(where, tenant)
             matcher = Matcher(background_merge=False)
             matcher.subscribe(_TRIED, where)
-            event = with_times(event, matcher.kinds)
+            event = converted(event, conversions_of_json(matcher.kinds))
         return reply(await asyncio.to_thread(explained, matcher, inside, where, event))
 
     async def run_backtest(request: Request) -> Response:

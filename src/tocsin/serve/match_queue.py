@@ -3,20 +3,17 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import TocsinError
+from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.matcher import Matcher
-from tocsin.model.json_events import with_times
 from tocsin.serve.board import SNAPSHOT, Board
 from tocsin.tuning import TUNING
-
-if TYPE_CHECKING:
-    from tocsin.model.values import Kind
 
 Found = tuple[list[str], list[float]]
 """The ids and scores of one event."""
@@ -34,7 +31,7 @@ class MatchQueue:
         self._board = board
         self._seen = 0
         self._waiting: dict[str, list[Waiting]] = {}
-        self.kinds: Mapping[str, set[Kind]] = {}
+        self._conversions: Mapping[str, Callable[[str], object]] = {}
 
     def matcher(self) -> Matcher:
         """Return the matcher with everything that was acknowledged before now."""
@@ -42,14 +39,14 @@ class MatchQueue:
         if newest != self._seen:
             # Read before: what is announced meanwhile is seen next time.
             self._matcher.refresh()
-            self.kinds = self._matcher.kinds
+            self._conversions = conversions_of_json(self._matcher.kinds)
             self._seen = newest
             self._board.count("refreshes")
         return self._matcher
 
     def timed(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an event of JSON with dates where subscriptions compare with dates."""
-        return with_times(event, self.kinds)
+        """Return an event of JSON with dates and numbers for the texts that are only compared with such."""
+        return converted(event, self._conversions)
 
     def match(self, event: dict[str, Any], tags: Mapping[str, str] | None) -> "asyncio.Future[Found]":
         """Match one event, together with others that arrive now."""

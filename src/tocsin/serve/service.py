@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from tocsin.delivery.inboxes import Inboxes
+from tocsin.delivery.inboxes import InboxStore
 from tocsin.errors import UnknownSubscriptionError
 from tocsin.matcher import Matcher
 from tocsin.model.subscription import Subscription
@@ -31,7 +31,7 @@ class Service:
     settings: ServerSettings
     board: Board
     queue: MatchQueue
-    inboxes: Inboxes
+    inboxes: InboxStore
     writer: WriterClient
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tocsin.delivery.inboxes import Inboxes
+from tocsin.delivery.inboxes import InboxStore
 from tocsin.matcher import Matcher
 from tocsin.serve.advice import Advice
 from tocsin.serve.app import application
@@ -69,7 +69,7 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
         settings,
         board,
         MatchQueue(matcher, board),
-        Inboxes(settings.inboxes, read_only=True),
+        InboxStore(settings.inboxes, read_only=True),
         WriterClient(settings.socket),
     )
     options: dict[str, Any] = {

@@ -23,12 +23,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tocsin.delivery.inboxes import Inboxes, Parcel
+from tocsin.delivery.inboxes import InboxStore, Parcel
 from tocsin.delivery.policy import Settings
 from tocsin.delivery.webhook import ATTEMPTS, IDEMPOTENCY_KEY, SIGNATURE, backoff, post, sign
 from tocsin.errors import StorageError, SubscriptionError, TocsinError
+from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.matcher import Matcher
-from tocsin.model.json_events import with_times
 from tocsin.serve import frames
 from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
 from tocsin.serve.errors_as_json import HttpError, document, status_of
@@ -63,7 +63,7 @@ class Writer:
             new.save(path)
             new.close()
         self._matcher = Matcher.open(path)
-        self._inboxes = Inboxes(settings.inboxes)
+        self._inboxes = InboxStore(settings.inboxes)
         self._changed = True
         self._settle_at: float | None = None
         self._next_commit = 0.0
@@ -88,7 +88,7 @@ class Writer:
         missing = noted - self._matcher.history.store.next
         if missing > 0:
             events = self._inboxes.events(None, missing)
-            self._matcher.publish_batch([with_times(event.body, self._kinds) for event in events])
+            self._matcher.publish_batch([converted(event.body, self._conversions) for event in events])
             self._matcher.commit()
 
     def _announce(self) -> None:
@@ -236,7 +236,7 @@ class Writer:
     def _follow(self) -> None:
         """Learn what the subscriptions of now ask of events, before the first event behind a change."""
         self._looks_back = bool(self._matcher.looking_back())
-        self._kinds = self._matcher.kinds
+        self._conversions = conversions_of_json(self._matcher.kinds)
         self._addresses.clear()
         self._is_followed = True
 
@@ -252,7 +252,7 @@ class Writer:
         if not self._is_followed:
             self._follow()
         events, tags = message["events"], message["tags"] or None
-        timed = [with_times(event, self._kinds) for event in events]
+        timed = [converted(event, self._conversions) for event in events]
         if self._looks_back:
             self._changed = True
             table = self._matcher.publish_batch(timed, tags=tags)

@@ -12,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import VECTOR_WIDTH
-from tocsin.arrays import Float64s, Int32s
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
 from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
-from tocsin.conjunctions.pairs.build import file_conjunctions
+from tocsin.conjunctions.pairs.build import Prepared, file_conjunctions, prepare
 from tocsin.conjunctions.pairs.by_test_kernels import match_by_test
-from tocsin.conjunctions.pairs.grid_kernels import match_grids, transpose_short_codes
+from tocsin.conjunctions.pairs.grid_kernels import GRIDS, match_event, match_grids, transpose_short_codes
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
     COLUMN_C,
+    CONJUNCTION,
     HIGH_A,
     HIGH_B,
     HIGH_C,
@@ -66,7 +67,12 @@ class PairIndex:
         `short` has the columns whose short codes come with the events; those of others are made of their codes.
         """
         filed_under = np.full(conjunctions.count, -1, np.int32) if test is None else test
-        return cls(*file_conjunctions(conjunctions, popularity, filed_under, short or {}))
+        return cls.of(prepare(conjunctions, popularity, filed_under, short or {}))
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> "PairIndex":
+        """File conjunctions where it was chosen. O(postings)."""
+        return cls(*file_conjunctions(prepared))
 
     def match(self, events: Events, codes_of: CodesOf | None = None) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified.
@@ -74,9 +80,33 @@ class PairIndex:
         Unless `needs_codes`, the events may come with short codes only; then `codes_of` gives the codes of a few
         events.
         """
+        if len(events.true_starts) == 2:
+            return self._match_event(self.with_short_codes(events), codes_of)
         matching = Matching(self, events)
         matching.match_grids(NO_LAYOUTS)
         return matching.finish(codes_of)
+
+    def _match_event(self, events: Events, codes_of: CodesOf | None) -> tuple[Int32s, int]:
+        """Match a batch of one event."""
+        pairs, candidates, doubts = match_event(*self._grids, self.postings, events)
+        if len(doubts):
+            assert codes_of is not None, "events without codes come with a way to get them"
+            pairs = np.concatenate([pairs, self.decide(doubts, codes_of)])
+        if self.postings.rows.size:
+            nothing = FoundPairs(np.empty((TUNING.matches_per_event, 2), np.int32), 0)
+            found, looked_at = match_by_test(self.tables, self.postings, events, nothing)
+            pairs, candidates = np.concatenate([pairs, found.pairs[: found.used]]), candidates + looked_at
+        return pairs, candidates
+
+    @cached
+    def _grids(self) -> tuple[Int64s, Int64s]:
+        """The grids by the column in which an event must have a value to look into them, for `match_event`."""
+        tables, columns = self.tables, self.postings.short_shift.size
+        grids = np.flatnonzero(tables.column_a != BY_TEST)
+        column = np.where(tables.needs_value[grids], tables.column_a[grids], columns)
+        grids = grids[np.argsort(column, kind="stable")]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=columns + 1))])
+        return np.stack([getattr(tables, name)[grids] for name in GRIDS], axis=1, dtype=np.int64), starts
 
     @property
     def needs_codes(self) -> bool:
@@ -120,6 +150,20 @@ class PairIndex:
         assumed = (rest[:, REST_ACCEPTS] < 0) & (rest[:, REST_TEST] >= first) & (rest[:, REST_TEST] < end)
         rest[assumed, REST_ACCEPTS] = ~ANY_TRUTH
         return PairIndex(self.tables, self.postings._replace(rest=rest))
+
+    def renumbered(self, numbers: Int32s, count: int) -> "PairIndex":
+        """Return the index with conjunction i as number `numbers[i]`, ascending, of `count`."""
+        if numbers.size == count:
+            return self
+        postings = self.postings
+        rows, rectangles = postings.rows.copy(), postings.rectangles.copy()
+        for table in (rows, rectangles):
+            table[:, CONJUNCTION] = numbers[table[:, CONJUNCTION]]
+        rest_starts = postings.rest_starts[np.searchsorted(numbers, np.arange(count + 1))]
+        renumbered = postings._replace(
+            rows=rows, rectangles=rectangles, conjunction_of=rectangles[:, CONJUNCTION].copy(), rest_starts=rest_starts
+        )
+        return PairIndex(self.tables, renumbered)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state as named arrays, for a segment file."""

@@ -1,6 +1,7 @@
 """The index of patterns: which of many LIKE patterns match each text, their literal fragments found in one pass."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -8,8 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Int8s, Int32s, Int64s
+from tocsin.forks import cached
 from tocsin.model.predicate import Pattern, Wildcard
 from tocsin.model.text import lower
+from tocsin.predicates.folding import LOWER
 from tocsin.predicates.patterns.kernels import (
     ANYWHERE,
     AT_END,
@@ -19,12 +22,15 @@ from tocsin.predicates.patterns.kernels import (
     ONE,
     WHOLE,
     Fragments,
+    Scan,
     choose_windows,
     fill_buckets,
     find_patterns,
     lower_ascii,
+    merge_lists,
+    prepare_scan,
 )
-from tocsin.predicates.texts import TextIndex, as_bytes
+from tocsin.predicates.texts import DistinctTexts, TextBytes, TextIndex, as_bytes, repeat_lists
 
 if TYPE_CHECKING:
     from tocsin.predicates.protocol import Arrays
@@ -62,8 +68,16 @@ class Patterns(TextIndex):
         self._index = {
             case: Fragments(*(self._arrays[f"{case}_{name}"] for name in Fragments._fields)) for case in _CASES
         }
+        self._owners = {
+            case: (self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]) for case in _CASES
+        }
         # Work arrays of zeros that a probe takes, or makes, and gives back as they were.
-        self._scratch: dict[str, list[Int8s]] = {case: [] for case in _CASES}
+        self._scratch: dict[str, list[tuple[Int8s, Int8s]]] = {case: [] for case in _CASES}
+
+    @cached
+    def _scans(self) -> dict[str, Scan]:
+        """What a probe reads first, by case. Made at the first probe: who only opens a segment does not need it."""
+        return {case: prepare_scan(index, self._owners[case][0]) for case, index in self._index.items()}
 
     @classmethod
     def build(cls, predicates: Sequence[Iterable[Pattern]]) -> Self:
@@ -86,46 +100,47 @@ class Patterns(TextIndex):
         """The number of predicates."""
         return int(self._arrays["predicate_count"][0])
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
-        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
-        found = self.search(column)
-        return found.offsets, found.predicates
+    def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
+        """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
+        starts, predicates, _ = self._find(partial(_read, texts), len(texts))
+        return starts, predicates
+
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+        texts = {}
+        for case in _CASES:
+            read = text if case == "exact" or text.isascii() else lower(text)
+            data = np.frombuffer(read.encode(), np.uint8)
+            texts[case] = TextBytes(np.array([0, data.size]), lower_ascii(data) if case == "lowered" else data)
+        return self._find(texts.__getitem__, 1)[1]
 
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
-        # A pair (text, predicate) is one number, so that the pairs of both cases sort and merge as numbers.
-        pairs = np.empty(0, np.int64)
+        distinct = DistinctTexts.of(column)
+        starts, predicates, verified = self._find(partial(_read, distinct.texts), len(distinct.texts))
+        return FoundPatterns(*repeat_lists(starts, predicates, distinct.place), verified)
+
+    def _find(self, texts_of: Callable[[str], TextBytes], count: int) -> tuple[Int64s, Int32s, int]:
+        """Find the predicates of `count` texts, given as each case reads them, and count the patterns compared."""
+        found: tuple[Int64s, Int32s] | None = None
         verified = 0
-        for case in _CASES:
-            index = self._index[case]
+        for case, index in self._index.items():
             if not len(index.kind):
                 continue
-            texts = as_bytes(column, lower if case == "lowered" else None)
-            data = lower_ascii(texts.data) if case == "lowered" else texts.data
+            texts = texts_of(case)
             try:
-                done = self._scratch[case].pop()
+                done, seen = self._scratch[case].pop()
             except IndexError:
-                done = np.zeros(len(index.kind), np.int8)
-            offsets, found, compared = find_patterns(texts.offsets, data, index, done)
-            self._scratch[case].append(done)
+                done, seen = np.zeros(len(index.kind), np.int8), np.zeros(self.predicate_count, np.int8)
+            starts, predicates, compared = find_patterns(
+                texts.offsets, texts.data, index, self._scans[case], self._owners[case], done, seen
+            )
+            self._scratch[case].append((done, seen))
             verified += int(compared)
-            rows = np.repeat(np.arange(len(column)), np.diff(offsets))
-            pairs = np.concatenate([pairs, self._with_owners(case, rows, found)])
-        if len(pairs):
-            pairs = np.unique(pairs)
-        if column.null_count:
-            pairs = pairs[column.is_valid().to_numpy(zero_copy_only=False)[pairs // self.predicate_count]]
-        bounds = np.searchsorted(pairs, np.arange(len(column) + 1) * self.predicate_count).astype(np.int64)
-        return FoundPatterns(bounds, (pairs % max(self.predicate_count, 1)).astype(np.int32), verified)
-
-    def _with_owners(self, case: str, rows: Int64s, found: Int32s) -> Int64s:
-        """Return the pairs (text, predicate) of all predicates that have a pattern that was found."""
-        owner_offsets, owners = self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]
-        starts, lengths = owner_offsets[found], np.diff(owner_offsets)[found]
-        shift = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-        predicates = owners[np.arange(len(shift)) + shift]
-        pairs: Int64s = np.repeat(rows, lengths) * self.predicate_count + predicates
-        return pairs
+            lists = starts, predicates
+            found = lists if found is None else merge_lists(found, lists)
+        starts, predicates = found or (np.zeros(count + 1, np.int64), np.empty(0, np.int32))
+        return starts, predicates, verified
 
     def check(self) -> None:
         """Assert what must be true of the arrays."""
@@ -142,20 +157,34 @@ class Patterns(TextIndex):
             assert owners.max(initial=-1) < self.predicate_count, "patterns belong to predicates"
 
 
+def _read(texts: pa.Array, case: str) -> TextBytes:
+    """Read texts as the patterns of a case see them."""
+    if case == "exact":
+        return as_bytes(texts)
+    read = as_bytes(texts, LOWER)
+    return read._replace(data=lower_ascii(read.data))
+
+
 def _fragments(patterns: Sequence[Pattern]) -> Fragments:
     """Return the arrays for the patterns of one case, numbered as given."""
     literals: list[bytes] = []
-    literal_counts, programs, kinds = [0], [], []
+    literal_ends, program_ends, kinds = [0], [0], []
+    program: list[int] = []
     for each in patterns:
-        parts = [lower(part) if each.ignore_case and isinstance(part, str) else part for part in each.parts]
-        own = [part.encode() for part in parts if isinstance(part, str) and part]
-        literals += own
-        literal_counts.append(len(own))
-        programs.append(np.array([code for part in parts for code in _program(part)], np.int16))
-        kinds.append(_kind(parts))
+        for part in each.parts:
+            if isinstance(part, str):
+                encoded = (lower(part) if each.ignore_case else part).encode()
+                program += encoded
+                if encoded:
+                    literals.append(encoded)
+            else:
+                program += [ONE] * part.least + [MANY] * part.many
+        literal_ends.append(len(literals))
+        program_ends.append(len(program))
+        kinds.append(_kind(each.parts))
     data = np.frombuffer(b"".join(literals), np.uint8)
     offsets = np.cumsum([0, *map(len, literals)]).astype(np.int64)
-    literal, window, level, hashes = choose_windows(data, offsets, np.cumsum(literal_counts).astype(np.int64))
+    literal, window, level, hashes = choose_windows(data, offsets, np.array(literal_ends, np.int64))
     has_literal = np.flatnonzero(literal >= 0)
     buckets, bucket = np.unique(hashes[has_literal], return_inverse=True)
     bits, table = fill_buckets(buckets)
@@ -168,8 +197,8 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
         literal_length=np.append(np.diff(offsets), 0)[of_pattern].astype(np.int32),
         window_offset=window,
         kind=np.array(kinds, np.int8),
-        program_offsets=np.cumsum([0, *map(len, programs)]).astype(np.int64),
-        program=np.concatenate([*programs, np.empty(0, np.int16)]),
+        program_offsets=np.array(program_ends, np.int64),
+        program=np.array(program, np.int16),
         unfiled=np.flatnonzero(literal < 0).astype(np.int32),
         levels=levels,
         filter=bits,
@@ -177,12 +206,6 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
         bucket_starts=np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=len(buckets)))]).astype(np.int64),
         bucket_patterns=has_literal[np.argsort(bucket, kind="stable")].astype(np.int32),
     )
-
-
-def _program(part: str | Wildcard) -> list[int]:
-    if isinstance(part, str):
-        return list(part.encode())
-    return [ONE] * part.least + [MANY] * part.many
 
 
 def _kind(parts: Sequence[str | Wildcard]) -> int:
