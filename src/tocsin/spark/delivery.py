@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import StringType, StructField, StructType
 
+from tocsin.delivery.addresses import INBOX, addressed, key_names
 from tocsin.errors import OptionError
 from tocsin.spark._placement.ship import Index, Place, is_connect, place
 from tocsin.spark._placement.snapshot_dir import pin
@@ -21,7 +22,7 @@ from tocsin.spark._worker.batches import open_index
 from tocsin.spark.match import column, index_path
 from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
 
-INBOX, DIGEST = "inbox", "matches"
+DIGEST = "matches"
 
 BY_HAND = "deliver"
 """The stream of batches that are delivered without a number."""
@@ -47,7 +48,7 @@ class Inboxes:
     ) -> None:
         self.table = BatchTable(path, format)
         self.tag = tag
-        self.dedupe = [name.strip() for name in (dedupe.split(",") if isinstance(dedupe, str) else dedupe)]
+        self.dedupe = key_names(dedupe)
         self.digest = digest
         self._ship_index = ship_index
 
@@ -156,9 +157,4 @@ def _running_query(session: SparkSession) -> str | None:
 def _address(batches: Iterable[pa.RecordBatch], place: Place, tag: str) -> Iterator[pa.RecordBatch]:
     matcher = open_index(place.folder(), place.fingerprint)
     for batch in batches:
-        subscriptions = batch.column("subscription").dictionary_encode()
-        ids = subscriptions.dictionary.to_pylist()
-        # A subscription that was removed after the match has no inbox.
-        names = [matcher[id].tags.get(tag) if id in matcher else None for id in ids]
-        inboxes = pa.array(names, pa.string()).take(subscriptions.indices)
-        yield pa.RecordBatch.from_arrays([*batch.columns, inboxes], names=[*batch.schema.names, INBOX])
+        yield addressed(batch, matcher, tag)

@@ -1,0 +1,61 @@
+"""`tocsin serve`: match, publish and deliver over HTTP."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.console import errors
+from tocsin.errors import MissingDependencyError, OptionError
+
+
+def serve(
+    index: Annotated[Path | None, typer.Argument(help="The folder of the index; made if it is not there.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; others than loopback need keys.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Matching processes.")] = 2,
+    state: Annotated[Path | None, typer.Option(help="Inboxes and keys; by default in the index folder.")] = None,
+    keys: Annotated[Path | None, typer.Option(help="The file of keys; by default among the state.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A folder of Parquet files that may be back-tested.")] = None,
+    max_body_mb: Annotated[int, typer.Option(min=1, max=1024, help="The largest request.")] = 32,
+    body_seconds: Annotated[float, typer.Option(min=0.1, help="The longest time to send a request.")] = 20.0,
+    allow_private_webhooks: Annotated[
+        bool, typer.Option("--allow-private-webhooks", help="Tenants may name webhooks in this network.")
+    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Serve a running example from a temporary folder.")] = False,
+) -> None:
+    """Serve an index: one writer process, several matching processes, inboxes, and a page to look at."""
+    try:
+        from tocsin.serve.settings import ServerSettings
+        from tocsin.serve.supervisor import serve as run
+        from tocsin.serve.worker import run as _  # noqa: F401 (are all parts installed?)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the server needs {error.name}", "Install it with pip install 'tocsin[serve]'"
+        ) from error
+    if (index is None) != demo:
+        raise OptionError("give the folder of an index, or --demo", "Such as tocsin serve index")
+    with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as temporary:
+        folder = Path(temporary) / "index" if index is None else index
+        state = state or folder / "serve"
+        settings = ServerSettings(
+            index=str(folder),
+            state=str(state),
+            runtime="",
+            workers=workers,
+            keys=str(keys or state / "keys.json"),
+            data=None if data is None else str(data),
+            max_body=max_body_mb << 20,
+            body_seconds=body_seconds,
+            allow_private_webhooks=allow_private_webhooks,
+        )
+
+        def ready(address: str) -> None:
+            errors().print(f"serving {folder} on {address}", highlight=False, soft_wrap=True)
+            if demo:
+                from tocsin.serve.sample import play
+
+                play(address)
+
+        run(settings, host, port, ready)

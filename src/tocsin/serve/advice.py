@@ -1,0 +1,113 @@
+"""Advice on a condition before it is a subscription: its errors with positions, warnings, and its cost.
+
+A condition is tried in a matcher of its own, so that the errors are those of the library.
+"""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.errors import SubscriptionError
+from tocsin.matcher import Matcher
+from tocsin.serve.errors_as_json import HttpError, document
+from tocsin.serve.tenants import Tenant
+
+_TRIED = "condition"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What can be said of a condition that was understood."""
+
+    attributes: list[str]
+    predicates: int
+    looks_back: bool
+    never: bool
+    unindexed: bool
+
+    @classmethod
+    def of(cls, where: str) -> "Advice":
+        """Try a condition. Raises SubscriptionError."""
+        matcher = Matcher(background_merge=False)
+        matcher.subscribe(_TRIED, where)
+        stats = matcher.stats()
+        explained = matcher.explain({}, _TRIED)
+        alternatives = explained.alternatives
+        return cls(
+            sorted(matcher.attributes),
+            sum(map(len, alternatives)) if explained.predicates is None else explained.predicates,
+            bool(matcher.looking_back()),
+            bool(stats.never_count),
+            bool(stats.unindexed_count) or any(not verdicts for verdicts in alternatives),
+        )
+
+    def warnings(self, known: Collection[str]) -> list[dict[str, str]]:
+        """Return what is probably not meant; `known` are the attributes that events and subscriptions have."""
+        found = []
+        if self.never:
+            found.append(_warning("never", "it can never match: its predicates contradict each other"))
+        if self.unindexed:
+            found.append(_warning("unindexed", "every event verifies it: it demands no constant, word or path"))
+        if known:
+            names = [name for name in self.attributes if name not in known]
+            found += [_warning("unknown", f"no event and no other subscription has {name!r}") for name in names]
+        return found
+
+
+def _warning(code: str, message: str) -> dict[str, str]:
+    return {"code": code, "message": message}
+
+
+def demand_within_limits(where: str, tenant: Tenant, advice: Advice | None = None) -> None:
+    """Raise if a condition is more than its tenant may have. Costs 5 ms to try it, unless for an administrator."""
+    limits = tenant.limits
+    if limits.text is not None and len(where) > limits.text:
+        raise HttpError(422, f"the condition has {len(where):,} characters", f"{tenant.name} may use {limits.text:,}")
+    if tenant.is_admin:
+        return
+    advice = advice or Advice.of(where)
+    if limits.predicates is not None and advice.predicates > limits.predicates:
+        raise HttpError(
+            422,
+            f"the condition has {advice.predicates:,} predicates over all its alternatives",
+            f"{tenant.name} may use {limits.predicates:,}: split it, or use IN (…) in place of OR",
+        )
+    if advice.looks_back:
+        # The history of an index is one: it has the events of all tenants.
+        raise HttpError(422, "the condition looks back at the history", "Only an administrator may, as all share it")
+
+
+def measured_us(where: str, events: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the microseconds that a condition costs an event when every event verifies it; None without events."""
+    if not events:
+        return None
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe(_TRIED, where)
+    matcher.match_batch(events)
+    start = time.thread_time()
+    matcher.match_batch(events)
+    return (time.thread_time() - start) / len(events) * 1e6
+
+
+def check(where: str, tenant: Tenant, known: Collection[str], events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return everything that can be said of a condition: errors, warnings, attributes, cost."""
+    try:
+        advice = Advice.of(where)
+        demand_within_limits(where, tenant, advice)
+    except (SubscriptionError, HttpError) as error:
+        return {"errors": [document(error)], "warnings": [], "attributes": []}
+    warnings = advice.warnings(known)
+    if advice.unindexed:
+        cost = measured_us(where, events)
+        for warning in warnings:
+            if warning["code"] == "unindexed" and cost is not None:
+                warning["message"] += f"; measured {cost:.1f} µs an event"
+                warning["cost_us"] = f"{cost:.1f}"
+    return {
+        "errors": [],
+        "warnings": warnings,
+        "attributes": advice.attributes,
+        "predicates": advice.predicates,
+        "looks_back": advice.looks_back,
+    }

@@ -1,0 +1,183 @@
+"""Endpoints of events: match, and publish, which remembers and delivers."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from tocsin.errors import OptionError
+from tocsin.matcher import Matcher
+from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.serve import bodies
+from tocsin.serve.errors_as_json import HttpError
+from tocsin.serve.match_queue import split
+from tocsin.serve.service import Service, tags_of, tenant_of
+from tocsin.serve.tenants import Tenant
+
+FIELDS = {"event", "events", "tags", "top_k", "mode", "score_by", "interval", "highlight", "id"}
+MOST_HIGHLIGHTED = 100
+INLINE = 64
+"""Batches up to this size are matched in the event loop, larger ones in a thread beside it."""
+_HEADERS = [(b"content-type", b"application/json")]
+
+
+async def match(service: Service, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer POST /match. This one is not routed: it is the request that there are most of."""
+    body = await bodies.read_body(scope, receive, service.settings.max_body, service.settings.body_seconds)
+    kind = bodies.content_type(scope)
+    if kind == bodies.ARROW:
+        await _match_arrow(service, Request(scope, receive), body)(scope, receive, send)
+        return
+    if kind != bodies.JSON:
+        raise HttpError(415, f"the body is {kind}", f"Send {bodies.JSON} or {bodies.ARROW}")
+    content = bodies.dump(await answer(service, tenant_of(scope), bodies.parse_object(body)))
+    length = (b"content-length", str(len(content)).encode())
+    await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, length]})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def answer(service: Service, tenant: Tenant, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the matches of the events of a request."""
+    unknown = sorted(document.keys() - FIELDS)
+    if unknown:
+        raise HttpError(400, f"a match has no field {unknown[0]!r}", f"Use {', '.join(sorted(FIELDS))}")
+    events, is_one = bodies.events_of(document)
+    tags = tenant.bound(bodies.texts_of(document, "tags"))
+    ranked = _ranked(document)
+    if is_one and ranked is None:
+        found = [await service.queue.match(events[0], tags)]
+    else:
+        matcher = service.matcher
+        timed = [service.queue.timed(event) for event in events]
+        if len(timed) <= INLINE:
+            table = _match(matcher, timed, tags, ranked)
+        else:
+            table = await asyncio.to_thread(_match, matcher, timed, tags, ranked)
+        service.board.count("matched_events", len(events))
+        service.board.count("matches", len(table))
+        found = split(table, len(events))
+    demand_few_matches(tenant, map(len, (ids for ids, _ in found)))
+    shown = [_shown(tenant, ids, scores) for ids, scores in found]
+    if bodies.field(document, "highlight", bool, False):
+        _highlight(service, tenant, events, shown)
+    if is_one:
+        return {"matches": shown[0]}
+    names = bodies.field(document, "id", str)
+    for place, matches in enumerate(shown):
+        name = place if names is None else events[place].get(names)
+        for one in matches:
+            one["event"] = name
+    return {"matches": [one for matches in shown for one in matches]}
+
+
+def _ranked(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    k = bodies.field(document, "top_k", int)
+    if k is None:
+        return None
+    score_by = document.get("score_by", "sum")
+    if not isinstance(score_by, (str, dict)):
+        raise HttpError(400, "`score_by` is not understood", "It is sum, max, or an object of coefficients")
+    return {
+        "top_k": k,
+        "mode": cast(Mode, bodies.field(document, "mode", str, "exact")),
+        "score_by": cast(ScoreBy, score_by),
+        "interval": cast(Interval, bodies.field(document, "interval", str, "overlaps")),
+    }
+
+
+def _match(
+    matcher: Matcher, events: Any, tags: Mapping[str, str], ranked: Mapping[str, Any] | None, id: str | None = None
+) -> pa.Table:
+    return matcher.match_batch(events, tags=tags or None, id=id, **(ranked or {}))
+
+
+def _shown(tenant: Tenant, ids: Sequence[str], scores: Sequence[float]) -> list[dict[str, Any]]:
+    start = len(tenant.prefix)
+    return [{"id": id[start:], "score": score} for id, score in zip(ids, scores, strict=True)]
+
+
+def demand_few_matches(tenant: Tenant, counts: Any) -> None:
+    """Raise HttpError if an event has more matches than its tenant may see."""
+    most = tenant.limits.matches
+    if most is not None and (largest := max(counts, default=0)) > most:
+        raise HttpError(422, f"an event matches {largest:,} subscriptions", f"The limit is {most:,}; ask for top_k")
+
+
+def _highlight(
+    service: Service, tenant: Tenant, events: Sequence[Mapping[str, Any]], shown: Sequence[list[dict[str, Any]]]
+) -> None:
+    """Add to the first matches of each event the predicates of an alternative that held."""
+    matcher = service.matcher
+    for event, matches in zip(events, shown, strict=True):
+        timed = service.queue.timed(event)
+        for one in matches[:MOST_HIGHLIGHTED]:
+            id = tenant.prefix + one["id"]
+            if id in matcher:
+                held = [
+                    verdicts
+                    for verdicts in matcher.explain(timed, id).alternatives
+                    if all(verdict.holds for verdict in verdicts)
+                ]
+                one["because"] = [str(verdict).removeprefix("holds  ") for verdict in (held[0] if held else [])]
+
+
+def _match_arrow(service: Service, request: Request, body: bytes) -> Response:
+    """Answer with an Arrow stream; what JSON says in fields stands in the query."""
+    tenant, query = tenant_of(request.scope), request.query_params
+    try:
+        k = int(query["top_k"]) if "top_k" in query else None
+    except ValueError:
+        raise HttpError(400, f"`top_k` is {query['top_k']!r}", "Give a whole number") from None
+    ranked = None if k is None else {"top_k": k, "mode": query.get("mode", "exact")}
+    table = _match(service.matcher, bodies.parse_arrow(body), tenant.bound(tags_of(request)), ranked, query.get("id"))
+    if tenant.prefix:
+        ids = table["subscription"].cast(pa.large_string())
+        table = table.set_column(1, "subscription", pa.compute.utf8_slice_codeunits(ids, len(tenant.prefix)))
+    return Response(bodies.arrow_bytes(table), media_type=bodies.ARROW)
+
+
+def routes(service: Service) -> list[Route]:
+    """Return the route of published events."""
+
+    async def publish(request: Request) -> Response:
+        tenant = tenant_of(request.scope)
+        body = await service.body(request)
+        kind = bodies.content_type(request.scope)
+        key: str | None = bodies.header(request.scope, b"idempotency-key") or None
+        if kind == bodies.JSON:
+            document = bodies.parse_object(body)
+            unknown = sorted(document.keys() - {"event", "events", "tags", "key"})
+            if unknown:
+                raise HttpError(400, f"a publish has no field {unknown[0]!r}", "Use event, events, tags, key")
+            events, is_one = bodies.events_of(document)
+            tags = tenant.bound(bodies.texts_of(document, "tags"))
+            key = bodies.field(document, "key", str, key)
+        elif kind == bodies.LINES:
+            events, is_one, tags = [], False, tenant.bound(tags_of(request))
+            for line, event in bodies.parse_lines(body):
+                if isinstance(event, HttpError):
+                    raise HttpError(400, f"line {line}: {event.message}", event.hint)
+                events.append(event)
+        elif kind == bodies.ARROW:
+            events, is_one, tags = bodies.parse_arrow(body).to_pylist(), False, tenant.bound(tags_of(request))
+        else:
+            raise HttpError(415, f"the body is {kind}", f"Send {bodies.JSON}, {bodies.LINES} or {bodies.ARROW}")
+        if key is not None and len(key) > 200:
+            raise OptionError(f"the key has {len(key)} characters", "Use at most 200")
+        message = {"do": "publish", "events": events, "tags": tags, "key": key}
+        done = await service.change(tenant, message)
+        shown = [
+            {"id": one["id"].removeprefix(tenant.prefix), "score": one["score"], "event": one["event"]}
+            for one in done["matches"]
+        ]
+        answered: dict[str, Any] = {"numbers": done["numbers"], "matches": shown}
+        if is_one:
+            answered = {"number": done["numbers"][0], "matches": [{"id": m["id"], "score": m["score"]} for m in shown]}
+        return Response(bodies.dump(answered | {"repeated": done.get("repeated", False)}), media_type=bodies.JSON)
+
+    return [Route("/publish", publish, methods=["POST"])]

@@ -1,0 +1,107 @@
+"""A worker: it answers matches itself and hands changes to the writer."""
+
+import asyncio
+import gc
+import socket
+import threading
+import time
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tocsin.delivery.inboxes import InboxStore
+from tocsin.matcher import Matcher
+from tocsin.serve.advice import Advice
+from tocsin.serve.app import application
+from tocsin.serve.board import SNAPSHOT, Board
+from tocsin.serve.frames import WriterClient
+from tocsin.serve.match_queue import MatchQueue
+from tocsin.serve.service import Service
+from tocsin.serve.settings import ServerSettings
+from tocsin.serve.supervisor import BACKLOG
+
+HEADER_SECONDS = 10.0
+KEEP_ALIVE_SECONDS = 75
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP with a time limit for the head of a request: a client that sends none, or half of one, is cut off."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
+
+    def on_headers_complete(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        super().on_headers_complete()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+
+def wait_for_writer(board: Board) -> None:
+    """Wait until there is an index."""
+    while not board[SNAPSHOT]:
+        time.sleep(0.02)
+
+
+async def run(settings: ServerSettings, board: Board, listening: socket.socket) -> None:
+    """Answer requests until a signal ends the process."""
+    matcher = Matcher.open(settings.index, mode="read", background_merge=False)
+    # Loads the compiled kernels before the first request.
+    matcher.match({})
+    matcher.match_batch([{}] * 4)
+    # Those that check a condition are loaded beside the first requests.
+    threading.Thread(target=Advice.of, args=("a = 1 AND b > 2",), name="warm-up", daemon=True).start()
+    service = Service(
+        settings,
+        board,
+        MatchQueue(matcher, board),
+        InboxStore(settings.inboxes, read_only=True),
+        WriterClient(settings.socket),
+    )
+    options: dict[str, Any] = {
+        "log_level": "warning",
+        "access_log": False,
+        "lifespan": "off",
+        "proxy_headers": False,
+        "server_header": False,
+        "date_header": False,
+        "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+        "timeout_graceful_shutdown": 3,
+        "ws_max_size": 1 << 16,
+        "backlog": BACKLOG,
+    }
+    # What was loaded stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    config = uvicorn.Config(application(service), http=BoundedProtocol, **options)
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def main(argument: str, number: str, handle: str) -> None:
+    """Run a worker process."""
+    settings = ServerSettings.of(argument)
+    board = Board(settings.board, settings.workers, row=2 + int(number))
+    wait_for_writer(board)
+    listening = socket.socket(fileno=int(handle))
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(run(settings, board, listening))
+
+
+def _loop_factory() -> Any:
+    import uvloop
+
+    return uvloop.new_event_loop

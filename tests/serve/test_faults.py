@@ -1,0 +1,156 @@
+"""Processes are killed at random moments under load: nothing that was acknowledged is lost or doubled."""
+
+import itertools
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import psutil  # type: ignore[import-untyped]  # it has no stubs
+import pytest
+
+from serving import ServerProcess, wait_for
+
+SUBSCRIBER = "ada"
+
+
+class Load:
+    """Clients that change and publish without end, and know what was acknowledged."""
+
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        self.stopped = threading.Event()
+        self.put: dict[str, str] = {}
+        """The condition of each acknowledged subscription."""
+        self.published: list[int] = []
+        self._numbers = itertools.count()
+        self._failures: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run, args=(work,)) for work in (self._change, self._publish)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, work: object) -> None:
+        try:
+            work()  # type: ignore[operator]
+        except BaseException as error:
+            self._failures.append(error)
+
+    def _request(self, method: str, path: str, body: dict[str, object], headers: dict[str, str]) -> bool:
+        """Send a request until it is acknowledged; False if the load ends before that."""
+        while True:
+            try:
+                with httpx.Client(base_url=self.server.address, timeout=30) as client:
+                    answer = client.request(method, path, json=body, headers=headers)
+                if answer.status_code in (200, 201):
+                    return True
+                assert answer.status_code == 503, answer.text
+            except httpx.TransportError:
+                pass
+            if self.stopped.is_set():
+                return False
+            time.sleep(0.05)
+
+    def _change(self) -> None:
+        while not self.stopped.is_set():
+            number = next(self._numbers)
+            id, where = f"s{number % 50}", f"never = {number}"
+            if self._request("PUT", f"/subscriptions/{id}", {"where": where}, {}):
+                self.put[id] = where
+            else:
+                # It may have been taken or not.
+                self.put.pop(id, None)
+
+    def _publish(self) -> None:
+        for value in itertools.count():
+            if self.stopped.is_set():
+                return
+            if self._request("POST", "/publish", {"event": {"x": value}}, {"Idempotency-Key": f"k{value}"}):
+                self.published.append(value)
+
+    def stop(self) -> None:
+        self.stopped.set()
+        for thread in self._threads:
+            thread.join(60)
+        assert self._failures == []
+
+
+def inbox(client: httpx.Client) -> Counter[int]:
+    found: Counter[int] = Counter()
+    after = 0
+    while True:
+        answer = client.get(f"/inbox/{SUBSCRIBER}", params={"after": after, "limit": 1000}).json()
+        if not answer["entries"]:
+            return found
+        found.update(entry["event"]["x"] for entry in answer["entries"])
+        after = answer["after"]
+
+
+def kill_at_random(folder: Path, rounds: int, seed: int) -> None:
+    chosen = random.Random(seed)
+    server, load = ServerProcess(folder), None
+    try:
+        with server.client() as client:
+            answer = client.put("/subscriptions/all", json={"where": "x >= 0", "subscriber": SUBSCRIBER})
+            assert answer.status_code == 201
+        load = Load(server)
+        for _ in range(rounds):
+            time.sleep(chosen.uniform(0.0, 1.0))
+            what = chosen.choice(["writer", "worker", "all"])
+            if what == "all":
+                server.kill_all()
+                server.start()
+            else:
+                running = server.children(what)
+                if running:
+                    _kill(chosen.choice(running))
+            before = len(load.published), len(load.put)
+            wait_for(lambda before=before: (len(load.published), len(load.put)) > before, 60)
+        load.stop()
+        with server.client() as client:
+            for id, where in load.put.items():
+                assert client.get(f"/subscriptions/{id}").json()["where"] == where
+            found = inbox(client)
+        assert [value for value in load.published if found[value] != 1] == []
+        assert [value for value, times in found.items() if times > 1] == []
+        # The last one may have been delivered without an acknowledgement.
+        assert set(found) - set(load.published) <= {max(load.published) + 1}
+        assert len(load.published) >= rounds
+    finally:
+        if load is not None:
+            load.stopped.set()
+        server.stop()
+
+
+def _kill(process: psutil.Process) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def test_a_few_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+    kill_at_random(tmp_path / "index", rounds=5, seed=1)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+    kill_at_random(tmp_path / "index", rounds=int(os.environ.get("FAULT_RUNS", "100")), seed=2)
+
+
+def test_the_history_has_what_was_delivered_before_a_kill(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "index", ["--workers", "1"])
+    try:
+        with server.client() as client:
+            body = {"where": "x > ALL (SELECT x FROM history)", "subscriber": SUBSCRIBER}
+            assert client.put("/subscriptions/record", json=body).status_code == 201
+            for value in (5, 9, 7):
+                assert client.post("/publish", json={"event": {"x": value}}).status_code == 200
+        for child in server.children("writer"):
+            _kill(child)
+        with server.client() as client:
+            assert client.post("/publish", json={"event": {"x": 8}}).json()["matches"] == []
+            assert len(client.post("/publish", json={"event": {"x": 10}}).json()["matches"]) == 1
+            assert inbox(client) == Counter([5, 9, 10])
+    finally:
+        server.stop()
