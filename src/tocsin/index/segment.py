@@ -216,7 +216,8 @@ class Segment:
         if batch.single is not None:
             evidence = Evidence(events=1)
             numbers = self.match_one(batch.single, batch, dropped, judged or {}, evidence)
-            return Ragged(np.array([0, numbers.size]), numbers), evidence
+            # Kernels that order the rows are compiled for whole arrays, not for a column of pairs.
+            return Ragged(np.array([0, numbers.size]), np.ascontiguousarray(numbers)), evidence
         events, evidence = self.encode(batch, judged or {})
         return self.match_encoded(batch, events, evidence, dropped), evidence
 
