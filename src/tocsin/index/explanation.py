@@ -8,11 +8,15 @@ from tocsin.index.history import History
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.to_sql import describe
+from tocsin.model.casts import Time, to_text
 from tocsin.model.condition import Exists, Quantified, XPathExists
 from tocsin.model.events import Event
+from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import Accepts, Predicate, Tested
+from tocsin.model.predicate import Accepts, Predicate, Ranges, Tested
+from tocsin.model.sql_text import constant
 from tocsin.model.subscription import Subscription
+from tocsin.model.values import Moment
 from tocsin.predicates.evaluate import holds
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.oracle import failing_step
@@ -66,14 +70,24 @@ def explain(
 def _judge(predicate: Predicate, event: Event, options: Options, history: History) -> Verdict:
     if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
         return _judge_history(predicate, predicate.test, event, history)
+    detail = _derived_value(predicate, event)
     if holds(predicate, event, (), options.namespaces):
-        return Verdict(predicate, True)
-    detail = ""
+        return Verdict(predicate, True, detail)
     if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
         document = lookup(event, predicate.test.attribute)
         if isinstance(document, (str, bytes)) and predicate.accepts is Accepts.TRUE:
             detail = _failing_step(str(predicate.test.path), document, options)
     return Verdict(predicate, False, detail)
+
+
+def _derived_value(predicate: Predicate, event: Event) -> str:
+    """Return what the expression of a predicate is for the event, if the predicate is on one."""
+    if not isinstance(predicate, Ranges) or not is_derived(predicate.attribute):
+        return ""
+    value = lookup(event, predicate.attribute)
+    if isinstance(value, Moment):
+        return f"it is {to_text(Time(value.microseconds, value.nanoseconds))}"
+    return f"it is {constant(value)}"
 
 
 def _failing_step(path: str, document: str | bytes, options: Options) -> str:

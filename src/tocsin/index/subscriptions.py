@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -69,12 +70,18 @@ class SubscriptionSet:
             self._history = None
 
     def subscribe(
-        self, id: str, where: str, score: float, weights: Mapping[str, float] | None, tags: Mapping[str, str] | None
+        self,
+        id: str,
+        where: str,
+        score: float,
+        weights: Mapping[str, float] | None,
+        tags: Mapping[str, str] | None,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a subscription, or replace the one with this id."""
-        subscription = intake.checked(id, where, score, weights, tags)
+        subscription = intake.checked(id, where, score, weights, tags, params)
         with self._throttle.changing():
-            form = self.options.normalise([where], [id])
+            form = self.options.normalise([subscription.where], [id])
             if form.errors:
                 raise form.errors[0]
             with self._writing():

@@ -22,8 +22,8 @@ BATCH = 65_536
 SMALL = 4
 """Groups of fewer texts than this are bound one by one: a vector operation would cost more."""
 
-_Key = tuple[str, tuple[bool, ...]]
-"""The code of a shape, and which of its literals are strings; () if none is."""
+_Key = tuple[str, tuple[bool, ...], tuple[str, ...]]
+"""The code of a shape, which of its literals are strings (() if none is), and those that its template contains."""
 
 
 def normalise_texts(
@@ -67,6 +67,8 @@ class _Work:
         self._ids = ids
         self._limit = limit
         self._plans: dict[_Key, ShapePlan | None] = {}
+        self._fixed: dict[_Key, tuple[int, ...]] = {}
+        """The literals, by number, that templates of a shape contain."""
 
     def add_batch(self, start: int, texts: Sequence[str]) -> None:
         """Add consecutive texts, of which the first has the number `start`."""
@@ -78,7 +80,7 @@ class _Work:
                 self._report(number, error)
                 continue
             # Texts without a quote have only numbers.
-            key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else ()
+            key: _Key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else (), ()
             group = groups.get(key)
             if group is None:
                 group = groups[key] = [], []
@@ -91,12 +93,17 @@ class _Work:
         if key not in self._plans:
             try:
                 template, generic = parse_shape(Shape(members[0]))
-                self._plans[key] = plan(template) if generic else None
+                if not generic and not key[2]:
+                    self._fixed[key] = template.fixed
+                is_known = generic or template.fixed == self._fixed.get((*key[:2], ()))
+                self._plans[key] = plan(template) if is_known and (generic or key[2]) else None
             except SubscriptionError:
                 # Each text is parsed again, since its error has a position of its own.
                 self._plans[key] = None
         planned = self._plans[key]
-        if planned is None:
+        if planned is None and not key[2] and self._fixed.get(key):
+            self._add_by_fixed(key, numbers, members)
+        elif planned is None:
             for number, pieces in zip(numbers, members, strict=True):
                 self._add_unplanned(number, pieces)
         elif planned.vector is None or len(members) < SMALL or len(planned.vector) > self._limit:
@@ -108,6 +115,17 @@ class _Work:
                 add_vectors(self.builder, planned.vector, np.array(numbers, np.int32), columns)
             except Unreadable as unreadable:
                 self._add_without(unreadable.rows, planned, key, numbers, members)
+
+    def _add_by_fixed(self, key: _Key, numbers: list[int], members: list[list[str]]) -> None:
+        """Add a group whose template contains some of the literals: those with the same ones share a template."""
+        groups: dict[_Key, tuple[list[int], list[list[str]]]] = {}
+        fixed = self._fixed[key]
+        for number, pieces in zip(numbers, members, strict=True):
+            group = groups.setdefault((*key[:2], tuple([pieces[2 * literal + 1] for literal in fixed])), ([], []))
+            group[0].append(number)
+            group[1].append(pieces)
+        for inner, (some, theirs) in groups.items():
+            self._add_group(inner, some, theirs)
 
     def _add_without(
         self,

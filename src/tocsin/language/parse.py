@@ -58,7 +58,7 @@ def parse_shape(shape: Shape) -> tuple[Template, bool]:
         raise SubscriptionError(
             "the condition is nested too deeply", f"Nest at most {MAX_DEPTH} levels; remove needless parentheses"
         ) from None
-    return Template(condition, tuple(reader.sources)), reader.generic
+    return Template(condition, tuple(reader.sources), tuple(sorted(reader.fixed))), reader.generic
 
 
 @cache

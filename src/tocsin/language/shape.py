@@ -16,11 +16,15 @@ MAX_DEPTH = 32
 
 # Every alternative begins with a set of characters, which lets `re` skip to the next candidate. A number takes along
 # every character that could belong to it, so that "12ab" is one bad number and not a number and a name; and its sign,
-# since there is no arithmetic that a sign could belong to.
+# where what stands before it shows that nothing is subtracted. Any other sign stays in the code, where it is parsed.
 _STRING = r"'[^']*(?:''[^']*)*'"
+_BEFORE_SIGN = "|".join(
+    f"(?<={before}-)"
+    for before in ("^", r"[=<>(,*/%|]", r"[=<>(,*/%|]\s", r"\s[Aa][Nn][Dd]\s", r"\s[Bb][Ee][Tt][Ww][Ee][Ee][Nn]\s")
+)
 _REST = r"[\w.]*(?:(?<=[0-9.][eE])[+-][0-9]+)?"
 _NUMBER = (
-    rf"[0-9](?<![\w.][0-9]){_REST}|\.[0-9](?<![\w.)\]\"]\.[0-9]){_REST}|-(?<![\w.)\]\"'-]-)(?:[0-9]|\.[0-9]){_REST}"
+    rf"[0-9](?<![\w.][0-9]){_REST}|\.[0-9](?<![\w.)\]\"]\.[0-9]){_REST}|-(?:{_BEFORE_SIGN})(?:[0-9]|\.[0-9]){_REST}"
 )
 _LITERAL = re.compile(f"({_STRING}|{_NUMBER})")
 _TOKEN = re.compile(
