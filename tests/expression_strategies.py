@@ -89,12 +89,13 @@ _NUMBERS_OF_OTHERS = (
     "(D - D)",
 )
 _NUMBERS = (
-    *((f"(N {sign} N)", f"nn(N {sign} N)") for sign in ("+", "-", "/", "%")),
+    *((f"(N {sign} N)", f"nn(N {sign} N)") for sign in ("+", "-", "/")),
+    ("(N % nullif(S, 0))", "nn(N % nullif(S, 0))"),
     ("(N * S)", "nn(N * S)"),
     ("(- N)", "(-(N))"),
     *(f"{name}(N)" for name in ("abs", "sign", "floor", "ceil", "round")),
     "round(N, 1)",
-    ("mod(N, S)", "nn(mod(N, S))"),
+    ("mod(N, nullif(S, 0))", "nn(mod(N, nullif(S, 0)))"),
     "CAST(N AS DOUBLE)",
     ("N::BIGINT", "(N)::BIGINT"),
     "CAST(S AS DECIMAL(12,2))",

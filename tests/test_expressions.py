@@ -1,0 +1,255 @@
+"""Expressions all the way: subscriptions that compute, in every way that events come and indexes are kept."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tocsin import Matcher
+from tocsin.errors import SubscriptionError
+from tocsin.language.bulk import normalise_texts
+from tocsin.language.normalise import normalise
+from tocsin.language.parameters import bind_parameters
+from tocsin.language.parse import parse
+from tocsin.model.expression_tree import is_derived
+from tocsin.model.values import Kind
+from tocsin.reference import evaluate
+
+BIG = 3_037_000_500
+"""Its square is just beyond 64 bits."""
+
+
+def evidence_of(table: pa.Table) -> dict[str, int]:
+    errors: dict[str, int] = json.loads(table.schema.metadata[b"tocsin"])["errors"]
+    return errors
+
+
+def test_products_beyond_64_bits_are_exact_and_beyond_38_digits_errors() -> None:
+    matcher = Matcher()
+    matcher.subscribe("exact", f"n * n = {BIG**2}")
+    matcher.subscribe("one more", f"n * n > {BIG**2}")
+    matcher.subscribe("never null", "(n * n) IS NOT NULL")
+    events = [{"n": BIG}, {"n": BIG + 1}, {"n": 10**19}, {"n": None}, {"n": 2}]
+    for given in (events, events[:2] + events[3:]):
+        found = matcher.match_batch(given)
+        by_event = {row: set() for row in range(len(given))}
+        for row in found.to_pylist():
+            by_event[row["event"]].add(row["subscription"])
+        for row, event in enumerate(given):
+            square = None if event["n"] is None else event["n"] ** 2
+            expected = set()
+            if square is not None and square < 10**38:
+                expected = {"never null"} | ({"exact"} if square == BIG**2 else set())
+                expected |= {"one more"} if square > BIG**2 else set()
+            assert by_event[row] == expected, event
+        assert sum(evidence_of(found).values()) == sum(event["n"] == 10**19 for event in given)
+    assert matcher.match({"n": 10**19}).evidence.errors == {'("n" * "n"): overflow': 1}
+
+
+@pytest.mark.parametrize(
+    ("where", "event", "reason"),
+    [
+        ("n % m > 0", {"n": 1, "m": 0}, "a remainder by zero"),
+        ("n + 1 > 0", {"n": "x"}, "+ of a string"),
+        ("CAST(n AS INTEGER) > 0", {"n": "x"}, "a string that is no INTEGER"),
+        ("CAST(n AS TINYINT) > 0", {"n": 200}, "a number that is no TINYINT"),
+        ("CAST(n AS DATE) > DATE '2026-01-01'", {"n": "2026-02-30"}, "a string that is no DATE"),
+        ("lower(n) = 'x'", {"n": 5}, "lower of a number"),
+        ("year(n) = 5", {"n": True}, "year of a boolean"),
+        ("n + INTERVAL 1 DAY > DATE '2026-01-01'", {"n": 5}, "a number plus an interval"),
+        ("greatest(n, m) > 5", {"n": 5, "m": "x"}, "greatest of values of different kinds"),
+        ("length(n) > 5", {"n": ["a"]}, "length of a value of no kind"),
+        ("CASE WHEN n THEN 1 END > 5", {"n": "x"}, "a string for a condition"),
+    ],
+)
+def test_what_has_no_value_is_null_and_counted(where: str, event: dict[str, object], reason: str) -> None:
+    matcher = Matcher()
+    matcher.subscribe("value", where)
+    matcher.subscribe("null", f"({where}) IS NULL")
+    for matches in (matcher.match(event).evidence.errors, evidence_of(matcher.match_batch([event] * 3))):
+        assert [key.partition(": ")[2] for key in matches] == [reason]
+    assert matcher.match(event).ids == ["null"]
+    assert evaluate(parse(where), event) is None
+
+
+def test_a_branch_that_is_not_taken_is_no_error() -> None:
+    matcher = Matcher()
+    matcher.subscribe("safe", "CASE WHEN m <> 0 THEN n % m ELSE -1 END = -1")
+    found = matcher.match_batch([{"n": 1, "m": 0}, {"n": 1, "m": 1}, {"n": 5, "m": 3}])
+    assert found["event"].to_pylist() == [0]
+    assert evidence_of(found) == {}
+
+
+def test_negative_zero_is_zero() -> None:
+    matcher = Matcher()
+    matcher.subscribe("zero", "-x = 0 AND x * 1.0e0 = 0 AND abs(x) = 0")
+    assert matcher.match_batch([{"x": 0.0}, {"x": -0.0}, {"x": 0}])["event"].to_pylist() == [0, 1, 2]
+
+
+def test_expressions_are_shared_and_stored(tmp_path: Path) -> None:
+    texts = [f"price * quantity > {most} AND lower(name) = 'ada'" for most in range(50)]
+    matcher = Matcher.from_table(pa.table({"id": [f"{n:02}" for n in range(50)], "where": texts}))
+    assert matcher.attributes == {"price", "quantity", "name"}
+    assert matcher.kinds == {"price": {Kind.NUMBER}, "quantity": {Kind.NUMBER}, "name": {Kind.STRING}}
+    [state] = matcher._subscriptions.current().states
+    assert len(state.segment.columns) == 2
+    assert all(is_derived(column.attribute) for column in state.segment.columns)
+    matcher.save(tmp_path / "index")
+    matcher.close()
+    event = {"price": 2.5, "quantity": 4, "name": "ADA"}
+    with Matcher.open(tmp_path / "index") as opened:
+        assert opened.match(event).ids == [f"{n:02}" for n in range(10)]
+        opened.subscribe("new", "price * quantity = 10")
+        opened.compact()
+        opened.commit()
+    with Matcher.open(tmp_path / "index", mode="read") as again:
+        assert again.match(event).ids == [*(f"{n:02}" for n in range(10)), "new"]
+        assert "(price * quantity) > 9  (it is 10.0)" in str(again.explain(event, "09"))
+
+
+def test_nested_and_quoted_attributes() -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "\"user-agent\" || user.name = 'curlAda'")
+    assert matcher.match({"user-agent": "curl", "user": {"name": "Ada"}}).ids == ["a"]
+    table = pa.table({"user-agent": ["curl"], "user": [{"name": "Ada"}]})
+    assert len(matcher.match_batch(table)) == 1
+
+
+def test_no_name_of_an_event_is_a_derived_attribute() -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "x + 1 > 5")
+    [state] = matcher._subscriptions.current().states
+    name = state.segment.columns[0].attribute
+    assert matcher.match({"x": 1}).ids == []
+    with pytest.raises(SubscriptionError, match="NUL"):
+        matcher.subscribe("b", f'"{name}" > 5')
+
+
+def test_comparisons_with_the_history_compute_with_the_new_event() -> None:
+    matcher = Matcher()
+    matcher.subscribe("doubled", "price > ALL (SELECT price FROM history WHERE price > event.price / 4)")
+    matcher.subscribe("left", "price * 2 < ANY (SELECT price FROM history)")
+    matcher.subscribe("exists", "EXISTS (SELECT 1 FROM history h WHERE h.price = event.price + 1)")
+    texts = {id: matcher[id].where for id in matcher}
+    history: list[dict[str, float]] = []
+    for price in (10, 3, 9, 50, 2, 49, 1.0):
+        event = {"price": price}
+        expected = [id for id in sorted(texts) if evaluate(parse(texts[id]), event, history)]
+        assert matcher.match(event).ids == expected
+        for id in texts:
+            assert matcher.explain(event, id).matches == (id in expected)
+        assert matcher.publish(event).ids == expected
+        history.append(event)
+    assert any(matcher.match({"price": price}).ids for price in (1, 8, 48))
+
+
+def test_now_is_one_time_for_all_events() -> None:
+    matcher = Matcher()
+    matcher.subscribe("fresh", "published > now() - INTERVAL 7 DAYS")
+    matcher.subscribe("age", "now() - published < INTERVAL '37 hours'")
+    matcher.subscribe("today", "published::DATE = CURRENT_DATE")
+    now = dt.datetime(2026, 1, 15, 12)
+    days = [dt.datetime(2026, 1, 15), dt.datetime(2026, 1, 14), dt.datetime(2026, 1, 9), dt.datetime(2026, 1, 8)]
+    expected = [["age", "fresh", "today"], ["age", "fresh"], ["fresh"], []]
+    assert [matcher.match({"published": day}, now=now).ids for day in days] == expected
+    for events in (pa.table({"published": days}), [{"published": day} for day in days]):
+        found = matcher.match_batch(events, now=now)
+        assert [[r["subscription"] for r in found.to_pylist() if r["event"] == n] for n in range(4)] == expected
+    assert matcher.explain({"published": days[2]}, "fresh", now=now).matches
+    assert not matcher.explain({"published": days[2]}, "fresh").matches
+    assert matcher.match({"published": dt.datetime.now(dt.UTC)}).ids == ["age", "fresh", "today"]
+    assert list(matcher.top_k({"published": days[0]}, 1, now=now)) == [("age", 1.0)]
+    assert matcher.attributes == {"published"}
+
+
+def test_bulk_shares_the_plan_of_texts_with_the_same_constants_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+
+    def counted(shape: object) -> object:
+        parsed.append(shape)
+        return parse_shape(shape)  # type: ignore[arg-type]  # as given
+
+    from tocsin.language import bulk
+    from tocsin.language.parse import parse_shape
+
+    monkeypatch.setattr(bulk, "parse_shape", counted)
+    texts = [f"price * 1.{n % 3} < {n} AND round(x, {n % 2}) >= {n / 4}" for n in range(600)]
+    form = normalise_texts([*texts, "price * 1.x < 5 AND round(x, 2) >= 1"])
+    assert len(parsed) <= 10
+    assert list(form.errors) == [600]
+    found = form.conjunctions()
+    for number in range(600):
+        assert {frozenset(found[number])} == {frozenset(one) for one in normalise(parse(texts[number]))}
+
+
+def test_a_minus_is_a_sign_or_a_difference() -> None:
+    event = {"price": 7}
+    for text, truth in [
+        ("price -1 > 5", True),
+        ("price - 1 > 6", False),
+        ("price-1=6", True),
+        ("price > -1", True),
+        ("price BETWEEN -1 AND 8 -1", True),
+        ("price IN (-7, 8 - 1)", True),
+        ("price - -1 = 8", True),
+        ("price * -1 = -7", True),
+        ("-1 < price", True),
+        ("(price) -1 = 6", True),
+        ("'a' < 'b' AND -price = -7", True),
+    ]:
+        assert evaluate(parse(text), event) is truth, text
+
+
+def test_parameters() -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "author = :name AND price < :most", params={"name": "O'Brien; --", "most": Decimal("9.50")})
+    matcher.subscribe(
+        "b", "day >= :since AND symbol IN (:some)", params={"since": dt.date(2026, 1, 1), "some": ["X", "Y"]}
+    )
+    matcher.subscribe(
+        "c", "x -:n = 1 AND y::INT = :m AND z IS NOT DISTINCT FROM :none", params={"n": -2, "m": 5, "none": None}
+    )
+    assert matcher.match({"author": "O'Brien; --", "price": 9}).ids == ["a"]
+    assert matcher.match({"day": dt.date(2026, 1, 1), "symbol": "Y"}).ids == ["b"]
+    assert matcher.match({"x": -1, "y": "5"}).ids == ["c"]
+    rows = [
+        {"id": "a", "where": "price < :most", "params": {"most": 5}},
+        {"id": "b", "where": "price < :most", "params": {"least": 5}},
+        {"id": "c", "where": "day = :day", "params": {"day": dt.date(2026, 1, 1)}},
+        {"id": "d", "where": "price = 5"},
+        {"id": "e", "where": "price < :most"},
+    ]
+    table = pa.table({"id": ["s"], "where": ["price < :most AND name = :n"], "params": [{"most": 2.5, "n": "x"}]})
+    many = Matcher()
+    assert [error.subscription for error in many.subscribe_many(rows)] == ["b", "e"]
+    assert many.subscribe_many(table) == []
+    assert many["c"].where == "day = DATE '2026-01-01'"
+    assert many.match({"price": 2, "name": "x"}).ids == ["a", "s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "message"),
+    [
+        ("a = :b", {}, "the parameter :b has no value"),
+        ("a = 1", {"b": 1}, "no parameter :b"),
+        ("a = ':b'", {"b": 1}, "no parameter :b"),
+        ("a = :b", {"b": {}}, "the parameter :b is a dict"),
+        ("a = :b", {"b": float("inf")}, "the parameter :b is inf"),
+    ],
+)
+def test_parameters_in_error(text: str, params: dict[str, object], message: str) -> None:
+    with pytest.raises(SubscriptionError, match=message):
+        bind_parameters(text, params)
+    with pytest.raises(SubscriptionError, match=f"mine.*{message}"):
+        Matcher().subscribe("mine", text, params=params)
+
+
+def test_long_chains_are_read_and_matched() -> None:
+    text = " + ".join(["a"] * 90)
+    matcher = Matcher()
+    matcher.subscribe("sum", f"{text} = 180")
+    assert matcher.match({"a": 2}).ids == ["sum"]
+    assert matcher.match_batch([{"a": 2}, {"a": "x"}, {"a": 10**30}])["event"].to_pylist() == [0]
