@@ -32,14 +32,14 @@ def test_products_beyond_64_bits_are_exact_and_beyond_38_digits_errors() -> None
     matcher.subscribe("exact", f"n * n = {BIG**2}")
     matcher.subscribe("one more", f"n * n > {BIG**2}")
     matcher.subscribe("never null", "(n * n) IS NOT NULL")
-    events = [{"n": BIG}, {"n": BIG + 1}, {"n": 10**19}, {"n": None}, {"n": 2}]
+    events: list[dict[str, int | None]] = [{"n": BIG}, {"n": BIG + 1}, {"n": 10**19}, {"n": None}, {"n": 2}]
     for given in (events, events[:2] + events[3:]):
         found = matcher.match_batch(given)
-        by_event = {row: set() for row in range(len(given))}
+        by_event: dict[int, set[str]] = {row: set() for row in range(len(given))}
         for row in found.to_pylist():
             by_event[row["event"]].add(row["subscription"])
         for row, event in enumerate(given):
-            square = None if event["n"] is None else event["n"] ** 2
+            square = (event["n"] or 0) ** 2 if event["n"] is not None else None
             expected = set()
             if square is not None and square < 10**38:
                 expected = {"never null"} | ({"exact"} if square == BIG**2 else set())
