@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-cluster lint types canary constraints clean
+.PHONY: demo test test-cluster lint types docs canary constraints clean
 
 demo: $(READY)
 	$(BIN)/tocsin demo
@@ -27,11 +27,15 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# The documentation as a site, in site/; builds without a network.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
 # The tests with the newest release of every dependency, upper bounds on numba and llvmlite among those left out.
 canary:
 	$(PYTHON) -m venv .venv-canary
 	.venv-canary/bin/pip install --quiet --upgrade "pip>=25.1"
-	.venv-canary/bin/pip install --quiet --editable '.[spark,bench]' --group dev
+	.venv-canary/bin/pip install --quiet --editable '.[spark,sigma,bench]' --group dev
 	.venv-canary/bin/pip install --quiet --upgrade numba llvmlite
 	.venv-canary/bin/pytest -m "not slow and not cluster"
 
@@ -40,7 +44,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,bench]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,sigma,bench]' --group dev
 	touch $(READY)
 
 # Compile the pinned versions anew; the file holds no addresses of a package index.
@@ -49,4 +53,4 @@ constraints:
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results
+	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results site

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from expressions import alternatives
 from tocsin import Subscription
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
@@ -49,7 +50,7 @@ def relaxed_scores(
     """The relaxed score of each subscription that has one, by the book."""
     scores: dict[str, float] = {}
     for subscription in subscriptions:
-        for conjunction in normalise(parse(subscription.where)):
+        for conjunction in alternatives(normalise(parse(subscription.where))):
             held = [attribute_of(predicate) for predicate in conjunction if holds(predicate, event, history)]
             if held:
                 score = combined(held, subscription.weights, score_by)

@@ -3,8 +3,11 @@
 import ast
 import importlib
 import io
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tokenize
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +74,17 @@ def test_an_example_that_lies_is_found() -> None:
         run_example("x = [1]\nlen(x)  # 2", {})
 
 
-@pytest.mark.parametrize(("document", "checks"), [("README.md", 13), ("docs/ranking.md", 6), ("docs/spark.md", 16)])
+@pytest.mark.parametrize(
+    ("document", "checks"),
+    [
+        ("README.md", 13),
+        ("docs/index.md", 2),
+        ("docs/ranking.md", 6),
+        ("docs/spark.md", 16),
+        ("docs/tutorials/classifieds.md", 7),
+        ("docs/tutorials/security.md", 5),
+    ],
+)
 def test_python_examples_run(
     document: str, checks: int, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +99,7 @@ def test_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name, content in re.findall(r"`(\S+\.jsonl)`:\n\n```json\n(.*?)```", text_of("README.md"), re.DOTALL):
         Path(name).write_text(content)
     commands = [line for block in blocks("README.md", "sh") for line in block.splitlines() if line[:7] == "tocsin "]
-    assert len(commands) == 3
+    assert len(commands) == 5
     for command in commands:
         assert cli.main(shlex.split(command)[1:]) == 0, command
 
@@ -133,3 +146,12 @@ def test_links_lead_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", document.read_text(encoding="utf-8"))
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    mkdocs = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        mkdocs, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "site" / "reference" / "index.html").exists()

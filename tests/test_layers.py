@@ -22,9 +22,12 @@ LAYERS = (
     ("conjunctions",),
     ("index", "ranking"),
     ("matcher",),
+    ("files",),
+    ("importers",),
     ("spark",),
     ("papers", "bench"),
     ("cli",),
+    ("__main__",),
 )
 """A module imports from its own layer and from those before it in this list.
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         TocsinError,
         UnknownSubscriptionError,
     )
+    from tocsin.files.event_files import read_events
+    from tocsin.files.subscription_files import SubscriptionFile, read_subscriptions
     from tocsin.index.explanation import Explanation, Verdict
     from tocsin.index.history import History
     from tocsin.index.plan import Plan
@@ -48,9 +50,12 @@ __all__ = [
     "StorageError",
     "Subscription",
     "SubscriptionError",
+    "SubscriptionFile",
     "TocsinError",
     "UnknownSubscriptionError",
     "Verdict",
+    "read_events",
+    "read_subscriptions",
 ]
 
 _HOMES = {
@@ -64,7 +69,10 @@ _HOMES = {
     "Statistics": "tocsin.index.stats",
     "Step": "tocsin.conjunctions.protocol",
     "Subscription": "tocsin.model.subscription",
+    "SubscriptionFile": "tocsin.files.subscription_files",
     "Verdict": "tocsin.index.explanation",
+    "read_events": "tocsin.files.event_files",
+    "read_subscriptions": "tocsin.files.subscription_files",
 }
 """Where an export is defined; errors are in `tocsin.errors`."""
 

@@ -97,7 +97,7 @@ def _admit(fields: UInt16s, columns: Any, lows: Any, highs: Any, rows: UInt16s, 
     The row is that of VECTOR_WIDTH codes from `rows[first]` on; columns beyond it are admitted.
     """
     column, low, high = (fields[int(place) : int(place) + VECTOR_WIDTH] for place in (columns, lows, highs))
-    code = rows[int(first) + column % VECTOR_WIDTH]
+    code = rows[int(first) + column.astype(np.int64) % VECTOR_WIDTH]
     return _word(((low <= code) & (code <= high)) | (column >= VECTOR_WIDTH))
 
 

@@ -25,7 +25,7 @@ from tocsin.index.plan import Plan, plan
 from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
-from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.language.normalise import MAX_PREDICATES
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.model.expression_tree import expression_of, is_derived
 from tocsin.model.functions import operand_kinds
@@ -46,7 +46,7 @@ _SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_stri
 class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
-    `max_conjunctions` is the most conjunctions that one subscription may become; `namespaces` gives the prefixes that
+    `max_predicates` is the most predicates that one subscription may have; `namespaces` gives the prefixes that
     XPath expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
@@ -65,7 +65,7 @@ class Matcher:
     def __init__(
         self,
         *,
-        max_conjunctions: int = DEFAULT_LIMIT,
+        max_predicates: int = MAX_PREDICATES,
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
@@ -74,7 +74,7 @@ class Matcher:
         age_attribute: str | None = None,
         background_merge: bool = True,
     ) -> None:
-        options = Options(max_conjunctions, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
+        options = Options(max_predicates, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
 
     @classmethod
@@ -82,7 +82,7 @@ class Matcher:
         cls,
         subscriptions: Subscriptions,
         *,
-        max_conjunctions: int = DEFAULT_LIMIT,
+        max_predicates: int = MAX_PREDICATES,
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
@@ -98,7 +98,7 @@ class Matcher:
         (['a'], ['b'])
         """
         made = cls(
-            max_conjunctions=max_conjunctions,
+            max_predicates=max_predicates,
             namespaces=namespaces,
             index=index,
             matcher=matcher,

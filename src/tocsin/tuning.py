@@ -87,6 +87,15 @@ class Tuning:
     """Short codes that are laid out at a time, 4 MB, so that they are still in a cache for the last segment. Against
     28 MB for all tables at once: 6.6 to 5.7 µs an event for the scans of ten segments."""
 
+    # Boolean expressions (language/normalise.py).
+
+    max_product: int = 16
+    """An AND of ORs is multiplied into an OR of at most this many conjunctions, which are filed one by one; a larger
+    one is kept as a tree and verified. Not measured."""
+    max_growth: int = 4
+    """Or into more, if they have at most this many times the predicates of the text: `x = 1 AND (… OR …)` is no product
+    worth a tree. Not measured."""
+
     # Equal and covered conjunctions (conjunctions/dedupe.py).
 
     max_compared: int = 64

@@ -109,7 +109,7 @@ def test_add_replaces_and_reports(run: "Run", write_lines: "WriteLines", index: 
     )
     answer = run("index", "add", index, more)
     assert answer.code == 1
-    assert "1 rejected subscriptions" in answer.err
+    assert "1 rejected subscription" in answer.err
     now = standing(index)
     assert set(now) == {"smith", "cheap", "new"}
     assert now["smith"] == Subscription("smith", "author = 'Smythe'")

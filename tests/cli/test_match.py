@@ -1,4 +1,4 @@
-"""`tocsin match` and `tocsin demo`: the main job, with what is malformed, refused and interrupted."""
+"""`tocsin match` and `tocsin demo`: the main job, here and on Spark, with what is malformed, refused, interrupted."""
 
 import json
 import os
@@ -35,19 +35,23 @@ def matches(folder: Path) -> set[tuple[object, ...]]:
     return {tuple(row.values()) for row in parquet.read_table(folder).to_pylist()}
 
 
-def arguments(subscriptions: Path, events: Path, output: Path) -> list[object]:
-    return ["match", "--subscriptions", subscriptions, "--events", events, "--output", output]
+def arguments(subscriptions: Path, events: Path, output: Path, where: str = "--spark") -> list[object]:
+    return ["match", "--subscriptions", subscriptions, "--events", events, "--output", output, where]
 
 
+both_ways = pytest.mark.parametrize("where", ["--no-spark", "--spark"])
+
+
+@both_ways
 def test_997_of_1000_subscriptions_run_and_both_reports_are_clear(
-    run: "Run", write_lines: "WriteLines", tmp_path: Path
+    run: "Run", write_lines: "WriteLines", tmp_path: Path, where: str
 ) -> None:
     broken = {17: "n = = 3", 500: "frobnicate(n)", 999: "name = 'open"}
     subscriptions = [{"id": f"s{n}", "where": broken.get(n, f"n = {n}")} for n in range(1000)]
     events: list[dict[str, object]] = [{"id": f"e{n}", "n": n} for n in range(0, 1000, 2)]
     lines: list[dict[str, object] | str] = [*events[:10], "this is no JSON", '{"id": "half", "n":', *events[10:]]
     output = tmp_path / "out"
-    answer = run(*arguments(write_lines("s.jsonl", subscriptions), write_lines("e.jsonl", lines), output))
+    answer = run(*arguments(write_lines("s.jsonl", subscriptions), write_lines("e.jsonl", lines), output, where))
     assert answer.code == 1
     assert matches(output) == {(f"e{n}", f"s{n}", 1.0) for n in range(0, 1000, 2) if n not in broken}
     assert "3 rejected subscriptions" in answer.err
@@ -62,10 +66,13 @@ def test_997_of_1000_subscriptions_run_and_both_reports_are_clear(
     assert figures["matches"] == "499"
 
 
-def test_values_that_no_subscription_can_use_are_counted(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+@both_ways
+def test_values_that_no_subscription_can_use_are_counted(
+    run: "Run", write_lines: "WriteLines", tmp_path: Path, where: str
+) -> None:
     subscriptions = write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10 OR price = 'free'"}])
     events = write_lines("e.jsonl", [{"id": n, "price": n % 2 == 0} for n in range(5)])
-    answer = run(*arguments(subscriptions, events, tmp_path / "out"))
+    answer = run(*arguments(subscriptions, events, tmp_path / "out", where))
     assert answer.code == 0
     figures = figures_of(answer.err)
     assert (figures["events"], figures["matches"]) == ("5", "0")
@@ -79,9 +86,10 @@ def figures_of(text: str) -> dict[str, str]:
     return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
+@both_ways
 @pytest.mark.parametrize("format_", ["jsonl", "csv", "parquet"])
 def test_every_format_of_events_and_subscriptions(
-    run: "Run", spark: "SparkSession", tmp_path: Path, format_: str
+    run: "Run", spark: "SparkSession", tmp_path: Path, format_: str, where: str
 ) -> None:
     for name, rows in (("subscriptions", SUBSCRIPTIONS), ("events", EVENTS)):
         path = tmp_path / f"{name}.{format_}"
@@ -98,7 +106,9 @@ def test_every_format_of_events_and_subscriptions(
                 [(row["id"], float(str(row["price"])), row["sold"]) for row in rows], "id long, price double, at string"
             )
             frame.selectExpr("id", "price", "CAST(at AS timestamp) AS sold").write.parquet(str(path))
-    answer = run(*arguments(tmp_path / f"subscriptions.{format_}", tmp_path / f"events.{format_}", tmp_path / "out"))
+    answer = run(
+        *arguments(tmp_path / f"subscriptions.{format_}", tmp_path / f"events.{format_}", tmp_path / "out", where)
+    )
     assert answer.code == 0, answer.err
     assert matches(tmp_path / "out") == MATCHES
 
@@ -112,13 +122,14 @@ def test_json_lines_out_and_the_id_column_of_choice(run: "Run", write_lines: "Wr
     assert json.loads(part.read_text()) == {"event": "x-1", "subscription": "cheap", "score": 2.0}
 
 
+@both_ways
 def test_an_existing_output_is_refused_unless_overwritten(
-    run: "Run", write_lines: "WriteLines", tmp_path: Path
+    run: "Run", write_lines: "WriteLines", tmp_path: Path, where: str
 ) -> None:
     output = tmp_path / "out"
     output.mkdir()
     (output / "precious").write_text("data")
-    files = arguments(write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS), output)
+    files = arguments(write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS), output, where)
     refused = run(*files)
     assert refused.code == 2
     assert "--overwrite" in refused.err
@@ -146,12 +157,15 @@ def test_what_does_not_run_exits_2_and_writes_nothing(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["e.jsonl", "s.jsonl"]
 
 
-def test_a_line_that_is_not_utf_8_is_malformed(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+@both_ways
+def test_a_line_that_is_not_utf_8_is_malformed(
+    run: "Run", write_lines: "WriteLines", tmp_path: Path, where: str
+) -> None:
     events = tmp_path / "e.jsonl"
     events.write_bytes(b'{"id": 1, "price": 5}\n{"id": 2, "price": 5, "sold": "caf\xe9"}\n{"id": 3, "price": 5}\n')
-    answer = run(*arguments(write_lines("s.jsonl", SUBSCRIPTIONS), events, tmp_path / "out"))
+    answer = run(*arguments(write_lines("s.jsonl", SUBSCRIPTIONS), events, tmp_path / "out", where))
     assert answer.code == 1
-    assert "1 malformed lines in e.jsonl" in " ".join(answer.err.split())
+    assert "1 malformed line in e.jsonl" in " ".join(answer.err.split())
     assert "│    2 │" in answer.err
     assert matches(tmp_path / "out") == {(1, "cheap", 2.0), (3, "cheap", 2.0)}
 

@@ -48,7 +48,7 @@ def test_equal_and_covered_conjunctions_are_stored_once(subscriptions: list[list
     given_ones = [c for conjunctions in subscriptions for c in conjunctions]
     owner = np.repeat(np.arange(len(subscriptions)), [len(s) for s in subscriptions]).astype(np.int32)
     behind = np.array([not ranges for ranges, _ in given_ones], bool)
-    shared = share(arrays_of(given_ones), owner, behind)
+    shared = share(arrays_of(given_ones), owner, behind, np.ones(behind.size, bool))
     expected: dict[tuple[frozenset[Any], ...], list[int]] = {}
     keys: list[tuple[frozenset[Any], ...] | None] = []
     for place, own in enumerate(given_ones):
@@ -77,7 +77,7 @@ def test_equal_and_covered_conjunctions_are_stored_once(subscriptions: list[list
 
 def test_more_conjunctions_than_are_compared_are_still_owned_once() -> None:
     many: list[Conjunction] = [({0: (0, 1)}, {}), ({}, {0: 1})] * TUNING.max_compared
-    shared = share(arrays_of(many), np.zeros(len(many), np.int32), np.zeros(len(many), bool))
+    shared = share(arrays_of(many), np.zeros(len(many), np.int32), np.zeros(len(many), bool), np.ones(len(many), bool))
     assert [owners_of(shared, c) for c in range(shared.conjunctions.count)] == [[0], [0]]
 
 
@@ -87,7 +87,8 @@ def test_a_million_equal_conjunctions_are_one_and_a_list() -> None:
     rows = np.repeat(np.arange(1_000_000, dtype=np.int32), 2)
     last, null = np.zeros(1, np.int32), np.zeros(10, np.int32)
     same = Conjunctions(1_000_000, last, nothing, nothing, nothing, nothing, rows, tests, np.ones_like(tests), null)
-    shared = share(same, np.arange(1_000_000, dtype=np.int32), np.ones(1_000_000, bool))
+    all_of_them = np.ones(1_000_000, bool)
+    shared = share(same, np.arange(1_000_000, dtype=np.int32), all_of_them, all_of_them)
     assert shared.conjunctions.count == 1
     assert shared.conjunctions.test.tolist() == [5, 9]
     assert owners_of(shared, 0) == list(range(1_000_000))

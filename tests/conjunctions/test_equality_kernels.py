@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tocsin.conjunctions import kernels
-from tocsin.conjunctions.kernels import Demands, first_equals, keep_uncovered, sort_tests
+from tocsin.conjunctions.kernels import Demands, drop_covered, first_equals, sort_tests
 
 Conjunction = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]
 """Ranges (column, low, high) and tests (test, accepts), both sorted."""
@@ -69,13 +69,15 @@ def test_equal_and_covers(seed: int) -> None:
 
 
 @pytest.mark.parametrize("most", [2, 100])
-def test_keep_uncovered(most: int) -> None:
+def test_drop_covered(most: int) -> None:
     conjunctions = random_conjunctions(1, 80)
     owner = np.sort(np.random.default_rng(1).integers(0, 20, 80)).astype(np.int32)
-    keep = keep_uncovered(demands_of(conjunctions), owner, most)
+    given = np.random.default_rng(2).random(80) < 0.8
+    keep = given.copy()
+    drop_covered(demands_of(conjunctions), owner, most, keep)
     for subscription in np.unique(owner):
         numbers = np.flatnonzero(owner == subscription).tolist()
-        expected = set(numbers)
+        expected = {number for number in numbers if given[number]}
         if len(numbers) <= most:
             for wide in numbers:
                 for narrow in numbers:

@@ -16,8 +16,11 @@ from tocsin.storage import container
 from tocsin.storage.container import VERSION
 from tocsin.storage.folder import Folder
 
-VERSION_3 = Path(__file__).parent / "data" / "version-3"
-"""Written by the last code of version 3: two segments, a dropped and a rescored subscription, two published events."""
+DATA = Path(__file__).parent / "data"
+OLD = [(3, DATA / "version-3"), (4, DATA / "version-4")]
+"""Written by the last code of each version: two segments, a dropped and a rescored subscription, two published events.
+"""
+VERSION_3 = DATA / "version-3"
 SCORES = {
     "either": 2.0,
     "later": 3.0,
@@ -58,19 +61,24 @@ def assert_upgraded(index: Path) -> None:
         ]
 
 
-def test_an_older_version_names_the_command_that_upgrades_it(index: Path) -> None:
-    with pytest.raises(StorageError, match=rf"version 3, .* version {VERSION}\. Run `tocsin index upgrade {index}`"):
+@pytest.mark.parametrize(("version", "folder"), OLD)
+def test_an_older_version_names_the_command_that_upgrades_it(version: int, folder: Path, tmp_path: Path) -> None:
+    index = Path(shutil.copytree(folder, tmp_path / "index"))
+    said = rf"version {version}, .* version {VERSION}\. Run `tocsin index upgrade {index}`"
+    with pytest.raises(StorageError, match=said):
         Matcher.open(index)
-    assert content(index) == content(VERSION_3)
+    assert content(index) == content(folder)
 
 
-def test_an_upgrade_keeps_subscriptions_options_and_history(index: Path) -> None:
-    assert upgrade(index) == Upgrade(3, len(SCORES), [], is_committed=True)
+@pytest.mark.parametrize(("version", "folder"), OLD)
+def test_an_upgrade_keeps_subscriptions_options_and_history(version: int, folder: Path, tmp_path: Path) -> None:
+    index = Path(shutil.copytree(folder, tmp_path / "index"))
+    assert upgrade(index) == Upgrade(version, len(SCORES), [], is_committed=True)
     snapshot = Folder(index).read(3)
-    assert Options.of(snapshot["options"]) == Options(77, {"n": "urn:news"}, retain_events=50)
+    assert Options.of(snapshot["options"]) == Options(namespaces={"n": "urn:news"}, retain_events=50)
     assert [part["subscriptions"] for part in snapshot["parts"]] == [8, 1]
     assert [part["changes"] for part in snapshot["parts"]] == [None, None]
-    old = content(VERSION_3)
+    old = content(folder)
     kept = {name for name, data in content(index).items() if old.get(name) == data}
     assert kept == {name for name in old if name.startswith("history/")}
     assert_upgraded(index)

@@ -45,7 +45,7 @@ def test_bulk_equals_one_by_one() -> None:
     assert not form.errors
     found = by_text(form)
     for number, text in enumerate(TEXTS):
-        expected = sets(normalise(parse(text)))
+        expected = sets(normalise(parse(text)).leaves)
         assert found.get(number, set()) == expected, text
         assert (number in form.never) == (not expected)
 
@@ -89,7 +89,7 @@ def test_numbers_that_are_no_small_float_stay_exact(literal: str, copies: int) -
 
 
 def _low(text: str) -> list[Number]:
-    ((predicate,),) = normalise(parse(text))
+    ((predicate,),) = normalise(parse(text)).leaves
     return [candidate.low for candidate in predicate.ranges]  # type: ignore[union-attr, misc]
 
 

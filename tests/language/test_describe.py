@@ -39,7 +39,9 @@ VALUES: list[object] = [None, True, False, 0, 1, 5, -1.5, float("inf"), "", "x",
 
 def described(text: str) -> str:
     """All that is printed of a condition, as one condition."""
-    conjunctions = [" AND ".join(f"({describe(p)})" for p in found) or "TRUE" for found in normalise(parse(text))]
+    conjunctions = [
+        " AND ".join(f"({describe(p)})" for p in found) or "TRUE" for found in normalise(parse(text)).leaves
+    ]
     return " OR ".join(f"({conjunction})" for conjunction in conjunctions) or "FALSE"
 
 
@@ -98,9 +100,9 @@ def test_every_form_of_predicate(predicate: Predicate) -> None:
     ],
 )
 def test_the_form(text: str, printed: str) -> None:
-    [[predicate]] = normalise(parse(text))
+    [[predicate]] = normalise(parse(text)).leaves
     assert describe(predicate) == printed
-    assert normalise(parse(printed)) == ((predicate,),)
+    assert normalise(parse(printed)).leaves == ((predicate,),)
 
 
 def test_names_that_are_words_of_the_language_are_quoted() -> None:
@@ -112,7 +114,7 @@ def test_names_that_are_words_of_the_language_are_quoted() -> None:
     for name in sorted({*names, *(f"{name}.a" for name in names), *(f"a.{name}" for name in names)}):
         for shape in shapes:
             form = normalise(parse(shape.replace("{}", f'"{name}"')))
-            assert normalise(parse(describe(form[0][0]))) == form
+            assert normalise(parse(describe(form.leaves[0][0]))) == form
 
 
 def test_explain_prints_what_was_judged() -> None:

@@ -111,11 +111,11 @@ def test_a_bad_text_does_not_sink_the_others() -> None:
 
 def test_the_limit_says_how_to_raise_it() -> None:
     text = " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(4))
-    assert len(normalise(parse(text), limit=16)) == 16
-    with pytest.raises(SubscriptionError, match=r"more than 15 conjunctions.*raise the limit: Matcher"):
-        normalise(parse(text), limit=15)
-    assert list(normalise_texts([text] * 5, limit=15).errors) == [0, 1, 2, 3, 4]
-    assert len(normalise_texts([text] * 5, limit=16).owner) == 5 * 16
+    assert len(normalise(parse(text), limit=8).leaves) == 16
+    with pytest.raises(SubscriptionError, match=r"8 predicates, and at most 7 .*raise the limit: Matcher\(max_pred"):
+        normalise(parse(text), limit=7)
+    assert list(normalise_texts([text] * 5, limit=7).errors) == [0, 1, 2, 3, 4]
+    assert len(normalise_texts([text] * 5, limit=8).owner) == 5 * 16
 
 
 @pytest.mark.parametrize("good", ["a = 'x'", "a < 1"])

@@ -18,7 +18,7 @@ N = 5_000
 def test_five_thousand_patterns_in_one_or() -> None:
     text = " OR ".join(f"a LIKE '%abc {i} x%'" for i in range(N))
     condition = parse(text)
-    ((predicate,),) = normalise(condition)
+    ((predicate,),) = normalise(condition).leaves
     assert isinstance(predicate, _Tested)
     assert isinstance(predicate.test, AnyPattern)
     assert len(predicate.test.patterns) == N
@@ -39,7 +39,7 @@ def test_five_thousand_patterns_in_one_or() -> None:
     ids=["or", "in", "and", "like", "not like"],
 )
 def test_thousands_of_terms_on_one_attribute_are_one_predicate(text: str, ranges: int) -> None:
-    ((predicate,),) = normalise(parse(text))
+    ((predicate,),) = normalise(parse(text)).leaves
     assert isinstance(predicate, Ranges)
     # Ten prefixes that differ in their last digit touch, and are one range.
     assert len(predicate.ranges) == ranges
@@ -48,7 +48,7 @@ def test_thousands_of_terms_on_one_attribute_are_one_predicate(text: str, ranges
 
 def test_thousands_of_attributes() -> None:
     condition = parse(" AND ".join(f"a{i} = {i}" for i in range(N)))
-    (conjunction,) = normalise(condition)
+    (conjunction,) = normalise(condition).leaves
     assert len(conjunction) == N
     event = {f"a{i}": i for i in range(N)}
     assert evaluate(condition, event) is True
@@ -71,8 +71,6 @@ REFUSED = {
     "subqueries": "EXISTS (SELECT 1 FROM history WHERE " * 1_000 + "a = 1" + ")" * 1_000,
     "arithmetic": "a > 1" + " + 1" * N,
     "digits": "a > " + "1" * 100_000,
-    "alternatives": " OR ".join(f"a{i} = 1" for i in range(N)),
-    "product": " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(300)),
 }
 
 
@@ -88,4 +86,4 @@ def test_operators_that_repeat_are_no_depth() -> None:
     condition = parse("a IS NOT TRUE" + " IS NOT TRUE" * 1_000)
     assert evaluate(condition, {"a": True}) is False, "1,001 times no"
     assert evaluate(condition, {"a": False}) is True
-    assert len(normalise(condition)) == 1
+    assert len(normalise(condition).leaves) == 1

@@ -1,19 +1,22 @@
 """The reference is tested against DuckDB, word for word; to_sql and the normal form against the reference."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
+from expressions import judged
 from tocsin.language.bulk import normalise_texts
-from tocsin.language.normalise import normalise
+from tocsin.language.normalise import Expression, normalise
 from tocsin.language.parse import parse
 from tocsin.language.to_sql import to_sql
-from tocsin.model.predicate import Conjunction
 from tocsin.predicates.evaluate import holds
 from tocsin.reference import evaluate
+
+if TYPE_CHECKING:
+    from tocsin.model.predicate import Conjunction
 
 Judge = Callable[..., list[tuple[bool | None, ...]]]
 Events = list[dict[str, Any]]
@@ -26,8 +29,8 @@ def values(texts: Sequence[str], events: Events, history: Events | None = None) 
     return [tuple(evaluate(condition, event, history or []) for condition in parsed) for event in events]
 
 
-def matches(form: Sequence[Conjunction], event: dict[str, Any], history: Events) -> bool:
-    return any(all(holds(predicate, event, history) for predicate in conjunction) for conjunction in form)
+def matches(form: Expression, event: dict[str, Any], history: Events) -> bool:
+    return judged(form, lambda leaf: all(holds(predicate, event, history) for predicate in leaf))
 
 
 @given(
@@ -67,7 +70,7 @@ def test_normal_form_means_the_condition(text: str, events: Events, history: Eve
     form = normalise(condition)
     for event in events:
         assert matches(form, event, history) == (evaluate(condition, event, history) is True)
-    for conjunction in form:
+    for conjunction in form.leaves:
         assert len(set(conjunction)) == len(conjunction)
 
 
@@ -90,6 +93,6 @@ def test_bulk_gives_what_one_by_one_gives(shapes: list[str], copies: int) -> Non
         by_text[owner].append(conjunction)
     assert form.owner.tolist() == sorted(form.owner.tolist())
     for number, text in enumerate(texts):
-        expected = normalise(parse(text))
+        expected = normalise(parse(text)).leaves
         assert (number in form.never) == (not expected)
         assert {frozenset(found) for found in by_text[number]} == {frozenset(found) for found in expected}

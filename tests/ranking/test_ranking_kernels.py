@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from expressions import is_true, multiplied, nested
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
 from tocsin.ranking import kernels
 from tocsin.ranking.kernels import (
@@ -21,6 +22,7 @@ from tocsin.ranking.kernels import (
     offer_weighed,
     sort_best,
     unsettled,
+    weigh_tree,
 )
 from tocsin.ranking.select import nothing_yet
 
@@ -182,6 +184,9 @@ class Case:
             low,
             high,
             self.null_column,
+            np.zeros(len(self.subscriptions) + 1, np.int64),
+            np.empty(0, np.uint8),
+            np.empty(0, np.uint8),
         )
 
     def events(self) -> Events:
@@ -191,6 +196,45 @@ class Case:
         for of_event in (true, null):
             lists += [np.cumsum([0, *map(len, of_event)]), np.concatenate(of_event).astype(np.int32)]
         return Events(self.codes, *lists)  # type: ignore[arg-type]  # two of each
+
+
+@pytest.mark.parametrize("kind", [SUM, MAX, EXACT])
+def test_weigh_tree(kind: int) -> None:
+    """The best of the conjunctions that the tree multiplies into; some weights are negative."""
+    nesting = [(2, 0), (1, 0), (0, 1), (1, 0), (1, 0), (0, 2), (0, 1), (0, 1)]
+    tree, random = nested(nesting), np.random.default_rng(kind)
+    opens, closes = np.array(nesting, np.uint8).T.copy()
+    for _ in range(300):
+        held = random.integers(-1 if kind == EXACT else 0, 3, len(nesting))
+        total = np.where(held > 0, random.integers(-3, 4, len(nesting)), 0).astype(float)
+        found, score = weigh_tree(opens, closes, held, total, kind)
+        if kind == EXACT:
+            assert found == is_true(tree, (held >= 0).tolist())
+            continue
+        chosen = [[total[leaf] for leaf in leaves if held[leaf] > 0] for leaves in multiplied(tree)]
+        totals = [sum(weights) if kind == SUM else max(weights) for weights in chosen if weights]
+        assert found == bool(totals)
+        assert not totals or score == max(totals)
+
+
+def test_weigh() -> None:
+    case = Case(5)
+    weighed, factors, none = case.weighed(), np.array([1.0, 2.0, 0.5]), np.empty(0, bool)
+    asked = Asked(SUM, factors, none, np.ones(12), np.arange(12, dtype=np.int32))
+    number = 0
+    for conjunctions in case.subscriptions:
+        for conjunction in conjunctions:
+            truth, code = np.array(case.truth[:, 0], np.uint8), case.codes[:, 0]
+            held = [
+                factors[column if column >= 0 else 2] * weight
+                for column, ranges, test, accepts, weight in conjunction
+                if (column < 0 and truth[test] & accepts)
+                or (column >= 0 and any(low <= code[column] <= high for low, high in ranges))
+            ]
+            count, total = kernels._weigh(weighed, asked, truth, case.codes, case.codes, 0, number)
+            assert count == len(held)
+            assert total == pytest.approx(sum(held))
+            number += 1
 
 
 def test_set_truths() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from expressions import alternatives
 from ranked_by_the_book import (
     ATTRIBUTES,
     Event,
@@ -167,7 +168,7 @@ def by_interval(
     scores: dict[str, float] = {}
     weights: dict[str, float] = {}
     for subscription in subscriptions:
-        for conjunction in normalise(parse(subscription.where)):
+        for conjunction in alternatives(normalise(parse(subscription.where))):
             held = [attribute_of(p) for p in conjunction if holds_for_interval(p, event, interval)]
             if len(held) == len(conjunction):
                 scores[subscription.id] = subscription.score

@@ -10,7 +10,7 @@ import pytest
 from tocsin import spark as tocsin_spark
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
-from tocsin.spark.evidence import MAX_KEPT, _EvidenceSum, describe, unused_values
+from tocsin.spark.evidence import MAX_KEPT, _EvidenceSum, describe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +115,7 @@ def test_the_driver_keeps_the_newest_only() -> None:
 
 def test_the_summary_names_what_was_not_used() -> None:
     evidence = Evidence(events=1200, matches=3, match_s=0.5, mismatches={"price": 1000}, errors={"doc: not XML": 2})
-    assert unused_values(evidence) == [
+    assert evidence.unused_values() == [
         ("values of another type", "price (1,000)"),
         ("unreadable values", "doc: not XML (2)"),
     ]
@@ -123,4 +123,4 @@ def test_the_summary_names_what_was_not_used() -> None:
         "1,200 events, 0 candidates, 3 matches; encode 0.00 s, match 0.50 s, history 0.00 s, rank 0.00 s; "
         "values of another type: price (1,000); unreadable values: doc: not XML (2)"
     )
-    assert unused_values(Evidence(events=5)) == []
+    assert Evidence(events=5).unused_values() == []

@@ -3,19 +3,39 @@
 Exit codes: 0 all well; 1 finished, but something was rejected, or engines disagreed; 2 did not run; 130 interrupted.
 """
 
+from typing import Annotated
+
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, index, match, stream, top_k
+from tocsin.cli import bench, check, demo, draw, explain, import_, index, match, stream, top_k
 from tocsin.cli.console import errors, interruptible
 from tocsin.errors import TocsinError
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     help="Match events against millions of standing subscriptions.",
     epilog="Exit codes: 0 all well, 1 something was rejected or disagreed, 2 did not run, 130 interrupted.",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tocsin {version('tocsin')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("match")(interruptible(match.match))
 app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
@@ -24,6 +44,7 @@ app.command("explain")(interruptible(explain.explain))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
 app.add_typer(index.app, name="index")
+app.add_typer(import_.app, name="import")
 app.add_typer(bench.app, name="bench")
 
 
@@ -36,6 +57,13 @@ def main(arguments: list[str] | None = None) -> int:
         errors().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         for note in getattr(error, "__notes__", ()):
             errors().print(note, highlight=False, markup=False, soft_wrap=True)
+        return 2
+    except OSError as error:
+        # A folder that cannot be written, a full disk: what the system says is what helps.
+        named = f": {error.filename}" if error.filename else ""
+        errors().print(
+            f"[bold red]error:[/] {escape((error.strerror or str(error)) + named)}", highlight=False, soft_wrap=True
+        )
         return 2
     except Exception:
         errors().print_exception()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.console import output, rejected_table
-from tocsin.cli.match import load
+from tocsin.cli.inputs import load
 
 MOST_NAMED = 10
 

@@ -1,11 +1,13 @@
 """What the commands share on the terminal: results on standard output, all the rest on standard error."""
 
 import functools
+import os
+import sys
 from collections.abc import Callable, Sequence
-from typing import ParamSpec
+from typing import ParamSpec, TextIO
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -14,14 +16,27 @@ from tocsin.errors import SubscriptionError
 P = ParamSpec("P")
 
 
+WIDTH_OF_FILES = 500
+"""Columns of a line where there is no terminal: nothing is cut that a person or `grep` looks for."""
+
+
 def output() -> Console:
     """The console for results."""
-    return Console()
+    return Console(width=_width(sys.stdout))
 
 
 def errors() -> Console:
     """The console for progress, reports and errors."""
-    return Console(stderr=True)
+    return Console(stderr=True, width=_width(sys.stderr))
+
+
+def _width(stream: TextIO) -> int | None:
+    return None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_OF_FILES
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, as in `1 event` and `2 events`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
@@ -38,9 +53,9 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def rejected_table(rejected: Sequence[SubscriptionError]) -> Table:
+def rejected_table(rejected: Sequence[SubscriptionError]) -> Group:
     """All rejected subscriptions: which, where in its text, why, and the way out."""
-    table = Table(title=f"{len(rejected):,} rejected subscriptions", show_lines=True)
+    table = Table(show_lines=True)
     table.add_column("subscription", overflow="fold")
     table.add_column("position", justify="right")
     table.add_column("reason", overflow="fold", ratio=2)
@@ -49,25 +64,30 @@ def rejected_table(rejected: Sequence[SubscriptionError]) -> Table:
         position = "" if error.position is None else str(error.position)
         # Text, not str: what a user wrote may look like markup.
         table.add_row(Text(error.subscription or "?"), position, Text(error.message), Text(error.hint))
-    return table
+    return titled(counted(len(rejected), "rejected subscription"), table)
 
 
-def bad_lines_table(count: int, lines: Sequence[tuple[int | None, str]], file: str) -> Table:
+def bad_lines_table(count: int, lines: Sequence[tuple[int | None, str]], file: str) -> Group:
     """The lines of a file that are no events."""
     more = f", the first {len(lines)}" if count > len(lines) else ""
-    table = Table(title=f"{count:,} malformed lines in {file}{more}")
+    table = Table()
     table.add_column("line", justify="right")
     table.add_column("text", overflow="ellipsis", no_wrap=True)
     for number, line in lines:
         table.add_row("?" if number is None else f"{number:,}", Text(line))
-    return table
+    return titled(f"{counted(count, 'malformed line')} in {file}{more}", table)
 
 
-def facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
+def facts(title: str, rows: Sequence[tuple[str, str]]) -> Group:
     """Names and figures, one a line."""
-    table = Table(title=title, show_header=False)
+    table = Table(show_header=False)
     table.add_column()
     table.add_column(justify="right")
     for name, figure in rows:
         table.add_row(name, figure)
-    return table
+    return titled(title, table)
+
+
+def titled(title: str, table: Table) -> Group:
+    """A table below its title. A title of the table's own would be broken to the width of the table."""
+    return Group(Text(title, style="bold"), table)

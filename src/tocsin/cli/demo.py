@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.console import facts, output
-from tocsin.cli.explain import with_times
-from tocsin.cli.match import Format, load, run, summary
+from tocsin.cli.inputs import load
+from tocsin.cli.match import Format, run_on_spark, summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,8 @@ def demo(
     from pyarrow import parquet
 
     from tocsin.bench.stocks import write
-    from tocsin.cli.files import whole_folder
+    from tocsin.files.job import MatchJob
+    from tocsin.storage.atomic_files import whole_folder
 
     console = output()
     event_file, subscription_file = write(folder, events, subscriptions, seed)
@@ -35,7 +36,7 @@ def demo(
     matcher = load(subscription_file)
     target = folder / "matches"
     with whole_folder(target, overwrite=True) as new:
-        outcome = run(matcher, event_file, new, id="id", master=master, format=Format.PARQUET)
+        outcome = run_on_spark(matcher, event_file, new, MatchJob("id"), master=master, format=Format.PARQUET)
     matches = parquet.read_table(target)
     console.print(busiest(matches))
     explain_some(matches, event_file, matcher)
@@ -51,6 +52,9 @@ def busiest(matches: "pa.Table", count: int = 10) -> "object":
 
 def explain_some(matches: "pa.Table", event_file: Path, matcher: "Matcher", count: int = 3) -> None:
     """Explain some matches, spread over the output."""
+    from tocsin.files.event_files import conversions_of_json, converted
+
+    conversions = conversions_of_json(matcher.kinds)
     step = max(1, matches.num_rows // count)
     chosen = [matches.slice(start, 1).to_pylist()[0] for start in range(0, matches.num_rows, step)][:count]
     wanted = {row["event"] for row in chosen}
@@ -60,5 +64,5 @@ def explain_some(matches: "pa.Table", event_file: Path, matcher: "Matcher", coun
         event = found[row["event"]]
         output().rule(f"{row['subscription']} rang for {row['event']}", align="left")
         output().print(json.dumps(event), highlight=False, markup=False, soft_wrap=True)
-        explanation = matcher.explain(with_times(event, matcher.kinds), row["subscription"])
+        explanation = matcher.explain(converted(event, conversions), row["subscription"])
         output().print(str(explanation), highlight=False, markup=False, soft_wrap=True)

@@ -1,25 +1,23 @@
 """`tocsin index …`: build, look into, change, check and export an index folder."""
 
 import contextlib
-import csv
 import dataclasses
-import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.console import errors, facts, interruptible, output, rejected_table
+from tocsin.cli.console import errors, facts, interruptible, output, rejected_table, titled
 from tocsin.errors import OptionError, StorageError, UnknownSubscriptionError
 
 if TYPE_CHECKING:
     from tocsin.index.stats import Statistics
     from tocsin.matcher import Matcher
-    from tocsin.model.subscription import Subscription
 
 app = typer.Typer(no_args_is_help=True, help="Keep subscriptions in an index folder, which opens at once.")
 
@@ -33,8 +31,8 @@ def build(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that exists.")] = False,
 ) -> None:
     """Build an index from a file of subscriptions; the folder appears when the index is whole."""
-    from tocsin.cli.files import whole_folder
-    from tocsin.cli.match import load
+    from tocsin.cli.inputs import load
+    from tocsin.storage.atomic_files import whole_folder
 
     with contextlib.ExitStack() as stack:
         if overwrite and output.exists():
@@ -62,12 +60,12 @@ def info(
 
 def add(index: Index, file: Source) -> None:
     """Add the subscriptions of a file; one with an id that stands already replaces it."""
-    from tocsin.cli.files import read_subscriptions
+    from tocsin.files.subscription_files import read_subscriptions
 
-    table, unread = read_subscriptions(file)
+    read = read_subscriptions(file)
     with opened(index) as matcher:
-        matcher.subscribe_many(table)
-        matcher.rejected[:0] = unread
+        matcher.subscribe_many(read.table)
+        matcher.rejected[:0] = read.rejected
         matcher.commit()
     report(index, matcher)
 
@@ -111,7 +109,7 @@ def verify(index: Index) -> None:
     from tocsin.storage.folder import Folder
 
     folder = Folder(index)
-    table = Table("file", "bytes", title=f"{index}: all is well")
+    table = Table("file", "bytes")
     table.columns[1].justify = "right"
     for name in store.verify(folder):
         table.add_row(name, f"{(index / name).stat().st_size:,}")
@@ -120,7 +118,7 @@ def verify(index: Index) -> None:
         folder.lock()
         table.add_row(f"history, {len(HistoryStore(index / 'history')):,} events", "")
         folder.unlock()
-    output().print(table)
+    output().print(titled(f"{index}: all is well", table))
 
 
 def upgrade(
@@ -154,6 +152,8 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
 ) -> None:
     """Write the subscriptions of an index as the texts they were, with their scores of now, sorted by id."""
+    from tocsin.files.subscription_files import WRITERS
+
     if file.suffix not in WRITERS:
         raise OptionError(f"the format of {file} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
     if file.exists() and not overwrite:
@@ -208,7 +208,7 @@ def report(index: Path, matcher: "Matcher") -> None:
         raise typer.Exit(1)
 
 
-def statistics_tables(index: Path, stats: "Statistics") -> Iterator[Table]:
+def statistics_tables(index: Path, stats: "Statistics") -> Iterator[Group]:
     """The state of an index for the terminal."""
     yield facts(
         str(index),
@@ -231,52 +231,10 @@ def statistics_tables(index: Path, stats: "Statistics") -> Iterator[Table]:
     yield from _named("verified for every event", stats.unindexed, stats.unindexed_count)
 
 
-def _named(title: str, reasons: dict[str, str], count: int) -> Iterator[Table]:
+def _named(title: str, reasons: dict[str, str], count: int) -> Iterator[Group]:
     if count:
         more = f", the first {len(reasons):,}" if count > len(reasons) else ""
-        table = Table("subscription", "reason", title=f"{count:,} {title}{more}")
+        table = Table("subscription", "reason")
         for id_, reason in reasons.items():
             table.add_row(Text(id_), reason)
-        yield table
-
-
-def _write_json_lines(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
-    for one in subscriptions:
-        row = {"id": one.id, "where": one.where, "score": one.score, "weights": one.weights, "tags": one.tags}
-        kept = {name: value for name, value in row.items() if value != {}}
-        file.write(f"{json.dumps(kept, ensure_ascii=False)}\n".encode())
-
-
-def _write_csv(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text)
-    writer.writerow(["id", "where", "score", "weights", "tags"])
-    for one in subscriptions:
-        extras = [json.dumps(extra, ensure_ascii=False) if extra else "" for extra in (one.weights, one.tags)]
-        writer.writerow([one.id, one.where, one.score, *extras])
-    text.detach()
-
-
-def _write_parquet(subscriptions: Sequence["Subscription"], file: BinaryIO) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    from tocsin.cli.files import TYPES
-
-    columns = {
-        "id": [one.id for one in subscriptions],
-        "where": [one.where for one in subscriptions],
-        "score": [one.score for one in subscriptions],
-        "weights": [list(one.weights.items()) for one in subscriptions],
-        "tags": [list(one.tags.items()) for one in subscriptions],
-    }
-    parquet.write_table(pa.table({name: pa.array(values, TYPES[name]) for name, values in columns.items()}), file)
-
-
-WRITERS = {
-    ".jsonl": _write_json_lines,
-    ".ndjson": _write_json_lines,
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-}
-"""What writes subscriptions, by the name of the file."""
+        yield titled(f"{count:,} {title}{more}", table)

@@ -1,73 +1,251 @@
-"""`tocsin match`: the main job, on Spark."""
+"""`tocsin match`: files of events against subscriptions, on this machine or on Spark."""
 
 import contextlib
-from collections.abc import Iterator
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from tocsin.cli.console import bad_lines_table, errors, facts, rejected_table
+from tocsin.cli.console import bad_lines_table, errors, facts, output, rejected_table
+from tocsin.cli.inputs import (
+    Events,
+    Index,
+    IntervalRule,
+    Mode,
+    Subscriptions,
+    Tags,
+    Where,
+    WhereFile,
+    matcher_of,
+    parse_tags,
+    question_of,
+)
+from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tocsin.files.event_files import EventFiles
+    from tocsin.files.job import MatchJob, MatchJobResult
+    from tocsin.files.match_writer import OutputFormat
     from tocsin.matcher import Matcher
-    from tocsin.spark.match_job import MatchJobResult, Progress
+    from tocsin.spark.match_job import Progress
+
+ON_SPARK_FROM = 4 << 30
+"""Bytes of events from which on Spark is used if it is installed: some minutes of work for one process."""
+MOST_SHOWN = 1_000
+"""Rows of a table on the terminal."""
+STANDARD = Path("-")
 
 
 class Format(Enum):
     """The format of the output."""
 
-    PARQUET = "parquet"
+    TABLE = "table"
     JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 def match(
-    subscriptions: Annotated[Path, typer.Option(help="Subscriptions: id, where[, score] as .jsonl, .csv or .parquet.")],
-    events: Annotated[Path, typer.Option(help="Events as .jsonl, .csv or .parquet; a file, or a folder of files.")],
-    output: Annotated[Path, typer.Option(help="The folder to write the matches to: event, subscription, score.")],
-    id: Annotated[str, typer.Option(help="The column that names an event.")] = "id",
-    master: Annotated[str, typer.Option(help="The Spark master, as spark-submit takes it.")] = "local[*]",
-    format: Annotated[Format, typer.Option(help="The format of the matches.")] = Format.PARQUET,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output folder that exists.")] = False,
+    events: Events,
+    subscriptions: Subscriptions = None,
+    index: Index = None,
+    where: Where = None,
+    where_file: WhereFile = None,
+    output: Annotated[
+        Path, typer.Option(help="A file, or a folder for a name without a suffix; - is standard output.")
+    ] = STANDARD,
+    format: Annotated[
+        Format | None, typer.Option(help="Told by the name of the output if not given; a table on a terminal.")
+    ] = None,
+    id: Annotated[str | None, typer.Option(help="The column that names an event; id if not given.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column of the events to keep; may be repeated.")] = None,
+    tags: Tags = None,
+    top_k: Annotated[int | None, typer.Option(min=0, help="Only the best matches of each event, best first.")] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="With --top-k. exact: matches by score; relaxed: by the weights of what holds.")
+    ] = Mode.EXACT,
+    score_by: Annotated[
+        str, typer.Option(help="How relaxed weights become a score: sum, max, or price=3,age=0.5.")
+    ] = "sum",
+    interval: Annotated[
+        IntervalRule, typer.Option(help="Which ranges an interval of an event satisfies.")
+    ] = IntervalRule.OVERLAPS,
+    order: Annotated[
+        str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say of each match which predicates held.")] = False,
+    spark: Annotated[
+        bool | None,
+        typer.Option("--spark/--no-spark", help="On Spark, or not; by the size of the events if not given."),
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="The Spark master, as spark-submit takes it.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no report.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
 ) -> None:
-    """Match files of events against a file of subscriptions, on Spark.
+    """Match files of events against subscriptions: on this machine, or on Spark.
 
     Subscriptions and event lines that cannot be read are reported and left out; then the exit code is 1. Subscriptions
-    that look back at earlier events are refused: tasks have no order.
+    that look back see events in the order of the files, or by --order; on Spark they are refused.
     """
-    from tocsin.cli.files import whole_folder
-    from tocsin.index.history_planner import refuse
+    from tocsin.files.event_files import EventFiles
+    from tocsin.files.job import MatchJob
 
-    console = errors()
-    with whole_folder(output, overwrite) as folder:
-        matcher = load(subscriptions)
+    job = MatchJob(id, keep or [], parse_tags(tags), question_of(top_k, mode, score_by, interval), explain)
+    with matcher_of(subscriptions, index, where, where_file) as matcher:
+        source = EventFiles(events, matcher.kinds, order=order)
+        on_spark = spark if spark is not None else master is not None or _is_large(source)
         if matcher.rejected:
-            console.print(rejected_table(matcher.rejected))
-        refuse(matcher.looking_back(), "Leave them out, or call tocsin.spark.match_in_order in Python")
-        outcome = run(matcher, events, folder, id=id, master=master, format=format, verbose=verbose)
+            errors().print(rejected_table(matcher.rejected))
+        if on_spark:
+            outcome = _match_on_spark(matcher, events, output, format, job, order, master, overwrite, verbose)
+        else:
+            outcome = _match_here(matcher, source, output, format, job, order, overwrite, quiet)
     if outcome.bad_events:
-        console.print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))
-    console.print(facts(str(output), summary(matcher, outcome)))
+        errors().print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))
+    _report(str(output), matcher, outcome, as_json, quiet)
     if matcher.rejected or outcome.bad_events:
         raise typer.Exit(1)
 
 
-def load(path: Path) -> "Matcher":
-    """Build a matcher from a file of subscriptions; `rejected` also holds the lines that are no subscriptions."""
-    from tocsin.cli.files import read_subscriptions
-    from tocsin.matcher import Matcher
+def _is_large(source: "EventFiles") -> bool:
+    """Whether Spark is the better way, and there; the terminal is told."""
+    import importlib.util
 
-    with errors().status("building the index"):
-        table, unread = read_subscriptions(path)
-        matcher = Matcher.from_table(table)
-    matcher.rejected[:0] = unread
-    return matcher
+    total = sum(file.path.stat().st_size for file in source.files if file.path != STANDARD)
+    if total < ON_SPARK_FROM or importlib.util.find_spec("pyspark") is None:
+        return False
+    errors().print(f"{total / 2**30:.1f} GiB of events: matching on Spark (--no-spark does it in this process)")
+    return True
 
 
-def run(
-    matcher: "Matcher", events: Path, output: Path, *, id: str, master: str, format: Format, verbose: bool = False
+def _match_here(
+    matcher: "Matcher",
+    source: "EventFiles",
+    target: Path,
+    format: Format | None,
+    job: "MatchJob",
+    order: str | None,
+    overwrite: bool,
+    quiet: bool,
+) -> "MatchJobResult":
+    from tocsin.files.local_match import match_locally
+    from tocsin.files.match_writer import MatchWriter
+
+    looking_back = matcher.looking_back(job.tags)
+    if looking_back and job.explain:
+        raise OptionError(
+            "a match that looked back cannot be explained later: its history has grown", "Leave out --explain"
+        )
+    if looking_back and order is None and not quiet:
+        looks = "1 subscription looks" if len(looking_back) == 1 else f"{len(looking_back):,} subscriptions look"
+        errors().print(f"{looks} back: events count in the order of the files")
+    with destination(target, format, overwrite) as (file, chosen), _counted(quiet) as progress:
+        writer = MatchWriter(file, chosen, job.columns, _show)
+        return match_locally(job, matcher, source, writer, progress)
+
+
+@contextlib.contextmanager
+def destination(target: Path, format: Format | None, overwrite: bool) -> Iterator[tuple[BinaryIO, "OutputFormat"]]:
+    """The file to write to and its format: standard output, a file, or a part of a new folder.
+
+    What is there is replaced at the end, and after an error it is as it was.
+    """
+    from tocsin.files.formats import FORMATS
+    from tocsin.storage.atomic_files import whole_file, whole_folder
+
+    if target == STANDARD:
+        default = "table" if sys.stdout.isatty() else "jsonl"
+        yield sys.stdout.buffer, cast("OutputFormat", format.value if format else default)
+        sys.stdout.flush()
+        return
+    if format is Format.TABLE:
+        raise OptionError("a table is for the terminal", "Choose another --format, or leave out --output")
+    if target.suffix:
+        if format is None and target.suffix not in FORMATS:
+            raise OptionError(f"the format of {target} cannot be told", f"Name it with one of {', '.join(FORMATS)}")
+        with whole_file(target, overwrite) as file:
+            yield file, format.value if format else FORMATS[target.suffix]
+        return
+    chosen = cast("OutputFormat", format.value if format else "parquet")
+    with whole_folder(target, overwrite) as folder:
+        folder.mkdir()
+        with (folder / f"part-00000.{chosen}").open("wb") as file:
+            yield file, chosen
+
+
+def _show(matches: "pa.Table") -> None:
+    """Print matches as a table."""
+    table = Table(*matches.column_names)
+    for row in matches.slice(0, MOST_SHOWN).to_pylist():
+        table.add_row(*(Text("" if value is None else str(value)) for value in row.values()))
+    output().print(table)
+    if len(matches) > MOST_SHOWN:
+        output().print(f"… and {len(matches) - MOST_SHOWN:,} more; --format jsonl shows all")
+
+
+@contextlib.contextmanager
+def _counted(quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Events, matches and the rate on the terminal."""
+    start = time.perf_counter()
+    with contextlib.nullcontext() if quiet else errors().status("matching") as status:
+
+        def progress(events: int, matches: int) -> None:
+            if status is not None:
+                rate = events / (time.perf_counter() - start)
+                status.update(f"matching: {events:,} events, {matches:,} matches, {rate:,.0f} events/s")
+
+        yield progress
+
+
+def _match_on_spark(
+    matcher: "Matcher",
+    events: Path,
+    target: Path,
+    format: Format | None,
+    job: "MatchJob",
+    order: str | None,
+    master: str | None,
+    overwrite: bool,
+    verbose: bool,
+) -> "MatchJobResult":
+    from tocsin.index.history_planner import refuse
+    from tocsin.storage.atomic_files import whole_folder
+
+    if STANDARD in (events, target):
+        raise OptionError("Spark reads and writes files", "Give --events and --output as paths, or leave out --spark")
+    if job.explain or order is not None:
+        raise OptionError("--explain and --order are not for Spark", "Leave out --spark, or the option")
+    if format not in (None, Format.PARQUET, Format.JSONL):
+        raise OptionError(f"Spark does not write {format.value} here", "Choose --format parquet or jsonl")
+    refuse(matcher.looking_back(job.tags), "Leave them out or --spark, or call tocsin.spark.match_in_order in Python")
+    with whole_folder(target, overwrite) as folder:
+        return run_on_spark(
+            matcher, events, folder, job, master=master, format=format or Format.PARQUET, verbose=verbose
+        )
+
+
+def run_on_spark(
+    matcher: "Matcher",
+    events: Path,
+    folder: Path,
+    job: "MatchJob",
+    *,
+    master: str | None,
+    format: Format,
+    verbose: bool = False,
 ) -> "MatchJobResult":
     """Run the job on Spark with its progress on the terminal."""
     from tocsin.spark.match_job import match_files
@@ -75,25 +253,9 @@ def run(
 
     with contextlib.ExitStack() as stack:
         with errors().status("starting Spark"):
-            session = stack.enter_context(local_session(master, verbose=verbose))
+            session = stack.enter_context(local_session(master or "local[*]", verbose=verbose))
         progress = stack.enter_context(progress_bar())
-        return match_files(session, matcher, events, output, id=id, format=format.value, progress=progress)
-
-
-def summary(matcher: "Matcher", outcome: "MatchJobResult") -> list[tuple[str, str]]:
-    """The figures at the end of a job."""
-    from tocsin.spark.evidence import unused_values
-
-    return [
-        ("events", f"{outcome.events:,}"),
-        ("malformed lines", f"{outcome.bad_events:,}"),
-        ("subscriptions", f"{len(matcher):,}"),
-        ("rejected subscriptions", f"{len(matcher.rejected):,}"),
-        *unused_values(outcome.evidence),
-        ("matches", f"{outcome.matches:,}"),
-        ("seconds", f"{outcome.seconds:.1f}"),
-        ("events/s", f"{outcome.events / outcome.seconds:,.0f}"),
-    ]
+        return match_files(session, matcher, events, folder, job, format=format.value, progress=progress)
 
 
 @contextlib.contextmanager
@@ -105,3 +267,34 @@ def progress_bar() -> Iterator["Progress"]:
     with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("matching", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _report(target: str, matcher: "Matcher", outcome: "MatchJobResult", as_json: bool, quiet: bool) -> None:
+    """Print the figures at the end: as JSON on standard output, unless the matches are there."""
+    if as_json:
+        report = {
+            "events": outcome.events,
+            "malformed_lines": outcome.bad_events,
+            "subscriptions": len(matcher),
+            "rejected_subscriptions": len(matcher.rejected),
+            "matches": outcome.matches,
+            "seconds": outcome.seconds,
+            "evidence": dataclasses.asdict(outcome.evidence),
+        }
+        typer.echo(json.dumps(report, ensure_ascii=False), err=target == str(STANDARD))
+    elif not quiet:
+        errors().print(facts("standard output" if target == str(STANDARD) else target, summary(matcher, outcome)))
+
+
+def summary(matcher: "Matcher", outcome: "MatchJobResult") -> list[tuple[str, str]]:
+    """The figures at the end of a job."""
+    return [
+        ("events", f"{outcome.events:,}"),
+        ("malformed lines", f"{outcome.bad_events:,}"),
+        ("subscriptions", f"{len(matcher):,}"),
+        ("rejected subscriptions", f"{len(matcher.rejected):,}"),
+        *outcome.evidence.unused_values(),
+        ("matches", f"{outcome.matches:,}"),
+        ("seconds", f"{outcome.seconds:.1f}"),
+        ("events/s", f"{outcome.events / outcome.seconds:,.0f}"),
+    ]

@@ -85,14 +85,12 @@ def interrupts() -> Iterator[threading.Event]:
 
 def figures(done: "Progress") -> list[tuple[str, str]]:
     """What a stream has done, for the terminal."""
-    from tocsin.spark.evidence import unused_values
-
     return [
         ("batch", f"{done.batch:,}" if done.batch >= 0 else "-"),
         ("snapshot", f"{done.snapshot:,}"),
         ("events", f"{done.events:,}"),
         ("malformed lines", f"{done.malformed:,}"),
-        *unused_values(done.evidence),
+        *done.evidence.unused_values(),
         ("matches", f"{done.matches:,}"),
         ("events/s", f"{done.events / done.seconds:,.0f}" if done.seconds else "-"),
         ("lag", f"{done.lag:.1f} s"),

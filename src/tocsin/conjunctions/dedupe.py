@@ -6,7 +6,7 @@ import numpy as np
 
 from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.coded import Conjunctions
-from tocsin.conjunctions.kernels import Demands, first_equals, keep_uncovered, sort_tests
+from tocsin.conjunctions.kernels import Demands, drop_covered, first_equals, sort_tests
 from tocsin.conjunctions.owners import Owners
 from tocsin.tuning import TUNING
 
@@ -20,17 +20,21 @@ class Shared:
     representatives: Int32s
     """The first of the equal conjunctions that were given, by distinct conjunction."""
     number: Int32s
-    """The distinct conjunction of each that was given; -1 if its subscription has one that covers it."""
+    """The distinct conjunction of each that was given; -1 if its subscription has one that covers it, or if it is not
+    filed."""
 
 
-def share(conjunctions: Conjunctions, owner: Int32s, behind: Bools) -> Shared:
+def share(conjunctions: Conjunctions, owner: Int32s, behind: Bools, filed: Bools) -> Shared:
     """Find equal and covered conjunctions; `owner` is the subscription of each, ascending. Linear in their predicates.
 
     ``a OR (a AND b)`` is ``a``. Of a million equal conjunctions one is evaluated, and the list of their subscriptions
     is all that is kept of the others. Distinct conjunctions are numbered as they come, but those `behind` come last.
+    Those that are not to be `filed` are left out.
     """
     demands = _demands(conjunctions)
-    first = first_equals(demands, keep_uncovered(demands, owner, TUNING.max_compared))
+    keep = filed.copy()
+    drop_covered(demands, owner, TUNING.max_compared, keep)
+    first = first_equals(demands, keep)
     is_first = first == np.arange(conjunctions.count)
     representatives = np.concatenate([np.flatnonzero(is_first & ~behind), np.flatnonzero(is_first & behind)])
     number = np.full(conjunctions.count + 1, -1, np.int32)

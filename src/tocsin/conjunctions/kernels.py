@@ -127,12 +127,11 @@ def _covers(demands: Demands, wide: int, narrow: int) -> bool:
 
 
 @kernel
-def keep_uncovered(demands: Demands, owner: Int32s, most: int) -> Bools:
-    """Of the conjunctions of each subscription, drop those that another covers; of equal ones the first stays.
+def drop_covered(demands: Demands, owner: Int32s, most: int, keep: Bools) -> None:
+    """Of the conjunctions to keep of each subscription, drop those that another covers; of equal ones the first stays.
 
     `owner` is ascending. Conjunctions are compared in pairs, so subscriptions with more than `most` are left alone.
     """
-    keep = np.ones(owner.size, np.bool_)
     start = 0
     while start < owner.size:
         stop = start + 1
@@ -144,4 +143,3 @@ def keep_uncovered(demands: Demands, owner: Int32s, most: int) -> Bools:
                     if wide != narrow and keep[wide] and keep[narrow] and _covers(demands, wide, narrow):
                         keep[narrow] = False
         start = stop
-    return keep

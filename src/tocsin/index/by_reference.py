@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Strings
+from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
@@ -49,6 +50,7 @@ def judged_by_reference(segment: Segment, namespaces: Mapping[str, str]) -> Segm
         index=ReferenceIndex(sum(family.count for _, _, family in segment.families), count),
         owners=Owners(np.arange(count, dtype=np.int32), np.zeros(1, np.int64), _NONE),
         several=NO_BOOLS,
+        trees=Trees.none(),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tocsin.errors import EventError
 from tocsin.index.history import History
 from tocsin.index.options import Options
-from tocsin.language.normal_form import NormalForm
+from tocsin.language.normal_form import Nesting, NormalForm
 from tocsin.language.to_sql import describe
 from tocsin.model.casts import Time, to_text
 from tocsin.model.condition import Exists, Quantified, XPathExists
@@ -37,16 +37,24 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Every alternative of a subscription with its predicates; it matches if some alternative has no failure."""
+    """Every alternative of a subscription with its predicates; it matches if some alternative has no failure.
+
+    A subscription that is kept as a tree has too many alternatives. It has one here, of the predicates that decide: if
+    it matches, all of them hold, and that is enough; if not, all of them fail, and that is enough.
+    """
 
     subscription: Subscription
     matches: bool
     alternatives: Sequence[Sequence[Verdict]]
+    predicates: int | None = None
+    """How many predicates a tree has; None if the subscription is not kept as a tree."""
 
     def __str__(self) -> str:
         lines = [
             f"{self.subscription.id}: {'matches' if self.matches else 'does not match'}: {self.subscription.where}"
         ]
+        if self.predicates is not None:
+            lines.append(f"  decided by {len(self.alternatives[0]):,} of its {self.predicates:,} predicates")
         for number, verdicts in enumerate(self.alternatives, 1):
             if len(self.alternatives) > 1:
                 lines.append(f"  alternative {number} of {len(self.alternatives)}")
@@ -63,8 +71,34 @@ def explain(
     alternatives = [
         [_judge(predicate, event, options, history) for predicate in conjunction] for conjunction in form.conjunctions()
     ]
+    if form.nesting.leaf.size:
+        predicates = sum(map(len, alternatives))
+        matches, decisive = _decide(alternatives, form.nesting)
+        return Explanation(subscription, matches, [decisive], predicates)
     matches = any(all(verdict.holds for verdict in verdicts) for verdicts in alternatives)
     return Explanation(subscription, matches, alternatives)
+
+
+def _decide(leaves: Sequence[Sequence[Verdict]], nesting: Nesting) -> tuple[bool, list[Verdict]]:
+    """Return the truth of a tree and the verdicts that decide it, all of which hold or all of which fail."""
+    open_nodes: list[list[tuple[bool, list[Verdict]]]] = []
+    for verdicts, opens, closes in zip(leaves, nesting.opens.tolist(), nesting.closes.tolist(), strict=True):
+        open_nodes += [[] for _ in range(opens)]
+        open_nodes[-1].append(_decided([(verdict.holds, [verdict]) for verdict in verdicts], is_and=True))
+        for _ in range(closes):
+            decided = _decided(open_nodes.pop(), is_and=len(open_nodes) % 2 == 1)
+            if not open_nodes:
+                return decided
+            open_nodes[-1].append(decided)
+    raise AssertionError("the last leaf closes the tree")
+
+
+def _decided(children: Sequence[tuple[bool, list[Verdict]]], is_and: bool) -> tuple[bool, list[Verdict]]:
+    """Return the truth of an AND or OR and what decides it: the child with the shortest reason, or all of them."""
+    deciding = [reason for holds, reason in children if holds != is_and]
+    if deciding:
+        return not is_and, min(deciding, key=len)
+    return is_and, [verdict for _, reason in children for verdict in reason]
 
 
 def _judge(predicate: Predicate, event: Event, options: Options, history: History) -> Verdict:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Int8s, Int32s, Int64s, Strings
+from tocsin.arrays import Int8s, Int32s, Int64s, Strings, UInt8s
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.index.encoding import Column
-from tocsin.language.normal_form import NormalForm, RangeColumn
+from tocsin.language.normal_form import Nesting, NormalForm, RangeColumn
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.predicate import Accepts, Test, Tested
 from tocsin.model.values import Kind
@@ -42,15 +42,19 @@ class StoredForm:
     test_starts: Int64s
     test: Int32s
     accepts: Int8s
+    leaf: Int32s
+    opens: UInt8s
+    closes: UInt8s
+    """The conjunctions that are leaves of trees, see `Nesting`."""
     tests: Strings
     """The definition of each test as JSON."""
 
     @classmethod
-    def of(cls, conjunctions: Conjunctions, owner: Int32s, tests: Sequence[Test]) -> "StoredForm":
-        """Store conjunctions, given the subscription of each."""
+    def of(cls, conjunctions: Conjunctions, form: NormalForm, tests: Sequence[Test]) -> "StoredForm":
+        """Store the conjunctions that were made of a normal form."""
         numbers = np.arange(conjunctions.count + 1)
         return cls(
-            owner=owner,
+            owner=form.owner,
             starts=np.searchsorted(conjunctions.conjunction, numbers),
             column=conjunctions.column,
             low=conjunctions.low,
@@ -58,6 +62,7 @@ class StoredForm:
             test_starts=np.searchsorted(conjunctions.test_conjunction, numbers),
             test=conjunctions.test.astype(np.int32),
             accepts=conjunctions.test_accepts.astype(np.int8),
+            **form.nesting._asdict(),
             tests=Strings.of([encode_test(test) for test in tests]),
         )
 
@@ -94,6 +99,9 @@ class StoredForm:
                 of_column = _range_column(column, row_owner[mine], self.low[rows[mine]], self.high[rows[mine]])
                 by_column[column.attribute, column.kind] = of_column
         test_rows, test_owner = _rows(self.test_starts, chosen)
+        number = np.full(self.owner.size if self.leaf.size else 0, -1, np.int32)
+        if self.leaf.size:
+            number[chosen] = np.arange(chosen.size, dtype=np.int32)
         demanded = np.stack([self.test[test_rows], self.accepts[test_rows]], axis=1)
         distinct, test_id = np.unique(demanded, axis=0, return_inverse=True)
         return NormalForm(
@@ -105,7 +113,13 @@ class StoredForm:
             test_id=test_id.reshape(-1).astype(np.int32),
             errors={},
             never=np.flatnonzero(sizes == 0).tolist(),
+            nesting=self.nesting.renumbered(number),
         )
+
+    @property
+    def nesting(self) -> Nesting:
+        """How conjunctions form trees."""
+        return Nesting(self.leaf, self.opens, self.closes)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""

@@ -43,7 +43,9 @@ class HistoryPlanner:
         self.needed = np.unique(live[:, 0])
         by_conjunction = np.unique(live[:, [2, 0]], axis=0)
         self._conjunction, self._demanded = by_conjunction[:, 0], by_conjunction[:, 1]
-        """Which conjunction demands which test, sorted by conjunction."""
+        """Which conjunction demands which test, sorted by conjunction; -1 for trees."""
+        self._of_trees = BitMap(live[live[:, 2] < 0, 0].tolist())
+        """Tests of trees, which are judged for every event."""
         self.kept = family.kept(self.needed)
         store.keep([*store.columns, *self.kept])
         self._table = JoinTable([(number, family.tests[number]) for number in self.needed.tolist()], store)
@@ -87,7 +89,7 @@ class HistoryPlanner:
         rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
         found = np.unique(np.stack([np.repeat(pairs[:, 0], count), self._demanded[rows]], axis=1), axis=0)
         ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
-        return [BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
+        return [self._of_trees | BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
 
     def judge_every_test(self, event: Event) -> Truths:
         """Judge all tests that some subscription demands, against the history as it is now."""

@@ -8,7 +8,7 @@ from typing import Any
 from tocsin.errors import OptionError
 from tocsin.language.bulk import normalise_texts
 from tocsin.language.normal_form import NormalForm
-from tocsin.language.normalise import DEFAULT_LIMIT
+from tocsin.language.normalise import MAX_PREDICATES
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, check_name
 
@@ -17,8 +17,8 @@ from tocsin.registry import IndexName, MatcherName, check_name
 class Options:
     """The limits, the prefixes of XPath expressions, and the algorithms, if the user chose them."""
 
-    max_conjunctions: int = DEFAULT_LIMIT
-    """The most conjunctions that one subscription may become."""
+    max_predicates: int = MAX_PREDICATES
+    """The most predicates that one subscription may have."""
     namespaces: Mapping[str, str] = field(default_factory=dict)
     index: IndexName = "auto"
     """The phase 1 index of ordered attributes: `auto` matches by access pairs, the others are the papers'."""
@@ -31,8 +31,8 @@ class Options:
     age_attribute: str | None = None
 
     def __post_init__(self) -> None:
-        if self.max_conjunctions < 1:
-            raise OptionError(f"max_conjunctions is {self.max_conjunctions}", "It must be at least 1")
+        if self.max_predicates < 1:
+            raise OptionError(f"max_predicates is {self.max_predicates}", "It must be at least 1")
         check_name("index", self.index, IndexName)
         check_name("matcher", self.matcher, MatcherName)
 
@@ -43,7 +43,7 @@ class Options:
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
-        return normalise_texts(texts, ids, self.max_conjunctions, self.check_xpath)
+        return normalise_texts(texts, ids, self.max_predicates, self.check_xpath)
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""

@@ -50,6 +50,8 @@ def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
     yield Step(name, size, "equal conjunctions are stored and evaluated once")
     for step in segment.index.describe(lambda number: _column(segment, number)):
         yield Step(f"{name}{step.what}", step.choice, step.reason)
+    for step in segment.trees.describe():
+        yield Step(f"{name}{step.what}", step.choice, step.reason)
     shared = segment.owners.starts.size - 1
     if shared:
         yield Step(

@@ -12,10 +12,12 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
+from tocsin.conjunctions.boolean.build import cover_of
+from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.dedupe import share
-from tocsin.conjunctions.owners import Owners, group_by_event, group_conjunctions, pairs_with_owners
+from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
 from tocsin.forks import cached
@@ -64,8 +66,11 @@ class Segment:
     """The subscriptions of each conjunction: equal conjunctions are stored and evaluated once."""
     several: Bools
     """Whether a subscription has several conjunctions; empty if none has."""
+    trees: Trees
+    """The subscriptions that are trees of conjunctions; only some of their conjunctions are in the index."""
     history_demands: Int32s
-    """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it."""
+    """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it. The
+    conjunction is -1 for the tests of a tree."""
     tags: TagIndex
     never: Int32s
     """Subscriptions that can never match."""
@@ -83,9 +88,10 @@ class Segment:
         conjunctions, filed_under = conjunctions_of(form, columns, tests)
         owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, tests.on_history) & options.is_auto
-        shared = share(conjunctions, owner, alone)
-        filed_under = filed_under[shared.representatives]
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        trees, filed = _plant(form, conjunctions, shares, tests.selective, len(rows.ids))
+        shared = share(conjunctions, owner, alone, filed)
+        filed_under = filed_under[shared.representatives]
         quantizers = [Quantizer.of(column.domain) if options.is_auto else None for column in columns]
         short = {place: cut.of_codes(columns[place].domain) for place, cut in enumerate(quantizers) if cut}
         named = np.bincount(conjunctions.test, minlength=tests.selective.size)
@@ -109,7 +115,7 @@ class Segment:
             texts=Strings.of(rows.texts),
             scores=np.asarray(rows.scores, np.float64),
             extras=Strings.of(rows.extras),
-            form=StoredForm.of(conjunctions, owner, tests.tests),
+            form=StoredForm.of(conjunctions, form, tests.tests),
             columns=[
                 Column(column.attribute, column.kind, column.domain, quantizer)
                 for column, quantizer in zip(columns, quantizers, strict=True)
@@ -117,6 +123,7 @@ class Segment:
             needs_codes=(
                 index.needs_codes
                 or bool(tests.families)
+                or len(trees) > 0
                 or any(crowded(shared.conjunctions, place, of_codes) for place, of_codes in short.items())
             ),
             families=tests.families,
@@ -125,7 +132,8 @@ class Segment:
             index=index,
             owners=shared.owners,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
-            history_demands=_history_demands(conjunctions, tests, owner, shared.number),
+            trees=trees,
+            history_demands=_history_demands(conjunctions, tests, form, shared.number),
             tags=TagIndex.build(rows.extras),
             never=np.array(form.never, np.int32),
             unindexed=np.unique(owner[lost]),
@@ -216,6 +224,12 @@ class Segment:
             starts, values = group_conjunctions(pairs, len(batch))
         else:
             starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
+        if len(self.trees):
+            stands, verified = self.trees.verify(events_of(starts, 0), values, events)
+            evidence.candidates += verified
+            if stands is not None:
+                values = values[stands]
+                starts = np.append(0, np.cumsum(stands))[starts]
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
         return Ragged(starts, values)
@@ -226,9 +240,13 @@ class Segment:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
-        pairs = self._found(batch, events, evidence)
+        pairs = pairs_with_owners(self._found(batch, events, evidence), self.owners)
+        if len(self.trees):
+            stands, verified = self.trees.verify(pairs[:, 0], pairs[:, 1], events)
+            evidence.candidates += verified
+            pairs = pairs if stands is None else pairs[stands]
         evidence.match_s += time.perf_counter() - start
-        return pairs_with_owners(pairs, self.owners), evidence
+        return pairs, evidence
 
     def encode(self, batch: EventBatch, judged: Mapping[int, Probed]) -> tuple[Events, Evidence]:
         """Phase 1 for a batch, and the evidence of it."""
@@ -264,6 +282,7 @@ class Segment:
         for place, (_, _, family) in enumerate(self.families):
             arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
         arrays |= {f"conjunctions.{name}": array for name, array in self.index.arrays().items()}
+        arrays |= {f"trees.{name}": array for name, array in self.trees.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value, _steps(column.quantizer)] for column in self.columns],
@@ -304,6 +323,7 @@ class Segment:
             index=index_type.from_arrays(_under("conjunctions.", arrays), algorithms),
             owners=Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),
             several=arrays["several"],
+            trees=Trees.from_arrays(_under("trees.", arrays)),
             history_demands=arrays["history_demands"],
             tags=TagIndex.from_arrays(_under("tags.", arrays)),
             never=arrays["never"],
@@ -313,6 +333,7 @@ class Segment:
     def check(self) -> None:
         """Assert what matching relies on."""
         self.index.check()
+        self.trees.check()
         owner, starts, members = self.owners
         assert max(owner.max(initial=-1), members.max(initial=-1)) < len(self), "each owner is a subscription"
         assert (~owner[owner < 0]).tolist() == list(range(starts.size - 1)), "each list of owners has a conjunction"
@@ -324,12 +345,29 @@ class Segment:
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
 
 
-def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, owner: Int32s, number: Int32s) -> Int32s:
+def _plant(
+    form: NormalForm, conjunctions: Conjunctions, popularity: list[Float64s], selective: Bools, count: int
+) -> tuple[Trees, Bools]:
+    """The trees of `count` subscriptions, and which conjunctions are filed."""
+    leaf, *nesting = form.nesting
+    if not leaf.size:
+        return Trees.none(), np.ones(conjunctions.count, bool)
+    owner, first = np.unique(form.owner[leaf], return_index=True)
+    starts, opens_closes = np.append(first, leaf.size), (nesting[0], nesting[1])
+    filed = cover_of(conjunctions, leaf, opens_closes, starts, popularity, selective)
+    return Trees.build(conjunctions, leaf, opens_closes, starts, np.append(owner, count)), filed
+
+
+def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, form: NormalForm, number: Int32s) -> Int32s:
     """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
-    demanded = tests.on_history[conjunctions.test] & (number[conjunctions.test_conjunction] >= 0)
+    is_leaf = np.zeros(conjunctions.count, bool)
+    is_leaf[form.nesting.leaf] = True
+    number = np.where(is_leaf, -1, number)
+    looked_at = is_leaf | (number >= 0)
+    demanded = tests.on_history[conjunctions.test] & looked_at[conjunctions.test_conjunction]
     first = np.flatnonzero(tests.on_history)[:1].sum()
     test, conjunction = conjunctions.test[demanded] - first, conjunctions.test_conjunction[demanded]
-    return np.stack([test, owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
+    return np.stack([test, form.owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 
 
 def _steps(quantizer: Quantizer | None) -> list[float | bool] | None:

@@ -82,9 +82,9 @@ def _has_current_form(segment: Path) -> bool:
 
 
 def _options(document: dict[str, Any]) -> Options:
-    """Read the options of any version: until version 3, `max_conjunctions` was called `limit`."""
-    renamed = {"limit": "max_conjunctions"}
-    return Options.of({renamed.get(name, name): value for name, value in document.items()})
+    """Read the options of any version: until version 4 there was a limit on conjunctions, under two names."""
+    gone = ("limit", "max_conjunctions")
+    return Options.of({name: value for name, value in document.items() if name not in gone})
 
 
 def _live_rows(folder: Path, entry: dict[str, Any]) -> SubscriptionRows:

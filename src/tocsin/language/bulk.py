@@ -8,7 +8,7 @@ import numpy as np
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.normal_form import Builder, NormalForm
-from tocsin.language.normalise import DEFAULT_LIMIT, conjunctions
+from tocsin.language.normalise import MAX_PREDICATES, check_size, expression
 from tocsin.language.parse import parse_shape
 from tocsin.language.rewrite import VALUES, rewrite
 from tocsin.language.shape import Shape, literal_types, split
@@ -29,7 +29,7 @@ _Key = tuple[str, tuple[bool, ...], tuple[str, ...]]
 def normalise_texts(
     texts: Sequence[str],
     ids: Sequence[str] | None = None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = MAX_PREDICATES,
     check_xpath: Callable[[str], None] | None = None,
 ) -> NormalForm:
     """Return the normal form of many texts; those in error are reported, the others are kept.
@@ -106,7 +106,7 @@ class _Work:
         elif planned is None:
             for number, pieces in zip(numbers, members, strict=True):
                 self._add_unplanned(number, pieces)
-        elif planned.vector is None or len(members) < SMALL or len(planned.vector) > self._limit:
+        elif planned.vector is None or len(members) < SMALL or planned.predicates > self._limit:
             for number, pieces in zip(numbers, members, strict=True):
                 self._add_one(planned, number, pieces)
         else:
@@ -144,9 +144,10 @@ class _Work:
 
     def _add_one(self, planned: ShapePlan, number: int, pieces: list[str]) -> None:
         try:
+            check_size(planned.predicates, self._limit)
             constants = planned.template.constants(Shape(pieces))
             bound = rewrite(planned.tree, VALUES, lambda v: constants[v.index] if isinstance(v, Slot) else v)
-            self.builder.add(number, conjunctions(bound, self._limit))
+            self.builder.add(number, expression(bound))
         except SubscriptionError as error:
             self._report(number, error)
 

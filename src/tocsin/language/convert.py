@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import read_as
-from tocsin.language.expressions import constant_of, elapsed, is_expression, read_expression
+from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
     And,
@@ -38,7 +38,15 @@ from tocsin.model.condition import (
     Truth,
     XPathExists,
 )
-from tocsin.model.expression_tree import ConstantValue, derived_name, expression_of, is_derived
+from tocsin.model.expression_tree import (
+    NOW,
+    AttributeValue,
+    Call,
+    ConstantValue,
+    derived_name,
+    expression_of,
+    is_derived,
+)
 from tocsin.model.functions import result_kind
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
@@ -135,6 +143,16 @@ def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand
 def _kind(attribute: EventAttribute) -> Kind | None:
     """Return the kind of a derived attribute, if it is known."""
     return result_kind(expression_of(attribute.name)) if is_derived(attribute.name) else None
+
+
+def _compare_attributes(left: str, op: Op, right: str) -> Condition:
+    """Compare two attributes of an event; `left > now() - INTERVAL …` is a range of the time that has elapsed."""
+    for one, how, other in ((left, op, right), (right, op.flipped, left)):
+        earlier = before_now(expression_of(other))
+        if earlier is not None:
+            elapsed_since = Call("elapsed", (expression_of(one), AttributeValue(NOW)))
+            return Comparison(derived_name(elapsed_since), how.flipped, earlier)
+    return AttributeComparison(left, op, right)
 
 
 class _Converter:
@@ -252,7 +270,7 @@ class _Converter:
         if not isinstance(left, EventAttribute):
             raise self._reader.unknown(node)
         if isinstance(right, EventAttribute):
-            return AttributeComparison(left.name, op, right.name)
+            return _compare_attributes(left.name, op, right.name)
         if not isinstance(right, Literal):
             raise self._reader.unknown(node)
         right = self._fitting(node, left, right)

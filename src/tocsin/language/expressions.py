@@ -14,7 +14,7 @@ from tocsin.language.operands import OldAttribute, Reader, strip
 from tocsin.model.casts import TYPES, Time, UndefinedError
 from tocsin.model.civil import MONTHS, PART_NAMES, PARTS, TICKS
 from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression, leaves
-from tocsin.model.functions import evaluate
+from tocsin.model.functions import evaluate, interval_of
 from tocsin.model.text import like_runs
 from tocsin.model.values import Constant
 
@@ -135,7 +135,19 @@ def elapsed(node: exp.Expr, interval: exp.Expr, reader: Reader, history: str | N
         raise reader.refuse(node, "an interval is compared with no difference", "Write later - earlier < INTERVAL …")
     times = ours.read(node.expression, 0), ours.read(node.this, 0)
     months, microseconds = ours.interval(interval)
-    return Call("date_diff", times, "microsecond"), months * 30 * TICKS["day"] + microseconds
+    return Call("elapsed", times), months * 30 * TICKS["day"] + microseconds
+
+
+def before_now(expression: Expression) -> int | None:
+    """Return how many microseconds before now an expression is, if that does not depend on the event or the month."""
+    earlier = 0
+    while isinstance(expression, Call) and expression.function == "shift":
+        months, microseconds = interval_of(expression.detail)
+        if months:
+            return None
+        earlier -= microseconds
+        [expression] = expression.operands
+    return earlier if expression == AttributeValue(NOW) else None
 
 
 def constant_of(expression: ConstantValue, node: exp.Expr, reader: Reader) -> Constant | None:

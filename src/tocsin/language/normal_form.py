@@ -1,19 +1,20 @@
 """Hold the normal form of many subscriptions as columns: what an index is built from.
 
 Conjunctions are numbered densely, in the order of their texts. Every range of every conjunction is one row of the
-column of its attribute and kind; several rows of one conjunction in one column are a union.
+column of its attribute and kind; several rows of one conjunction in one column are a union. Of most texts one
+conjunction must hold; those of the others are the leaves of a tree.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, Int32s, Int64s
+from tocsin.arrays import Bools, Int32s, Int64s, UInt8s
 from tocsin.errors import SubscriptionError
-from tocsin.language.normalise import check_path
+from tocsin.language.normalise import Expression, check_path
 from tocsin.model.condition import XPathExists
 from tocsin.model.predicate import Conjunction, Predicate, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number, Scalar
@@ -62,6 +63,33 @@ class RangeColumn:
         return RangeColumn(conjunction=conjunction[rows], null=np.sort(null[null >= 0]), **ends)
 
 
+class Nesting(NamedTuple):
+    """How the conjunctions of some texts form trees; all conjunctions of such a text are leaves, in order.
+
+    In front of conjunction `leaf[i]` begin `opens[i]` nodes of its tree, and behind it end `closes[i]`. The outermost
+    node is an OR; ANDs and ORs alternate inward.
+    """
+
+    leaf: Int32s = np.empty(0, np.int32)
+    """Ascending."""
+    opens: UInt8s = np.empty(0, np.uint8)
+    closes: UInt8s = np.empty(0, np.uint8)
+
+    def renumbered(self, number: Int32s) -> "Nesting":
+        """Return the leaves that have a new number, not -1, sorted by it."""
+        leaf = number[self.leaf]
+        rows = np.flatnonzero(leaf >= 0)
+        rows = rows[np.argsort(leaf[rows], kind="stable")]
+        return Nesting(leaf[rows], self.opens[rows], self.closes[rows])
+
+    @classmethod
+    def joined(cls, several: Sequence["Nesting"], first: Sequence[int]) -> "Nesting":
+        """Return the leaves of several forms, whose conjunctions are numbered from `first` on."""
+        moved = [nesting._replace(leaf=nesting.leaf + start) for nesting, start in zip(several, first, strict=True)]
+        none = cls()
+        return cls(*(np.concatenate([empty, *parts]) for empty, *parts in zip(none, *moved, strict=True)))
+
+
 @dataclass(slots=True)
 class NormalForm:
     """The conjunctions of many texts, by columns."""
@@ -79,6 +107,7 @@ class NormalForm:
     errors: dict[int, SubscriptionError]
     never: list[int]
     """The texts that can never match."""
+    nesting: Nesting = field(default_factory=Nesting)
 
     def select(self, texts: Int64s) -> "NormalForm":
         """Return the normal form of some of the texts, each once, in this order; errors are left behind."""
@@ -103,6 +132,7 @@ class NormalForm:
             test_id=test_id.astype(np.int32),
             errors={},
             never=sorted(place[self.never][place[self.never] >= 0].tolist()),
+            nesting=self.nesting.renumbered(number),
         )
 
     @classmethod
@@ -128,6 +158,7 @@ class NormalForm:
             test_id=_one(test_ids),
             errors={},
             never=[start + text for form, start in zip(forms, first_text, strict=False) for text in form.never],
+            nesting=Nesting.joined([form.nesting for form in forms], first[:-1].tolist()),
         )
 
     def conjunctions(self) -> list[Conjunction]:
@@ -190,17 +221,19 @@ class Builder:
     _tests: dict[Tested, int] = field(default_factory=dict)
     _test_rows: list[tuple[Int32s, Int32s]] = field(default_factory=list)
     _single_tests: list[tuple[int, int]] = field(default_factory=list)
+    _nesting: list[tuple[int, int, int]] = field(default_factory=list)
 
-    def add(self, owner: int, conjunctions: Iterable[Conjunction]) -> None:
-        """Add all conjunctions of one text."""
-        found = list(conjunctions)
+    def add(self, owner: int, expression: Expression) -> None:
+        """Add one text."""
         # Check every test first, so that nothing of a refused text is added.
-        for conjunction in found:
+        for conjunction in expression.leaves:
             for predicate in conjunction:
                 self.check(predicate)
-        if not found:
+        if not expression.leaves:
             self.never.append(owner)
-        for conjunction in found:
+        for place, (opens, closes) in enumerate(expression.nesting, len(self._single_owners) + 1):
+            self._nesting.append((-place, opens, closes))
+        for conjunction in expression.leaves:
             # Numbered from -1 downwards until the batches, which come first, are counted.
             self._single_owners.append(owner)
             number = -len(self._single_owners)
@@ -274,6 +307,8 @@ class Builder:
         conjunction = number[np.concatenate([*(rows[0] for rows in self._test_rows), single_tests[:, 0]])]
         ids = np.concatenate([*(rows[1] for rows in self._test_rows), single_tests[:, 1]])
         by_conjunction = np.argsort(conjunction, kind="stable")
+        nesting = np.array(self._nesting, np.int32).reshape(-1, 3)
+        trees = Nesting(nesting[:, 0], nesting[:, 1].astype(np.uint8), nesting[:, 2].astype(np.uint8))
         return NormalForm(
             texts,
             owners[order],
@@ -283,6 +318,7 @@ class Builder:
             ids[by_conjunction],
             dict(sorted(self.errors.items())),
             sorted(self.never),
+            trees.renumbered(number),
         )
 
 

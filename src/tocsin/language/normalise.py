@@ -1,14 +1,18 @@
-"""Turn predicates under All and Some into conjunctions: merge, drop what always holds, drop what never holds."""
+"""Turn predicates under All and Some into conjunctions: merge, drop what always holds, drop what never holds.
+
+The normal form is an OR of conjunctions. Where an AND of ORs would multiply into many, it stays a tree of conjunctions,
+so that the size of an expression is linear in that of the text.
+"""
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
-from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
-from tocsin.model.condition import Condition, XPathExists
+from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
+from tocsin.model.condition import ArrayContains, Condition, XPathExists
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -16,38 +20,100 @@ from tocsin.model.predicate import (
     AnyWord,
     Conjunction,
     Pattern,
+    Phrase,
     Predicate,
     Ranges,
     Tested,
     Word,
 )
 from tocsin.model.values import Kind
+from tocsin.tuning import TUNING
 
-DEFAULT_LIMIT = 4096
-"""How many conjunctions one subscription may become."""
+MAX_PREDICATES = 100_000
+"""How many predicates one subscription may have, unless a matcher is told otherwise."""
+MAX_PRODUCT = TUNING.max_product
+MAX_GROWTH = TUNING.max_growth
 
 # A conjunction under construction: predicates by the key under which they merge.
 _Merged = dict[Hashable, Predicate]
 _EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
+_ROUNDS = 4
+"""How often alternatives are compared with what is certain, which may become more each time."""
+_TRIED = 4
+"""A product is formed if it has at most this many times the conjunctions that it may keep: some are contradictions."""
+_COMPARED = 64
+"""An alternative is not compared with more predicates than this that are certain: many tests on one text are rare."""
+_NULL_IF_ABSENT = (AnyWord, Phrase, AnyPattern, ArrayContains, XPathExists)
+"""Tests that are NULL for an event without their attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A condition in normal form: an OR of its leaves, which are conjunctions, or a tree of them.
+
+    In a tree, `nesting` has a pair (opens, closes) for each leaf: how many nodes begin in front of it, and how many end
+    behind it. The outermost node is an OR; ANDs and ORs alternate inward. An OR of all leaves has no nesting.
+    """
+
+    leaves: tuple[Conjunction, ...]
+    nesting: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class _Tree:
+    """Conjunctions and smaller trees under All or Some. A child never has the join of its parent."""
+
+    join: type[All | Some]
+    children: "list[_Merged | _Tree]"
+
+
+_Part = list[_Merged] | _Tree
+"""A part of a condition: the conjunctions of which one must hold, or a tree where they would be too many."""
 
 
 def normalise(
-    condition: Condition, limit: int = DEFAULT_LIMIT, check_xpath: Callable[[str], None] | None = None
-) -> tuple[Conjunction, ...]:
-    """Return the conjunctions of which one must hold; none if the condition can never be TRUE.
+    condition: Condition, limit: int = MAX_PREDICATES, check_xpath: Callable[[str], None] | None = None
+) -> Expression:
+    """Return the normal form of a condition; it has no leaves if the condition can never be TRUE.
 
     `check_xpath` is called with each path expression and raises SubscriptionError for a bad one.
 
     >>> from tocsin.language.parse import parse
-    >>> len(normalise(parse("a > 1 AND (b = 'x' OR b = 'y' OR c < 2)")))
+    >>> len(normalise(parse("a > 1 AND (b = 'x' OR b = 'y' OR c < 2)")).leaves)
     2
+    >>> excluded = " AND ".join(f"NOT (a{i} = 1 AND b{i} = 1)" for i in range(5))
+    >>> normalise(parse(f"c = 1 AND {excluded}")).nesting
+    ((2, 0), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 3))
     """
-    found = conjunctions(rewrite(Goal(condition)), limit)
+    goals = rewrite(Goal(condition), STRUCTURAL)
+    check_size(predicate_count(goals), limit)
+    found = expression(rewrite(goals, VALUES))
     if check_xpath is not None:
-        for predicate in (predicate for conjunction in found for predicate in conjunction):
+        for predicate in (predicate for leaf in found.leaves for predicate in leaf):
             if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
                 check_path(check_xpath, predicate.test)
     return found
+
+
+def predicate_count(root: Node) -> int:
+    """Return how many predicates a condition has, before constants are looked at."""
+    waiting, count = [root], 0
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (All, Some)):
+            waiting += node.children
+        else:
+            count += 1
+    return count
+
+
+def check_size(predicates: int, limit: int) -> None:
+    """Raise SubscriptionError if a condition has too many predicates."""
+    if predicates > limit:
+        raise SubscriptionError(
+            f"the condition has {predicates:,} predicates, and at most {limit:,} are allowed",
+            "Split the subscription, or raise the limit: Matcher(max_predicates=...)",
+        )
 
 
 def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
@@ -59,10 +125,11 @@ def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
         raise SubscriptionError(f"in the path {test.path!r}{place}: {error.message}", error.hint) from error
 
 
-def conjunctions(root: Node, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, ...]:
-    """Return the disjunctive normal form of predicates under All and Some."""
+def expression(root: Node) -> Expression:
+    """Return the normal form of predicates under All and Some. Nothing recurses on the depth."""
     waiting: list[tuple[Node, bool]] = [(root, False)]
-    done: list[list[_Merged]] = []
+    done: list[tuple[_Part, int]] = []
+    """Parts, and how many predicates of the condition each has."""
     while waiting:
         node, ready = waiting.pop()
         if isinstance(node, (All, Some)):
@@ -70,15 +137,44 @@ def conjunctions(root: Node, limit: int = DEFAULT_LIMIT) -> tuple[Conjunction, .
                 waiting.append((node, True))
                 waiting.extend((child, False) for child in reversed(node.children))
                 continue
-            parts = done[len(done) - len(node.children) :]
+            several = done[len(done) - len(node.children) :]
             del done[len(done) - len(node.children) :]
-            done.append(_all_of(parts, limit) if isinstance(node, All) else _some_of(parts, limit))
+            parts, size = [part for part, _ in several], sum(count for _, count in several)
+            done.append((_all_of(parts, size) if isinstance(node, All) else _some_of(parts), size))
         else:
             assert not isinstance(node, Goal), "every goal was rewritten"
-            done.append(_single(node))
-    settled = (settle(merged.values()) for merged in done.pop())
+            done.append((_single(node), 1))
+    part, _ = done.pop()
+    if isinstance(part, _Tree):
+        return _nested(part)
+    settled = (settle(merged.values()) for merged in part)
     distinct = {frozenset(found): found for found in settled if found is not None}
-    return ((),) if frozenset() in distinct else tuple(distinct.values())
+    return Expression(((),) if frozenset() in distinct else tuple(distinct.values()))
+
+
+def _nested(tree: _Tree) -> Expression:
+    """Write a tree down leaf by leaf; the outermost node becomes an OR."""
+    leaves: list[Conjunction] = []
+    nesting: list[tuple[int, int]] = []
+    opened = 1 if tree.join is Some else 2
+    waiting: list[_Merged | _Tree | None] = [*tree.children[::-1]]
+    # None on `waiting` means: the last leaf was the last of its node.
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            nesting[-1] = nesting[-1][0], nesting[-1][1] + 1
+        elif isinstance(node, _Tree):
+            opened += 1
+            waiting.append(None)
+            waiting += node.children[::-1]
+        else:
+            leaf = settle(node.values())
+            assert leaf is not None, "contradictions were dropped"
+            leaves.append(leaf)
+            nesting.append((opened, 0))
+            opened = 0
+    nesting[-1] = nesting[-1][0], nesting[-1][1] + (1 if tree.join is Some else 2)
+    return Expression(tuple(leaves), tuple(nesting))
 
 
 def _single(predicate: Predicate) -> list[_Merged]:
@@ -153,11 +249,18 @@ def _pattern_order(pattern: Pattern) -> tuple[object, ...]:
     return pattern.ignore_case, *parts
 
 
-def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
+def _some_of(parts: list[_Part]) -> _Part:
     """Return the alternatives: single predicates of one key are merged, the others stay apart."""
-    alternatives = [merged for part in parts for merged in part]
+    alternatives = [merged for part in parts if not isinstance(part, _Tree) for merged in part]
     if any(not merged for merged in alternatives):
         return [{}]
+    trees: list[_Merged | _Tree] = []
+    for tree in parts:
+        if isinstance(tree, _Tree):
+            trees += tree.children if tree.join is Some else [tree]
+    if trees:
+        alternatives += [child for child in trees if not isinstance(child, _Tree)]
+        trees = [child for child in trees if isinstance(child, _Tree)]
     singles: dict[Hashable, list[Predicate]] = {}
     result: list[_Merged] = []
     for merged in alternatives:
@@ -171,29 +274,96 @@ def _some_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
         if always(united):
             return [{}]
         result.append({_key(united, All): united})
-    if len(result) > limit:
-        raise _too_many(limit)
-    return result
+    return _Tree(Some, [*result, *trees]) if trees else result
 
 
-def _all_of(parts: list[list[_Merged]], limit: int) -> list[_Merged]:
-    """Return the product of the parts, without contradictions. Parts that are one conjunction are merged first."""
-    certain = _meet([part[0] for part in parts if len(part) == 1])
-    if certain is None or not all(parts):
+def _all_of(parts: list[_Part], size: int) -> _Part:
+    """Return the product of the parts, without contradictions, or a tree if the product is large.
+
+    Parts that are one conjunction are merged first. `size` is how many predicates of the condition the parts have.
+    """
+    trees: list[_Tree] = []
+    lists: list[list[_Merged]] = []
+    for part in parts:
+        if not isinstance(part, _Tree):
+            lists.append(part)
+        elif part.join is Some:
+            trees.append(part)
+        else:
+            lists += [[child] for child in part.children if not isinstance(child, _Tree)]
+            trees += [child for child in part.children if isinstance(child, _Tree)]
+    certain, factors = _with_units(lists)
+    if certain is None:
         return []
+    product = None if trees else _product(certain, factors, size)
+    if product is not None:
+        return product
+    children: list[_Merged | _Tree] = [certain] if certain else []
+    children += [_Tree(Some, [*factor]) for factor in factors]
+    children += trees
+    return children[0] if len(children) == 1 and isinstance(children[0], _Tree) else _Tree(All, children)
+
+
+def _with_units(parts: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_Merged]]]:
+    """Merge the parts that are one conjunction, and drop from the others what contradicts it.
+
+    Returns that conjunction, None if it is a contradiction, and the parts that are left, of several alternatives each.
+    A part of which one alternative is left joins the conjunction, which may rule out more, for some rounds.
+    """
+    units, factors = [part[0] for part in parts if len(part) == 1], [part for part in parts if len(part) != 1]
+    certain = _meet(units)
+    for _ in range(_ROUNDS):
+        if certain is None or settle(certain.values()) is None or not all(factors):
+            return None, []
+        about: dict[str, _Merged] = {}
+        for key, predicate in certain.items():
+            for name in _attributes(predicate):
+                about.setdefault(name, {})[key] = predicate
+        factors = [[merged for merged in part if _is_possible(merged, certain, about)] for part in factors]
+        units, factors = [part[0] for part in factors if len(part) == 1], [part for part in factors if len(part) != 1]
+        if not units:
+            break
+        certain = _meet([certain, *units])
+    if certain is None or settle(certain.values()) is None or not all(factors):
+        return None, []
+    return certain, factors
+
+
+def _is_possible(merged: _Merged, certain: _Merged, about: dict[str, _Merged]) -> bool:
+    """Tell whether a conjunction does not contradict what is certain; `about` has what is certain by attribute."""
+    both: _Merged = {}
+    for predicate in merged.values():
+        for name in _attributes(predicate):
+            both |= about.get(name, {})
+    for key, predicate in merged.items():
+        both[key] = _merge([certain[key], predicate], All) if key in certain else predicate
+        if never(both[key]):
+            return False
+    return len(both) > _COMPARED or settle(both.values()) is not None
+
+
+def _attributes(predicate: Predicate) -> tuple[str, ...]:
+    """Return the attribute of a range or of a test on one attribute."""
+    if isinstance(predicate, Ranges):
+        return (predicate.attribute,)
+    return (predicate.test.attribute,) if isinstance(predicate.test, _NULL_IF_ABSENT) else ()
+
+
+def _product(certain: _Merged, factors: list[list[_Merged]], size: int) -> list[_Merged] | None:
+    """Return the product of lists of alternatives; None if it has many conjunctions and is much larger than the text.
+
+    An OR of a thousand conjunctions is no larger than its text. What grows are products.
+    """
     product = [certain]
-    for part in (part for part in parts if len(part) > 1):
-        if len(product) * len(part) > 64 * limit:
-            raise _too_many(limit)
-        extended = []
-        for left in product:
-            for right in part:
-                both = _meet([left, right])
-                if both is not None:
-                    extended.append(both)
-            if len(extended) > limit:
-                raise _too_many(limit)
-        product = extended
+    for factor in factors:
+        pairs = len(product) * len(factor)
+        predicates = len(product) * sum(map(len, factor)) + len(factor) * sum(map(len, product))
+        if pairs > _TRIED * MAX_PRODUCT and predicates > MAX_GROWTH * size:
+            return None
+        both = (_meet([left, right]) for left in product for right in factor)
+        product = [merged for merged in both if merged is not None and settle(merged.values()) is not None]
+        if len(product) > MAX_PRODUCT and sum(map(len, product)) > MAX_GROWTH * size:
+            return None
     return product
 
 
@@ -214,13 +384,6 @@ def _meet(several: list[_Merged]) -> _Merged | None:
     return result
 
 
-def _too_many(limit: int) -> SubscriptionError:
-    return SubscriptionError(
-        f"the condition becomes more than {limit} conjunctions",
-        "Write fewer alternatives under AND, split the subscription, or raise the limit: Matcher(max_conjunctions=...)",
-    )
-
-
 def _denied(predicates: list[Predicate]) -> bool:
     """Tell whether a test requires one of some words or patterns while others exclude all of them."""
     absent: set[tuple[str, object]] = set()
@@ -237,14 +400,23 @@ def _denied(predicates: list[Predicate]) -> bool:
     return any(items <= absent for items in demanded)
 
 
+def _lacks_value(predicates: list[Predicate]) -> bool:
+    """Tell whether a test demands a value of an attribute that must be NULL."""
+    absent = {p.attribute for p in predicates if isinstance(p, Ranges) and p.kind is Kind.ANY and p.or_null}
+    return bool(absent) and any(
+        isinstance(p, Tested) and Accepts.NULL not in p.accepts and not absent.isdisjoint(_attributes(p))
+        for p in predicates
+    )
+
+
 def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     """Merge the ranges of several kinds on one attribute; return None if they contradict each other.
 
     A value has one kind. So a range of one kind that does not admit NULL decides: ranges of another kind then hold
-    only if they admit NULL, and presence follows.
+    only if they admit NULL, and presence follows. A test on an attribute that must be absent is NULL.
     """
     kept = list(predicates)
-    if _denied(kept):
+    if _denied(kept) or _lacks_value(kept):
         return None
     ranges = [p for p in kept if isinstance(p, Ranges)]
     if len({p.attribute for p in ranges}) == len(ranges):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tocsin.language.constants import Reading
 from tocsin.language.normal_form import ColumnKey
-from tocsin.language.normalise import always, never
+from tocsin.language.normalise import always, never, predicate_count
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.language.template import Template, fill_atom
 from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, Slot
@@ -45,6 +45,8 @@ class ShapePlan:
 
     template: Template
     tree: Node
+    predicates: int
+    """How many predicates each text has."""
     vector: list[VectorConjunction] | None
 
 
@@ -55,7 +57,7 @@ def plan(template: Template) -> ShapePlan:
     readings = [source.reading for source in template.sources]
     vectors = None if alternatives is None else [_vector(leaves, readings) for leaves in alternatives]
     regular = None if vectors is None or None in vectors else [vector for vector in vectors if vector is not None]
-    return ShapePlan(template, tree, regular)
+    return ShapePlan(template, tree, predicate_count(tree), regular)
 
 
 def slots(goal: Goal) -> list[Slot]:

@@ -6,6 +6,7 @@ the definition. An expression with a function or a column that has no vector is 
 """
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import reduce
 from typing import Any, Protocol
 
@@ -19,7 +20,6 @@ from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated
 from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression, leaves
 from tocsin.model.functions import FUNCTIONS, as_operand, as_value, evaluate, interval_of
 from tocsin.model.readable import Lost, Values, python_values
-from tocsin.model.values import Moment
 from tocsin.model.vector import (
     BOOLEAN,
     EXACT,
@@ -39,6 +39,17 @@ _SAFE_PRODUCT = 2.0**62
 _FAR = 2.0**62
 _SHORT = 10**15
 _POWERS_OF_FLOAT = 22
+
+
+_NO_TYPES: set[type] = set()
+_PYTHON_TYPES: dict[int, set[type]] = {
+    pa.int64().id: {int, type(None)},
+    pa.float64().id: {float, type(None)},
+    pa.bool_().id: {bool, type(None)},
+    pa.large_string().id: {str, type(None)},
+    pa.decimal128(1).id: {Decimal, int, type(None)},
+}
+"""The Python types whose values go into an array of Arrow as they are."""
 
 
 class Columns(Protocol):
@@ -98,7 +109,8 @@ def _patched(values: pa.Array, rows: Int64s, patch: list[Any]) -> Values:
     mixed = python_values(values)
     for row, value in zip(rows.tolist(), patch, strict=True):
         mixed[row] = value
-    if any(isinstance(value, Moment) for value in mixed):
+    # Arrow would cut a decimal to an integer.
+    if not {type(value) for value in patch} <= _PYTHON_TYPES.get(values.type.id, _NO_TYPES):
         return mixed
     try:
         return pa.array(mixed, values.type)
@@ -396,6 +408,10 @@ def _boundaries(vectors: _Vectors, call: Call) -> Vector | None:
     return Vector(EXACT, boundaries(call.detail, start.data, end.data), start.known & end.known)
 
 
+def _elapsed(vectors: _Vectors, call: Call) -> Vector | None:
+    return _boundaries(vectors, Call("date_diff", call.operands, "microsecond"))
+
+
 def _shift(vectors: _Vectors, call: Call) -> Vector | None:
     value = vectors.of(call.operands[0])
     if value is None or value.form != TIME:
@@ -605,6 +621,7 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     "extract": _of_time(EXACT, lambda part, time: PARTS[part](time), PARTS.__contains__),
     "date_trunc": _of_time(TIME, truncated, bool),
     "date_diff": _boundaries,
+    "elapsed": _elapsed,
     "shift": _shift,
     **dict.fromkeys(_COMPARE, _compare),
     "and": _connect(False),

@@ -30,7 +30,7 @@ from tocsin.model.casts import (
     try_cast,
 )
 from tocsin.model.civil import DAY, PARTS, SECOND, add_months, boundaries, truncated
-from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression
+from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression
 from tocsin.model.text import like, lower
 from tocsin.model.values import Kind, Moment, compare_values, kind_of, moment, nearest_float
 
@@ -319,6 +319,14 @@ def _boundaries(start: Any, end: Any, unit: str) -> int:
     return count
 
 
+def _elapsed(start: Any, end: Any) -> int | Decimal:
+    """The microseconds between two times, with a fraction where one is finer."""
+    if not isinstance(start, Time) or not isinstance(end, Time):
+        raise UndefinedError(f"a time is compared with {kind_name(end if isinstance(start, Time) else start)}")
+    whole, beyond = end.microseconds - start.microseconds, end.nanoseconds - start.nanoseconds
+    return whole + Decimal(beyond).scaleb(-3) if beyond else whole
+
+
 def interval_of(detail: str) -> tuple[int, int]:
     """Return the months and the microseconds of an interval, as `Call.detail` has it."""
     months, microseconds = map(int, detail.split())
@@ -460,6 +468,7 @@ FUNCTIONS: dict[str, Function] = {
     "extract": Function(_part, _N, _T, detailed=True),
     "date_trunc": Function(_truncate, _T, _T, detailed=True),
     "date_diff": Function(_boundaries, _N, _T, detailed=True),
+    "elapsed": Function(_elapsed, _N, _T),
     "shift": Function(_shift, _T, _T, detailed=True),
     "<": Function(_comparison({-1}), _B),
     "<=": Function(_comparison({-1, 0}), _B),
@@ -513,7 +522,7 @@ def operand_kinds(expression: Expression) -> dict[str, set[Kind]]:
         if isinstance(node, Call):
             takes = FUNCTIONS[node.function].takes
             for operand in node.operands:
-                if isinstance(operand, AttributeValue) and takes is not None:
+                if isinstance(operand, AttributeValue) and takes is not None and operand.name != NOW:
                     found.setdefault(operand.name, set()).add(takes)
                 waiting.append(operand)
     return found

@@ -26,6 +26,15 @@ class Evidence:
     """Values that could not be read, such as malformed XML or text that is not Unicode, by attribute and reason; they
     count as NULL."""
 
+    def unused_values(self) -> list[tuple[str, str]]:
+        """Return the values that count as NULL, by why they do; empty if there are none."""
+        reasons = (("values of another type", self.mismatches), ("unreadable values", self.errors))
+        return [
+            (reason, ", ".join(f"{attribute} ({count:,})" for attribute, count in sorted(counts.items())))
+            for reason, counts in reasons
+            if counts
+        ]
+
     def add_segment(self, other: "Evidence") -> None:
         """Add the work of another segment on the same events: it met the same values."""
         self._add(other, max)

@@ -85,6 +85,8 @@ def expression_sql(expression: Expression, name_of: Callable[[str], str] = name)
         months, rest = interval_of(detail)
         steps = [(months, "MONTHS"), (rest, "MICROSECONDS")]
         return f"({operands[0]}{''.join(f' + INTERVAL ({count}) {unit}' for count, unit in steps if count)})"
+    if function == "elapsed":
+        return f"date_diff('microsecond', {', '.join(operands)})"
     if function == "case":
         *branches, otherwise = operands
         whens = zip(branches[::2], branches[1::2], strict=True)

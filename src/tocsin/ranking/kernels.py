@@ -6,6 +6,7 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s
+from tocsin.conjunctions.boolean.kernels import MAX_LEVELS
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
 
 SUM, MAX, EXACT = 0, 1, 2
@@ -46,6 +47,11 @@ class Weighed(NamedTuple):
     high: Int32s
     null_column: Int32s
     """For each test, the column whose NULL makes the test NULL; or -1."""
+    leaf_starts: Int64s
+    """Where the leaves of each subscription start, if it is a tree of its conjunctions; one more entry at the end."""
+    opens: UInt8s
+    closes: UInt8s
+    """For each leaf: how many nodes of the tree begin in front of it, and how many end behind it."""
 
 
 class Asked(NamedTuple):
@@ -199,6 +205,86 @@ def _set_truths(truth: UInt8s, weighed: Weighed, events: Events, event: int) -> 
 
 
 @kernel
+def _weigh(
+    weighed: Weighed, asked: Asked, truth: UInt8s, latest: Int32s, earliest: Int32s, event: int, conjunction: int
+) -> tuple[int, float]:
+    """How many predicates of a conjunction hold, and the weight of them; for EXACT all hold or none counts."""
+    held = 0
+    total = 0.0
+    begin, end = weighed.predicates[conjunction], weighed.predicates[conjunction + 1]
+    for predicate in range(begin, end):
+        column = weighed.column[predicate]
+        holds = False
+        if column < 0:
+            holds = (truth[weighed.first[predicate]] & weighed.end[predicate]) != 0
+        else:
+            for row in range(weighed.first[predicate], weighed.end[predicate]):
+                if weighed.low[row] <= latest[column, event] and weighed.high[row] >= earliest[column, event]:
+                    holds = True
+                    break
+        if holds:
+            weight = asked.factors[weighed.attribute[predicate]] * weighed.weight[predicate]
+            if asked.kind == SUM or held == 0:
+                total += weight
+            elif weight > total:
+                total = weight
+            held += 1
+        elif asked.kind == EXACT:
+            return -1, 0.0
+    return held, total
+
+
+@kernel
+def weigh_tree(opens: UInt8s, closes: UInt8s, held: Int64s, total: Float64s, kind: int) -> tuple[bool, float]:
+    """Whether something of a tree counts, and its score, given how many predicates of each leaf hold and their weight.
+
+    It is the score of the best conjunction that the tree could be multiplied into. A node has its best score with
+    something that holds, and maybe 0 with nothing that holds: an OR takes the best child, an AND adds the best of all
+    children or, for MAX, takes the greatest. For EXACT leaves with -1 are FALSE.
+    """
+    found = np.zeros(MAX_LEVELS, np.bool_)
+    best = np.zeros(MAX_LEVELS, np.float64)
+    # Of an AND: the best score of one child alone, and whether `best` has something that holds.
+    alone = np.zeros(MAX_LEVELS, np.float64)
+    something = np.zeros(MAX_LEVELS, np.bool_)
+    # Whether nothing of the node need hold; for EXACT, whether it is TRUE.
+    empty = np.zeros(MAX_LEVELS, np.bool_)
+    depth = -1
+    child_found, child_best, child_empty = False, 0.0, False
+    for leaf in range(opens.size):
+        for _ in range(opens[leaf]):
+            depth += 1
+            found[depth], best[depth], alone[depth], something[depth] = False, 0.0, 0.0, False
+            empty[depth] = depth % 2 == 1
+        child_found, child_best = held[leaf] > 0, total[leaf]
+        child_empty = held[leaf] >= 0 if kind == EXACT else held[leaf] == 0
+        for level in range(closes[leaf] + 1):
+            if level > 0:
+                if depth % 2 and kind == SUM and found[depth] and not something[depth]:
+                    best[depth] = alone[depth]
+                child_found, child_best, child_empty = found[depth], best[depth], empty[depth]
+                depth -= 1
+                if depth < 0:
+                    break
+            if depth % 2 == 0:
+                empty[depth] = empty[depth] or child_empty
+                if child_found and (not found[depth] or child_best > best[depth]):
+                    best[depth] = child_best
+            else:
+                empty[depth] = empty[depth] and child_empty
+                if child_found:
+                    if not found[depth] or child_best > alone[depth]:
+                        alone[depth] = child_best
+                    if kind != SUM:
+                        best[depth] = alone[depth]
+                    elif not child_empty or child_best > 0.0:
+                        best[depth] += child_best
+                        something[depth] = True
+            found[depth] = found[depth] or child_found
+    return (child_empty, 0.0) if kind == EXACT else (child_found, child_best)
+
+
+@kernel
 def offer_weighed(
     best: BestHeaps, weighed: Weighed, asked: Asked, events: Events, latest: Int32s, earliest: Int32s
 ) -> None:
@@ -209,6 +295,7 @@ def offer_weighed(
     and the last for ranges that contain it.
     """
     truth = np.empty(weighed.null_column.size, np.uint8)
+    held_of, total_of = np.empty(weighed.opens.size, np.int64), np.empty(weighed.opens.size, np.float64)
     for event in range(events.codes.shape[1]):
         _set_truths(truth, weighed, events, event)
         for subscription in range(weighed.conjunctions.size - 1):
@@ -216,39 +303,26 @@ def offer_weighed(
                 continue
             found = False
             score = 0.0
-            for conjunction in range(weighed.conjunctions[subscription], weighed.conjunctions[subscription + 1]):
-                held = 0
-                total = 0.0
-                begin, end = weighed.predicates[conjunction], weighed.predicates[conjunction + 1]
-                for predicate in range(begin, end):
-                    column = weighed.column[predicate]
-                    holds = False
-                    if column < 0:
-                        holds = (truth[weighed.first[predicate]] & weighed.end[predicate]) != 0
-                    else:
-                        for row in range(weighed.first[predicate], weighed.end[predicate]):
-                            if (
-                                weighed.low[row] <= latest[column, event]
-                                and weighed.high[row] >= earliest[column, event]
-                            ):
-                                holds = True
-                                break
-                    if holds:
-                        weight = asked.factors[weighed.attribute[predicate]] * weighed.weight[predicate]
-                        if asked.kind == SUM or held == 0:
-                            total += weight
-                        elif weight > total:
-                            total = weight
-                        held += 1
-                    elif asked.kind == EXACT:
-                        break
-                if asked.kind == EXACT:
-                    if held == end - begin:
+            leaf, end = weighed.leaf_starts[subscription], weighed.leaf_starts[subscription + 1]
+            if leaf < end:
+                for number in range(end - leaf):
+                    conjunction = weighed.conjunctions[subscription] + number
+                    held_of[number], total_of[number] = _weigh(
+                        weighed, asked, truth, latest, earliest, event, conjunction
+                    )
+                found, score = weigh_tree(
+                    weighed.opens[leaf:end], weighed.closes[leaf:end], held_of, total_of, asked.kind
+                )
+            else:
+                for conjunction in range(weighed.conjunctions[subscription], weighed.conjunctions[subscription + 1]):
+                    held, total = _weigh(weighed, asked, truth, latest, earliest, event, conjunction)
+                    if asked.kind == EXACT:
+                        if held >= 0:
+                            found = True
+                            break
+                    elif held > 0 and (not found or total > score):
                         found = True
-                        score = asked.scores[subscription]
-                        break
-                elif held > 0 and (not found or total > score):
-                    found = True
-                    score = total
+                        score = total
             if found:
+                score = asked.scores[subscription] if asked.kind == EXACT else score
                 offer(best, event, asked.identity[subscription], score)

@@ -74,6 +74,9 @@ class Weights:
             low=conjunctions.low,
             high=conjunctions.high,
             null_column=conjunctions.test_null_column,
+            leaf_starts=np.searchsorted(owner[segment.form.leaf], np.arange(len(segment) + 1)).astype(np.int64),
+            opens=segment.form.opens,
+            closes=segment.form.closes,
         )
         return cls(segment.columns, segment.families, attributes, weighed)
 

@@ -132,16 +132,7 @@ def describe(evidence: Evidence) -> str:
     phases = "encode", "match", "history", "rank"
     seconds = ", ".join(f"{phase} {getattr(evidence, f'{phase}_s'):.2f} s" for phase in phases)
     counts = f"{evidence.events:,} events, {evidence.candidates:,} candidates, {evidence.matches:,} matches"
-    return "; ".join([f"{counts}; {seconds}", *(f"{name}: {values}" for name, values in unused_values(evidence))])
-
-
-def unused_values(evidence: Evidence) -> list[tuple[str, str]]:
-    """Return the values that count as NULL, by why they do; empty if there are none."""
-    return [
-        (name, ", ".join(f"{attribute} ({count:,})" for attribute, count in sorted(counts.items())))
-        for name, counts in (("values of another type", evidence.mismatches), ("unreadable values", evidence.errors))
-        if counts
-    ]
+    return "; ".join([f"{counts}; {seconds}", *(f"{name}: {values}" for name, values in evidence.unused_values())])
 
 
 def _warn(found: Evidence, known: Evidence) -> None:
@@ -149,5 +140,5 @@ def _warn(found: Evidence, known: Evidence) -> None:
         mismatches={name: count for name, count in found.mismatches.items() if name not in known.mismatches},
         errors={name: count for name, count in found.errors.items() if name not in known.errors},
     )
-    for name, values in unused_values(new):
+    for name, values in new.unused_values():
         _log.warning("%s count as NULL; in one task: %s", name, values)

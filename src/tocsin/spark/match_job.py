@@ -6,14 +6,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
+from tocsin.files.job import MatchJob, MatchJobResult
 from tocsin.matcher import Matcher
-from tocsin.model.result import Evidence
 from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match
 from tocsin.spark.read_files import MALFORMED, read_events
@@ -26,32 +25,21 @@ POLL_SECONDS = 0.2
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class MatchJobResult:
-    """The counts of a job."""
-
-    events: int
-    matches: int
-    seconds: float
-    evidence: Evidence
-    bad_events: int = 0
-    bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
-    """Some of the malformed lines: line number, if known, and text."""
-
-
 def match_files(
     session: SparkSession,
     matcher: Matcher,
     events: Path,
     output: Path,
+    job: MatchJob | None = None,
     *,
-    id: str = "id",
     format: str = "parquet",
     progress: Progress | None = None,
 ) -> MatchJobResult:
     """Match the events of a file, or a folder of files, and write the matches to the new folder `output`."""
     start = time.perf_counter()
-    kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
+    job = job or MatchJob()
+    id = job.id or "id"
+    kinds = {name: matcher.kinds.get(name, set()) for name in {*matcher.attributes, *job.keep}}
     source = read_events(session, events, kinds, id)
     frame, seen, evidence = source.events, Observation(), MatchEvidence()
     if source.can_be_malformed:
@@ -59,7 +47,18 @@ def match_files(
         frame = frame.observe(seen, F.count(malformed).alias("bad")).filter(malformed.isNull())
     with tempfile.TemporaryDirectory(prefix="tocsin-index-") as index, _polled(session, progress):
         matcher.save(index)
-        matches = match(source.path if source.format == "parquet" else frame, index, id=id, evidence=evidence)
+        matches = match(
+            source.path if source.format == "parquet" else frame,
+            index,
+            id=id,
+            keep_columns=job.keep,
+            tags=job.tags,
+            evidence=evidence,
+            top_k=job.question.k if job.question else None,
+            mode=job.question.mode if job.question else "exact",
+            score_by=job.question.score_by if job.question else "sum",
+            interval=job.question.interval if job.question else "overlaps",
+        )
         matches.write.format("json" if format == "jsonl" else format).save(str(output))
     done, bad = evidence.get(), seen.get["bad"] if source.can_be_malformed else 0
     _log.info("%s: %s", output, describe(done))

@@ -1,14 +1,15 @@
-"""The one way to write a file: under a temporary name, synced to disk, then renamed, and its folder synced."""
+"""The one way to write a file or a folder: under a temporary name, then renamed; files are synced to disk."""
 
 import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tocsin.errors import StorageError
+from tocsin.errors import OptionError, StorageError
 
 
 def write_file(path: Path, fill: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
@@ -66,3 +67,43 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def whole_file(output: Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """Yield a new file, which becomes `output` at the end; after an error or Ctrl-C nothing has changed."""
+    _check_output(output, overwrite)
+    temporary = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(output)
+        sync_folder(output.absolute().parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_output(output: Path, overwrite: bool) -> None:
+    if output.exists() and not overwrite:
+        raise OptionError(f"{output} exists", "Choose another name, or replace it with --overwrite")
+    output.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def whole_folder(output: Path, overwrite: bool) -> Iterator[Path]:
+    """Yield a new path to write to, which becomes `output` at the end; after an error or Ctrl-C nothing has changed."""
+    output = output.absolute()
+    _check_output(output, overwrite)
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent, ignore_cleanup_errors=True) as work:
+        new, old = Path(work) / "new", Path(work) / "old"
+        yield new
+        if output.exists():
+            output.rename(old)
+        try:
+            new.rename(output)
+        except OSError:
+            if old.exists():
+                old.rename(output)
+            raise

@@ -30,7 +30,7 @@ from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
 
 MAGIC = b"TOCSIN\0\0"
-VERSION = 4
+VERSION = 5
 """The version that is written. Older ones are upgraded, see docs/internals/segments.md."""
 OLDEST = 1
 """The oldest version that `index/upgrade.py` reads: the layout of a file has never changed, only what it holds."""

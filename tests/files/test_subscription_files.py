@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tocsin.cli.files import read_subscriptions, whole_folder
 from tocsin.errors import OptionError, SubscriptionError
+from tocsin.files.subscription_files import read_subscriptions
+from tocsin.storage.atomic_files import whole_folder
 
 
 def complaints(errors: list[SubscriptionError]) -> dict[str | None, str]:
@@ -29,7 +30,8 @@ def test_json_lines_with_every_kind_of_bad_line(tmp_path: Path) -> None:
         '{"id": "tags", "where": "x = 4", "tags": 3}\n'
         '{"id": "weights", "where": "x = 4", "weights": [1]}\n'
     )
-    table, errors = read_subscriptions(path)
+    read = read_subscriptions(path)
+    table, errors = read.table, read.rejected
     assert table.to_pylist() == [
         {"id": "a", "where": "x = 1", "score": 2.0, "weights": None, "tags": None},
         {"id": "7", "where": "x = 2", "score": None, "weights": [("x", 0.5)], "tags": [("owner", "q")]},
@@ -56,7 +58,8 @@ def test_text_that_is_none_is_rejected_and_the_rest_taken(tmp_path: Path, malfor
         b'{"id": "pair", "where": "x = \'\\ud83d\\ude00\'"}',
     ]
     path.write_bytes(b"\n".join(lines).replace(b"@", malformed))
-    table, errors = read_subscriptions(path)
+    read = read_subscriptions(path)
+    table, errors = read.table, read.rejected
     assert table["id"].to_pylist() == ["a", "b", "pair"]
     assert table["where"].to_pylist()[2] == "x = '\U0001f600'"
     found = complaints(errors)
@@ -68,7 +71,8 @@ def test_text_that_is_none_is_rejected_and_the_rest_taken(tmp_path: Path, malfor
 def test_csv_that_is_not_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "subscriptions.csv"
     path.write_bytes(b"id,where\na,x = 1\nb,x = 'caf\xe9'\ncaf\xe9,x = 1\nd,x = 'caf\xc3\xa9'\n")
-    table, errors = read_subscriptions(path)
+    read = read_subscriptions(path)
+    table, errors = read.table, read.rejected
     assert table.to_pylist() == [{"id": "a", "where": "x = 1"}, {"id": "d", "where": "x = 'café'"}]
     assert list(complaints(errors)) == ["b", "line 4"]
 
@@ -76,7 +80,8 @@ def test_csv_that_is_not_utf_8(tmp_path: Path) -> None:
 def test_csv(tmp_path: Path) -> None:
     path = tmp_path / "subscriptions.csv"
     path.write_text('id,where,score\na,"x IN (1, 2)",2.5\nb,x = 1,\nc,\nd,x IN (1, 2),1,2\n')
-    table, errors = read_subscriptions(path)
+    read = read_subscriptions(path)
+    table, errors = read.table, read.rejected
     assert table.to_pylist() == [
         {"id": "a", "where": "x IN (1, 2)", "score": 2.5},
         {"id": "b", "where": "x = 1", "score": None},
@@ -88,7 +93,8 @@ def test_weights_and_tags_are_json_in_csv(tmp_path: Path) -> None:
     path = tmp_path / "subscriptions.csv"
     rows = ['a,x = 1,"{""x"": 0.5}","{""tenant"": ""acme""}"', "b,x = 1,,", "c,x = 1,5,", "d,x = 1,,tenant"]
     path.write_text("\n".join(["id,where,weights,tags", *rows]))
-    table, errors = read_subscriptions(path)
+    read = read_subscriptions(path)
+    table, errors = read.table, read.rejected
     assert table.to_pylist() == [
         {"id": "a", "where": "x = 1", "weights": [("x", 0.5)], "tags": [("tenant", "acme")]},
         {"id": "b", "where": "x = 1", "weights": None, "tags": None},
@@ -98,7 +104,8 @@ def test_weights_and_tags_are_json_in_csv(tmp_path: Path) -> None:
 
 def test_parquet_is_cast_to_the_types_of_subscriptions(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"id": [1], "where": ["x = 1"], "other": [2]}), tmp_path / "s.parquet")
-    table, errors = read_subscriptions(tmp_path / "s.parquet")
+    read = read_subscriptions(tmp_path / "s.parquet")
+    table, errors = read.table, read.rejected
     assert table.to_pylist() == [{"id": "1", "where": "x = 1"}]
     assert errors == []
     parquet.write_table(pa.table({"id": [1], "condition": ["x = 1"]}), tmp_path / "wrong.parquet")

@@ -1,0 +1,1 @@
+"""Boolean expressions that are not multiplied into conjunctions: filed under a cover, verified as flat code."""

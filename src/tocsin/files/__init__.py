@@ -1,0 +1,1 @@
+"""Files of subscriptions, events and matches, on this machine."""

@@ -1,0 +1,43 @@
+"""What a job that matches files is asked to do, and what it did; on this machine or on Spark."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tocsin.model.result import Evidence
+from tocsin.ranking.request import Question
+
+COLUMNS = ("event", "subscription", "score")
+EXPLANATION = "explanation"
+
+
+@dataclass(frozen=True)
+class MatchJob:
+    """What to do with each event."""
+
+    id: str | None = None
+    """The column that names events. None: `id`, or the number of the event from 0 on if there is no such column."""
+    keep: Sequence[str] = ()
+    """The columns of the events that go with each match."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    question: Question | None = None
+    """If only the best are wanted."""
+    explain: bool = False
+    """Whether each match comes with its explanation."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the matches."""
+        return [*COLUMNS, *self.keep, *([EXPLANATION] if self.explain else [])]
+
+
+@dataclass
+class MatchJobResult:
+    """The counts of a job."""
+
+    events: int
+    matches: int
+    seconds: float
+    evidence: Evidence
+    bad_events: int = 0
+    bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
+    """Some of the malformed lines: line number, if known, and text."""

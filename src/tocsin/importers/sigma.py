@@ -1,0 +1,235 @@
+"""Sigma rules to subscriptions, by pySigma's own parser, which applies modifiers and processing pipelines.
+
+Sigma compares text without regard to case, and a condition of its own is TRUE or FALSE: NOT holds for an event without
+the field. A number also matches the text that writes it, since log sources differ in that.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sigma.collection import SigmaCollection
+from sigma.conditions import (
+    ConditionAND,
+    ConditionFieldEqualsValueExpression,
+    ConditionNOT,
+    ConditionOR,
+    ConditionValueExpression,
+)
+from sigma.correlations import SigmaCorrelationRule
+from sigma.exceptions import SigmaError
+from sigma.processing.pipeline import ProcessingPipeline
+from sigma.rule import SigmaRule
+from sigma.types import (
+    CompareOperators,
+    SigmaBool,
+    SigmaCasedString,
+    SigmaCIDRExpression,
+    SigmaCompareExpression,
+    SigmaExists,
+    SigmaExpansion,
+    SigmaFieldReference,
+    SigmaNull,
+    SigmaNumber,
+    SigmaRegularExpression,
+    SigmaString,
+    SigmaTimestampPart,
+    SpecialChars,
+)
+
+from tocsin.errors import OptionError, SubscriptionError
+from tocsin.importers.imported import Imported, UntranslatableError
+from tocsin.importers.sql import Wildcard, all_of, any_of, is_like, literal, name, not_true
+from tocsin.model.subscription import Subscription
+
+SCORES = {"informational": 1.0, "low": 2.0, "medium": 3.0, "high": 4.0, "critical": 5.0}
+"""The score of a subscription by the level of its rule."""
+
+
+def import_rules(paths: Sequence[Path], pipelines: Sequence[Path] = (), raw: str | None = None) -> Imported:
+    """Translate the rules of files and folders; what has no equivalent is rejected with the reason, rule by rule.
+
+    `pipelines` are processing pipelines of pySigma, as YAML files: they rename fields and add log sources. Keywords
+    without a field are looked for in the attribute `raw`.
+    """
+    pipeline = _pipeline(pipelines)
+    imported = Imported()
+    for path in paths:
+        for file in _rule_files(path):
+            for rule in SigmaCollection.from_yaml(file.read_text(encoding="utf-8-sig"), collect_errors=True).rules:
+                id = str(getattr(rule, "id", None) or rule.title or file.name)
+                try:
+                    imported.subscriptions.append(_subscription(rule, id, pipeline, raw))
+                except (UntranslatableError, SigmaError) as error:
+                    message = error.message if isinstance(error, UntranslatableError) else str(error)
+                    hint = f"{file.name}: {rule.title}"
+                    imported.rejected.append(SubscriptionError(message, hint, subscription=id))
+    return imported
+
+
+def _pipeline(paths: Sequence[Path]) -> ProcessingPipeline | None:
+    found: ProcessingPipeline | None = None
+    for path in paths:
+        try:
+            one = ProcessingPipeline.from_yaml(path.read_text(encoding="utf-8"))
+        except (OSError, SigmaError) as error:
+            raise OptionError(f"cannot read {path}: {error}", "Give a processing pipeline of pySigma") from error
+        found = one if found is None else found + one
+    return found
+
+
+def _rule_files(path: Path) -> Iterator[Path]:
+    if not path.exists():
+        raise OptionError(f"there is no file {path}", "Give Sigma rules as .yml files or a folder of them")
+    if path.is_dir():
+        yield from (file for file in sorted(path.rglob("*")) if file.suffix in (".yml", ".yaml"))
+    else:
+        yield path
+
+
+def _subscription(rule: Any, id: str, pipeline: ProcessingPipeline | None, raw: str | None) -> Subscription:
+    if isinstance(rule, SigmaCorrelationRule):
+        raise UntranslatableError("correlation", "a rule over several events is not a condition")
+    if rule.errors:
+        raise UntranslatableError("rule", "; ".join(map(str, rule.errors)))
+    if pipeline is not None:
+        pipeline.apply(rule)
+    where = any_of([_condition(condition.parsed, raw) for condition in rule.detection.parsed_condition])
+    return Subscription(id, where, SCORES.get(str(rule.level).lower(), 1.0) if rule.level else 1.0, {}, _tags(rule))
+
+
+def _tags(rule: SigmaRule) -> dict[str, str]:
+    """What describes a rule: its title, level and status, its log source, and its own tags as one list."""
+    source = rule.logsource
+    found = {
+        "title": rule.title,
+        "level": rule.level and str(rule.level).lower(),
+        "status": rule.status and str(rule.status).lower(),
+        "product": source.product,
+        "category": source.category,
+        "service": source.service,
+        "tags": ",".join(map(str, rule.tags)),
+    }
+    return {key: str(value) for key, value in found.items() if value}
+
+
+def _condition(item: Any, raw: str | None) -> str:
+    if isinstance(item, ConditionAND):
+        return all_of([_condition(argument, raw) for argument in item.args])
+    if isinstance(item, ConditionOR):
+        return any_of([_condition(argument, raw) for argument in item.args])
+    if isinstance(item, ConditionNOT):
+        return not_true(_condition(item.args[0], raw))
+    if isinstance(item, ConditionFieldEqualsValueExpression):
+        return _field(item.field, item.value)
+    if isinstance(item, ConditionValueExpression):
+        if raw is None:
+            raise UntranslatableError("keywords", "words without a field: say with --raw which attribute they are in")
+        return _keyword(raw, item.value)
+    raise UntranslatableError("condition", f"{type(item).__name__} is not understood")
+
+
+def _field(field: str, value: Any) -> str:
+    for kind, translate in _VALUES:
+        if isinstance(value, kind):
+            return translate(field, value)
+    raise UntranslatableError(field, f"{type(value).__name__} is not understood")
+
+
+def _keyword(raw: str, value: Any) -> str:
+    if isinstance(value, SigmaNumber):
+        value = SigmaString(str(value.number))
+    if not isinstance(value, SigmaString):
+        raise UntranslatableError("keywords", f"{type(value).__name__} without a field")
+    pieces = _pieces(value)
+    return is_like(raw, [Wildcard.ANY, *pieces, Wildcard.ANY], any_case=not isinstance(value, SigmaCasedString))
+
+
+def _text(field: str, value: SigmaString) -> str:
+    pieces = _pieces(value)
+    if not pieces:
+        return f"{name(field)} = ''"
+    if isinstance(value, SigmaCasedString) and not any(isinstance(piece, Wildcard) for piece in pieces):
+        return f"{name(field)} = {literal(''.join(map(str, pieces)))}"
+    return is_like(field, pieces, any_case=not isinstance(value, SigmaCasedString))
+
+
+def _pieces(value: SigmaString) -> list[str | Wildcard]:
+    signs = {SpecialChars.WILDCARD_MULTI: Wildcard.ANY, SpecialChars.WILDCARD_SINGLE: Wildcard.ONE}
+    pieces: list[str | Wildcard] = []
+    for part in value.s:
+        if isinstance(part, str):
+            pieces.append(part)
+        elif isinstance(part, SpecialChars):
+            pieces.append(signs[part])
+        else:
+            raise UntranslatableError("placeholder", f"{part} has no value: expand it with a pipeline")
+    return pieces
+
+
+def _number(field: str, value: SigmaNumber) -> str:
+    if isinstance(value, SigmaTimestampPart):
+        raise UntranslatableError(field, "a part of a time")
+    return any_of([f"{name(field)} = {literal(value.number)}", f"{name(field)} = {literal(str(value.number))}"])
+
+
+def _compared(field: str, value: SigmaCompareExpression) -> str:
+    if isinstance(value.number, SigmaTimestampPart):
+        raise UntranslatableError(field, "a part of a time")
+    return f"{name(field)} {_OPERATORS[value.op]} {literal(value.number.number)}"
+
+
+_OPERATORS = {
+    CompareOperators.LT: "<",
+    CompareOperators.LTE: "<=",
+    CompareOperators.GT: ">",
+    CompareOperators.GTE: ">=",
+    CompareOperators.NEQ: "<>",
+}
+
+
+def _network(field: str, value: SigmaCIDRExpression) -> str:
+    """Addresses are texts: those of a network begin alike."""
+    return any_of([_text(field, SigmaString(pattern)) for pattern in value.expand()])
+
+
+def _other_field(field: str, value: SigmaFieldReference) -> str:
+    if value.starts_with or value.ends_with:
+        raise UntranslatableError(field, f"a field that begins or ends with {value.field!r}")
+    return f"{name(field)} = {name(value.field)}"
+
+
+def _expanded(field: str, value: SigmaExpansion) -> str:
+    return any_of([_field(field, one) for one in value.values])
+
+
+def _exists(field: str, value: SigmaExists) -> str:
+    return f"{name(field)} IS {'NOT ' if value else ''}NULL"
+
+
+def _null(field: str, _: SigmaNull) -> str:
+    return f"{name(field)} IS NULL"
+
+
+def _boolean(field: str, value: SigmaBool) -> str:
+    word = "true" if value else "false"
+    return any_of([f"{name(field)} = {literal(bool(value))}", is_like(field, [word], any_case=True)])
+
+
+def _expression(field: str, _: SigmaRegularExpression) -> str:
+    raise UntranslatableError(field, "regular expressions are not conditions here")
+
+
+_VALUES: tuple[tuple[type, Callable[[str, Any], str]], ...] = (
+    (SigmaString, _text),
+    (SigmaNumber, _number),
+    (SigmaBool, _boolean),
+    (SigmaNull, _null),
+    (SigmaExists, _exists),
+    (SigmaExpansion, _expanded),
+    (SigmaCompareExpression, _compared),
+    (SigmaCIDRExpression, _network),
+    (SigmaFieldReference, _other_field),
+    (SigmaRegularExpression, _expression),
+)
+"""How a value of each type becomes a condition."""

@@ -1,0 +1,60 @@
+"""`tocsin import`: exported rules become a file of subscriptions, and what cannot be had is reported."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyarrow import parquet
+
+from tocsin.matcher import Matcher
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cli.conftest import Run, WriteLines
+
+
+@pytest.mark.parametrize("form", ["hits", "bulk", "lines", "array"])
+def test_exported_queries_become_a_file_of_subscriptions(
+    run: "Run", write_lines: "WriteLines", tmp_path: Path, form: str
+) -> None:
+    queries = {"cheap": {"range": {"price": {"lt": 10}}}, "like": {"regexp": {"author": "A.*"}}}
+    sources = [{"query": query, "user": "ada", "version": 3} for query in queries.values()]
+    ids = list(queries)
+    hits = [{"_index": "q", "_id": id, "_source": source} for id, source in zip(ids, sources, strict=True)]
+    if form == "hits":
+        file = write_lines("q.json", [json.dumps({"took": 1, "hits": {"hits": hits}}, indent=1)])
+    elif form == "bulk":
+        lines: list[Mapping[str, object] | str] = []
+        for id, source in zip(ids, sources, strict=True):
+            lines += [{"index": {"_id": id}}, source]
+        file = write_lines("q.ndjson", lines)
+    elif form == "lines":
+        file = write_lines("q.jsonl", [{"id": id, **source} for id, source in zip(ids, sources, strict=True)])
+    else:
+        file = write_lines("q.json", [json.dumps(hits)])
+    target = tmp_path / "s.parquet"
+    answer = run("import", "percolator", file, "--output", target)
+    assert answer.code == 1
+    assert "│ like " in answer.err
+    assert "regular expressions are not conditions here" in answer.err
+    table = parquet.read_table(target)
+    assert table.column_names[:2] == ["id", "where"]
+    assert table.to_pylist()[0] | {"where": ""} == {
+        "id": "cheap", "where": "", "score": 1.0, "weights": [], "tags": [("user", "ada")],
+    }  # fmt: skip
+    matcher = Matcher.from_table(table)
+    assert matcher.match({"price": 5}).ids == ["cheap"]
+    assert run("import", "percolator", file, "--output", target).code == 2
+
+
+def test_a_mapping_says_what_fields_are(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    queries = write_lines("q.jsonl", [{"id": "new", "query": {"range": {"day": {"gte": "2026-01-01"}}}}])
+    mapping = write_lines("m.json", [{"q": {"mappings": {"properties": {"day": {"type": "date"}}}}}])
+    target = tmp_path / "s.jsonl"
+    assert "give the mapping" in run("import", "percolator", queries, "--output", target).err
+    assert run("import", "percolator", queries, "--output", target, "--overwrite", "--mapping", mapping).code == 0
+    assert json.loads(target.read_text())["where"] == "\"day\" >= TIMESTAMP '2026-01-01 00:00:00'"
+    for wrong in (tmp_path / "nowhere.json", queries):
+        assert run("import", "percolator", queries, "--output", target, "--mapping", wrong).code == 2
