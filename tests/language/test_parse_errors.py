@@ -36,6 +36,8 @@ MISTAKES = [
     ("5 < ANY (SELECT b FROM history)", None, "compare an attribute"),
     ("a = ANY (tags)", None, "subquery on history is expected"),
     ("a + 1", 0, "a number stands where a condition"),
+    ("@timestamp > 5", 1, 'as in "@timestamp"'),
+    ("user-agent = 'curl'", 0, 'Quote a name such as "user-agent"'),
     ("lower(a)", 0, "a string stands where a condition"),
     ("a & 1 = 1", 0, "no operator bitwiseand"),
     ("lower(a) = 5", 0, "a string is compared with a number"),

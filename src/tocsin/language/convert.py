@@ -46,6 +46,7 @@ from tocsin.model.expression_tree import (
     derived_name,
     expression_of,
     is_derived,
+    leaves,
 )
 from tocsin.model.functions import result_kind
 from tocsin.model.values import Kind, compare_to_constant, kind_of
@@ -155,6 +156,11 @@ def _compare_attributes(left: str, op: Op, right: str) -> Condition:
     return AttributeComparison(left, op, right)
 
 
+def _is_difference(attribute: EventAttribute) -> bool:
+    expression = expression_of(attribute.name)
+    return isinstance(expression, Call) and expression.function in ("+", "-")
+
+
 class _Converter:
     """Convert what stands between AND, OR, NOT and IS TRUE."""
 
@@ -250,6 +256,9 @@ class _Converter:
     def _fitting(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
         """Return a constant as an expression of a known kind compares with it: a string is cast, as SQL does it."""
         kind, given = _kind(value), self._kind_of_literal(literal)
+        if kind is None and given is Kind.STRING and _is_difference(value):
+            # A sum is a number or a time, and only a time can be written as a string.
+            return self._time_beside(node, value, literal)
         if kind in (None, given) or given is None:
             return literal
         if given is Kind.STRING and literal.value is not None:
@@ -257,6 +266,14 @@ class _Converter:
             if constant is not None:
                 return Literal(constant)
         raise self._refuse(node, f"a {kind.value} is compared with a {given.value}", "Compare values of one kind")
+
+    def _time_beside(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
+        text = str(self._reader.value(literal.value)) if literal.value is not None else ""
+        time = read_as(text, Kind.TIME)
+        if time is not None:
+            return Literal(time)
+        name = "-".join(leaf.name for leaf in leaves(expression_of(value.name)))
+        raise self._refuse(node, "a sum or difference is compared with a text", f'Quote a name such as "{name}"')
 
     def _kind_of_literal(self, literal: Literal) -> Kind | None:
         value = literal.value

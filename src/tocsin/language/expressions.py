@@ -216,6 +216,8 @@ class _ExpressionReader:
             return self._shifted(read(node.expression), strip(node.this), 1)
         if kind in _BINARY:
             return Call(_BINARY[kind], (read(node.this), read(node.expression)))
+        if kind is exp.Abs and self._reader.shape.has_sign("@"):
+            raise self._refuse(node, "'@' does not begin a name", 'Quote the name, as in "@timestamp"')
         if kind in _UNARY:
             return Call(_UNARY[kind], (read(node.this),))
         if kind in _SEVERAL:

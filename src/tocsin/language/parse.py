@@ -7,6 +7,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.convert import convert
+from tocsin.language.names import with_names
 from tocsin.language.operands import Reader
 from tocsin.language.shape import MAX_DEPTH, Shape, literal_types, split
 from tocsin.language.template import Template
@@ -18,8 +19,11 @@ CACHED_SHAPES = 4096
 LONG_SHAPE = 10_000
 """Shapes with more characters than this are not cached: few texts share one."""
 
-Key = tuple[str, tuple[bool, ...]]
+Key = tuple[str, tuple[bool, ...], tuple[str, ...]]
+"""The code of a shape, which of its literals are strings, and those that its template contains."""
 _templates: dict[Key, Template] = {}
+_fixed: dict[Key, tuple[int, ...]] = {}
+"""By a key without literals, the numbers of those that templates of the shape contain; none for most shapes."""
 
 
 def parse(text: str) -> Condition:
@@ -36,16 +40,27 @@ def parse(text: str) -> Condition:
 
 def template_of(shape: Shape) -> Template:
     """Return the template of a shape, from the cache if it is there."""
-    key = "\0".join(shape.pieces[::2]), literal_types(shape.literals)
+    shape_key: Key = "\0".join(shape.pieces[::2]), literal_types(shape.literals), ()
+    key = _key(shape, shape_key)
     template = _templates.pop(key, None)
     if template is None:
-        template, generic = parse_shape(shape)
-        if not generic or len(key[0]) > LONG_SHAPE:
+        template, _ = parse_shape(shape)
+        if template.fixed and shape_key not in _fixed:
+            _fixed[shape_key] = template.fixed
+            key = _key(shape, shape_key)
+        if template.fixed != _fixed.get(shape_key, ()) or len(key[0]) > LONG_SHAPE:
             return template
         if len(_templates) >= CACHED_SHAPES:
             del _templates[next(iter(_templates))]
+        if len(_fixed) > CACHED_SHAPES:
+            _fixed.clear()
     _templates[key] = template
     return template
+
+
+def _key(shape: Shape, key: Key) -> Key:
+    literals = shape.literals
+    return key[0], key[1], tuple([literals[number] for number in _fixed.get(key, ())])
 
 
 def parse_shape(shape: Shape) -> tuple[Template, bool]:
@@ -70,7 +85,7 @@ def dialect() -> Dialect:
 def _tree(shape: Shape) -> exp.Expr:
     text = shape.text
     try:
-        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(dialect().tokenize(text), text)
+        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(with_names(dialect().tokenize(text)), text)
     except ParseError as error:
         raise _syntax_error(shape, text, error) from None
     except SqlglotError:

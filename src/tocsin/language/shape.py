@@ -116,6 +116,10 @@ class Shape:
         found = re.compile(rf"{_STRING}|{_NAME.pattern}|\w+|\S").match(text, position)
         return found.group()[:60] if found else "the end"
 
+    def has_sign(self, sign: str) -> bool:
+        """Tell whether a sign occurs in the code, outside quoted names."""
+        return any(sign in _NAME.sub("", code) for code in self.pieces[::2])
+
     def check(self) -> None:
         """Refuse what sqlglot does not handle: no code, open quotes, unbalanced or too many parentheses."""
         if not any(piece.strip() for piece in self.pieces):
