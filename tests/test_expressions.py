@@ -289,3 +289,58 @@ def test_a_difference_is_compared_with_a_time_that_is_written_as_a_string() -> N
     event = {"day": dt.date(2026, 1, 31)}
     assert evaluate(parse("day + INTERVAL 1 DAY = '2026-02-01'"), event) is True
     assert evaluate(parse("day + 1 = '2026-02-01'"), event) is True
+
+
+DAYS = [dt.date(2026, 1, 30), dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 0, 0, 0, 1), dt.datetime(2026, 1, 31)]
+DAY_LITERALS = ["2026-01-31", "2026-01-31 00:00:00", "2026-01-31 00:00:00.000001", "2026-01-30 12:00:00", "0099-01-01"]
+NO_DAYS = ["2026-02-30", "2026-01-31T00:00:00Z", "2026-1-31", "31.01.2026"]
+
+
+@pytest.mark.parametrize("literal", DAY_LITERALS)
+@pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
+def test_a_string_that_reads_as_a_time_compares_with_times(op: str, literal: str) -> None:
+    texts = {"": f"day {op} '{literal}'", "not": f"NOT ('{literal}' {op} day)"}
+    typed = {"": f"day {op} TIMESTAMP '{literal}'", "not": f"NOT (TIMESTAMP '{literal}' {op} day)"}
+    for key, text in texts.items():
+        expected = [evaluate(parse(typed[key]), {"day": day}) for day in DAYS]
+        assert [evaluate(parse(text), {"day": day}) for day in DAYS] == expected
+        matcher = Matcher.from_table(pa.table({"id": [f"{n}" for n in range(6)], "where": [text] * 6}))
+        rows = [row for row, truth in enumerate(expected) if truth]
+        times = [dt.datetime(day.year, day.month, day.day) if type(day) is dt.date else day for day in DAYS]
+        for events in ([{"day": day} for day in DAYS], pa.table({"day": pa.array(times, pa.timestamp("us"))})):
+            assert sorted(set(matcher.match_batch(events)["event"].to_pylist())) == rows
+        # Strings compare as strings, as ever.
+        for day in ("2026-01-31", "2026-01-31 00:00:00", "2026", "x"):
+            assert evaluate(parse(text), {"day": day}) is evaluate(
+                parse(text.replace("day", "lower(day)")), {"day": day}
+            )
+
+
+@pytest.mark.parametrize("literal", NO_DAYS)
+def test_a_string_that_reads_as_no_time_compares_with_strings_alone(literal: str) -> None:
+    for op in ("=", "<", ">="):
+        assert evaluate(parse(f"day {op} '{literal}'"), {"day": DAYS[0]}) is None
+        assert evaluate(parse(f"day {op} '{literal}'"), {"day": literal}) is (op != "<")
+
+
+def test_lists_and_bounds_that_read_as_times() -> None:
+    days = [dt.date(2026, 1, day) for day in (1, 2, 3)]
+    for text in (
+        "day IN ('2026-01-01', '2026-01-03', 'x', NULL)",
+        "day BETWEEN '2026-01-01' AND '2026-01-01 12:00:00' OR day BETWEEN '2026-01-03' AND '2026-01-04'",
+        "day IS NOT DISTINCT FROM '2026-01-01' OR day IN ('2026-01-03')",
+    ):
+        assert [evaluate(parse(text), {"day": day}) is True for day in days] == [True, False, True]
+        matcher = Matcher()
+        matcher.subscribe("a", text)
+        assert matcher.match_batch([{"day": day} for day in days])["event"].to_pylist() == [0, 2]
+        assert matcher.match_batch([{"day": str(day)} for day in days])["event"].to_pylist() == [0, 2]
+        assert matcher.attributes == {"day"}
+        assert matcher.explain({"day": days[0]}, "a").matches
+    assert "day >= '2026-01-01'" in str(_explained("day >= '2026-01-01'", {"day": days[0]}))
+
+
+def _explained(where: str, event: dict[str, object]) -> str:
+    matcher = Matcher()
+    matcher.subscribe("a", where)
+    return str(matcher.explain(event, "a")).partition("\n")[2]

@@ -22,7 +22,7 @@ BATCH = 65_536
 SMALL = 4
 """Groups of fewer texts than this are bound one by one: a vector operation would cost more."""
 
-_Key = tuple[str, tuple[bool, ...], tuple[str, ...]]
+_Key = tuple[str, tuple[bool | str, ...], tuple[str, ...]]
 """The code of a shape, which of its literals are strings (() if none is), and those that its template contains."""
 
 

@@ -291,7 +291,18 @@ class _Converter:
         if not isinstance(right, Literal):
             raise self._reader.unknown(node)
         right = self._fitting(node, left, right)
-        return Truth(None) if right.value is None else Comparison(left.name, op, right.value)
+        return Truth(None) if right.value is None else Comparison(self._beside(left.name, [right]), op, right.value)
+
+    def _beside(self, attribute: str, literals: list[Literal]) -> str:
+        """Return what is compared with constants: with texts that read as times, times as texts of their format."""
+        formats = {self._reader.time_format(literal.value) for literal in literals if literal.value is not None}
+        if is_derived(attribute) or len(formats) != 1 or formats == {""}:
+            return attribute
+        return derived_name(Call("comparable", (AttributeValue(attribute),), formats.pop()))
+
+    def _is_uniform(self, literals: list[Literal]) -> bool:
+        """Tell whether constants are all compared with the same derived attribute, or all with none."""
+        return len({self._reader.time_format(literal.value) for literal in literals if literal.value is not None}) < 2
 
     def _fold(self, left: Literal, op: Op, right: Literal) -> Truth:
         if left.value is None or right.value is None:
@@ -304,9 +315,9 @@ class _Converter:
             raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
         value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
         literals = [bound for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
-        if isinstance(value, EventAttribute) and len(literals) == 2:
+        if isinstance(value, EventAttribute) and len(literals) == 2 and self._is_uniform(literals):
             bounds = [self._fitting(node, value, literal).value for literal in literals]
-            return Between(value.name, bounds[0], bounds[1])  # type: ignore[arg-type]  # none is NULL
+            return Between(self._beside(value.name, literals), bounds[0], bounds[1])  # type: ignore[arg-type]  # none is NULL
         return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
 
     def _in(self, node: exp.In) -> Condition:
@@ -318,7 +329,8 @@ class _Converter:
         items = [self._operand(item) for item in node.expressions]
         if isinstance(value, EventAttribute) and all(isinstance(item, Literal) for item in items):
             literals = [self._fitting(node, value, item) for item in items if isinstance(item, Literal)]
-            return InList(value.name, tuple(literal.value for literal in literals))
+            if self._is_uniform(literals):
+                return InList(self._beside(value.name, literals), tuple(literal.value for literal in literals))
         return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
 
     def _is_null(self, node: exp.Is) -> Condition:
@@ -341,7 +353,7 @@ class _Converter:
         if isinstance(left, EventAttribute) and isinstance(right, Literal):
             if right.value is None:
                 return IsNull(left.name)
-            return IsTruth(Comparison(left.name, Op.EQ, right.value), True, False)
+            return IsTruth(Comparison(self._beside(left.name, [right]), Op.EQ, right.value), True, False)
         if isinstance(left, Literal) and isinstance(right, Literal):
             if left.value is None or right.value is None:
                 return Truth(left.value is right.value)

@@ -19,7 +19,7 @@ CACHED_SHAPES = 4096
 LONG_SHAPE = 10_000
 """Shapes with more characters than this are not cached: few texts share one."""
 
-Key = tuple[str, tuple[bool, ...], tuple[str, ...]]
+Key = tuple[str, tuple[bool | str, ...], tuple[str, ...]]
 """The code of a shape, which of its literals are strings, and those that its template contains."""
 _templates: dict[Key, Template] = {}
 _fixed: dict[Key, tuple[int, ...]] = {}

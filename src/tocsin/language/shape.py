@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from tocsin.errors import SubscriptionError
+from tocsin.model.casts import read_time
 
 MAX_DEPTH = 32
 """How deep parentheses and NOT may nest. sqlglot spends some twenty Python calls on each level."""
@@ -73,9 +74,26 @@ def _split_around_names(text: str) -> list[str]:
     return [*pieces, code + text[end:]]
 
 
-def literal_types(literals: list[str]) -> tuple[bool, ...]:
-    """Tell which of the literals are strings; the others are numbers."""
-    return tuple([literal[0] == "'" for literal in literals])
+_TIME = re.compile(r"'\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?'", re.A)
+
+
+def time_format(literal: str) -> str:
+    """Return the format of a string literal that reads as a time: "date", "timestamp", or "" if it reads as none.
+
+    >>> time_format("'2026-01-31'"), time_format("'2026-01-31 12:00:00'"), time_format("'x'"), time_format("2026")
+    ('date', 'timestamp', '', '')
+    """
+    if literal[5:6] != "-":
+        return ""
+    found = _TIME.fullmatch(literal)
+    if found is None or read_time(literal[1:-1]) is None:
+        return ""
+    return "timestamp" if found[1] else "date"
+
+
+def literal_types(literals: list[str]) -> tuple[bool | str, ...]:
+    """Tell which of the literals are strings, and in which format those are that read as times; others are numbers."""
+    return tuple([literal[0] == "'" and (time_format(literal) or True) for literal in literals])
 
 
 @dataclass(frozen=True, slots=True)

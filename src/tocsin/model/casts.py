@@ -15,6 +15,9 @@ BOUND = 10**DIGITS
 _WIDE = Context(prec=400, traps=[InvalidOperation])
 
 
+_YEAR_1, _YEAR_10000 = days_of(1, 1, 1) * DAY, days_of(10_000, 1, 1) * DAY
+
+
 class UndefinedError(ArithmeticError):
     """An expression has no value for this event; the message says why."""
 
@@ -177,6 +180,20 @@ def _time_text(value: Time) -> str:
     fraction = f".{time % SECOND:06}{value.nanoseconds:03}".rstrip("0").rstrip(".")
     clock = f"{time // HOUR:02}:{time // MINUTE % 60:02}:{time // SECOND % 60:02}{fraction}"
     return f"{text.removesuffix(era)} {clock}{era}"
+
+
+def comparable_text(value: Any, format_: str) -> str:
+    """Return a string as it is, and a time as a text that compares with texts of a format as the times do.
+
+    >>> comparable_text(Time(0), "date"), comparable_text(Time(1), "date"), comparable_text(Time(0), "timestamp")
+    ('1970-01-01', '1970-01-01 00:00:00.000001', '1970-01-01 00:00:00')
+    """
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Time) or not _YEAR_1 <= value.microseconds < _YEAR_10000:
+        raise UndefinedError(f"{kind_name(value)} is compared with a text")
+    is_midnight = not value.microseconds % DAY and not value.nanoseconds
+    return _time_text(value._replace(is_date=is_midnight and format_ == "date"))
 
 
 def _to_boolean(value: Any) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int64s
-from tocsin.model.casts import Time, UndefinedError
+from tocsin.model.casts import Time, UndefinedError, comparable_text
 from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated
 from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression, leaves
 from tocsin.model.functions import FUNCTIONS, as_operand, as_value, evaluate, interval_of
@@ -382,6 +382,20 @@ def _joined(vectors: _Vectors, call: Call) -> Vector | None:
     return Vector(TEXT, data, np.asarray(data.is_valid()))
 
 
+def _comparable(vectors: _Vectors, call: Call) -> Vector | None:
+    value = vectors.of(call.operands[0])
+    if value is None or value.form not in (TEXT, TIME):
+        return None
+    if value.form == TEXT:
+        return value
+    try:
+        distinct, place = np.unique(np.where(value.known, value.data, 0), return_inverse=True)
+        texts = pa.array([comparable_text(Time(time), call.detail) for time in distinct.tolist()], pa.large_string())
+    except UndefinedError:
+        return None
+    return Vector(TEXT, texts.take(pa.array(place, mask=~value.known)), value.known)
+
+
 # Times
 
 
@@ -607,6 +621,7 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     "sign": _sign,
     "round": _round,
     "cast": _cast,
+    "comparable": _comparable,
     "lower": _lower,
     "upper": _lower,
     "length": _length,
