@@ -7,13 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-cluster lint types docs canary constraints clean
+.PHONY: demo warm test test-cluster lint types docs canary constraints clean
 
-demo: $(READY)
+demo: warm
 	$(BIN)/tocsin demo
 
+# Compile all kernels ahead of time; what is compiled already costs a few seconds.
+warm: $(READY)
+	$(BIN)/tocsin warm
+
 # Two processes; all tests that need the Spark session share one of them.
-test: $(READY) lint types
+test: warm lint types
 	$(BIN)/pytest -m "not slow and not cluster" -n 2 --dist loadgroup
 
 # A Spark standalone cluster on this machine; executors and drivers are killed. FAULT_RUNS=20 for the long run.

@@ -1,8 +1,9 @@
 """What all tests share: how hard Hypothesis tries, and one Spark session that starts when the first test asks."""
 
 import os
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,3 +43,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+_undeclared: dict[str, list[str]] = {}
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run after which a kernel has more signatures than it declares: whoever calls it next would compile."""
+    numba = sys.modules.get("tocsin._numba")
+    if numba is not None:
+        found = {".".join(name): signatures for name, signatures in numba.undeclared().items()}
+        _undeclared.update({name: texts for name, texts in found.items() if name.startswith("tocsin.")})
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["undeclared"] = _undeclared
+    elif _undeclared and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Gather what a process of a parallel run has found."""
+    _undeclared.update(getattr(node, "workeroutput", {}).get("undeclared", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the kernels with more signatures than they declare."""
+    for name, signatures in _undeclared.items():
+        terminalreporter.write_line(f"{name} has more signatures than it declares:")
+        for text in signatures:
+            terminalreporter.write_line(f"    {text}")

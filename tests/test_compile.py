@@ -1,12 +1,13 @@
-"""Vectors of short codes: compiled and uncompiled functions say the same."""
+"""Vectors of short codes and of bits: compiled and uncompiled functions say the same."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import _compile
 from tocsin._compile import VECTOR_WIDTH, kernel
-from tocsin.arrays import UInt16s
+from tocsin.arrays import Int32s, UInt16s, UInt64s
 
 SIZE = 3 * VECTOR_WIDTH
 CODES = st.lists(st.integers(0, 65535), min_size=SIZE, max_size=SIZE).map(lambda codes: np.array(codes, np.uint16))
@@ -95,3 +96,32 @@ def test_bits_are_counted_and_found(word: int) -> None:
     assert count == bin(word).count("1")
     assert word % 2**lowest == 0
     assert word >> lowest & 1
+
+
+@kernel
+def or_vectors_of(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> bool:
+    is_full: bool = _compile.or_vectors(words, first_word, places, first, count, union)
+    return is_full
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_or_of_vectors(count: int) -> None:
+    words = np.random.default_rng(count).integers(0, 2**64, 64, dtype=np.uint64)
+    places, union = np.array([99, 0, 8, 3, 40, 16, 99], np.int32), np.full(8, 7, np.uint64)
+    is_full = bool(or_vectors_of(words, 8, places, 1, count, union))
+    vectors = [words[8 + place : 16 + place] for place in places[1 : 1 + count]]
+    expected = np.bitwise_or.reduce([np.zeros(8, np.uint64), *vectors])
+    assert union.tolist() == expected.tolist()
+    assert not is_full
+
+
+def test_or_of_vectors_ends_when_all_bits_are_set() -> None:
+    words = np.zeros(24, np.uint64)
+    words[:4], words[12:16] = ~np.uint64(0), ~np.uint64(0)
+    union = np.zeros(8, np.uint64)
+    places = np.array([0, 8, 16], np.int32)
+    assert or_vectors_of(words, 0, places, 0, 3, union)
+    assert (union == ~np.uint64(0)).all()
+    words[15] -= np.uint64(1)
+    assert not or_vectors_of(words, 0, places, 0, 3, union)
+    assert union.tolist() == [2**64 - 1] * 7 + [2**64 - 2]

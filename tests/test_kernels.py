@@ -35,7 +35,9 @@ BY_THEIR_CALLERS = {
 
 def modules_with_kernels() -> list[str]:
     """The modules of the package that decorate a kernel."""
-    with_kernels = [path for path in SOURCE.rglob("*.py") if re.search(r"^@(inlined_)?kernel$", path.read_text(), re.M)]
+    with_kernels = [
+        path for path in SOURCE.rglob("*.py") if re.search(r"^@(inlined_)?kernel\b", path.read_text(), re.M)
+    ]
     return sorted(".".join(["tocsin", *path.relative_to(SOURCE).with_suffix("").parts]) for path in with_kernels)
 
 

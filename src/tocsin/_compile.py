@@ -1,57 +1,126 @@
-"""Compile kernels, and compare vectors of short codes. The only import of Numba.
+"""Compile kernels, compare vectors of short codes, and OR vectors of bits.
 
 Kernels are plain functions over arrays, in plain Python, beside the structure that they serve. Set
 ``TOCSIN_KERNELS=python`` in the environment before the first import to run them uncompiled, for a debugger or for
 coverage.
 
+The compiler is loaded by the first call of a kernel (`_numba.py`, the only import of Numba): it takes 65 MB and 0.2 s,
+which a process that only parses or ships subscriptions does not pay. Until then a kernel is a `Waiting`.
+
 Some kernels take long flat lists of arrays instead of NamedTuples. Inside a loop, Numba counts references for each
 array that it takes out of a tuple or hands to an inlined kernel. Measured: text scanning 14.2 to 3.4 ns a byte when the
 arrays were taken out of tuples before the loop; scans of ten segments 5.9 to 4.6 µs an event when their inner loops
 stopped handing arrays to inlined kernels.
+
+Kernels copy arrays by loops, which become long copies. An assignment of an array to a slice compiles Numba's message
+for shapes that differ, with all that it takes to write numbers: 1.8 s.
 """
 
+import functools
 import os
+import sys
+import threading
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, UInt16s
+from tocsin.arrays import Bools, Int32s, UInt16s, UInt64s
 from tocsin.forks import wait_for
 
+Inline = Literal["never", "always"]
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
 
-if COMPILED:
-    from numba.core.compiler_lock import global_compiler_lock
+KERNELS: dict[tuple[str, str], int] = {}
+"""The signatures that every imported kernel declares, by its module and its name: a test asks for a test of each."""
 
-    # Else a child that is forked while another thread compiles could never compile anything.
-    wait_for(global_compiler_lock)
+_loading = threading.RLock()
+# Else a child that is forked while another thread loads the compiler could never load it.
+wait_for(_loading)
+_waiting: "list[Waiting]" = []
+_compiler: Any = None
+"""The module `_numba`, once it is loaded."""
 
-KERNELS: list[tuple[str, str]] = []
-"""The module and the name of every kernel that was imported: a test asks for a test of each."""
+
+class Waiting:
+    """A kernel that nothing has been called of yet. Its first call loads the compiler and takes the place of all."""
+
+    def __init__(self, function: Callable[..., Any], inline: Inline) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.targetoptions = {"inline": inline}
+        self.compiled: Any = None
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        load_compiler()
+        return self.compiled(*arguments, **named)
+
+    @property
+    def _numba_type_(self) -> Any:
+        # A module that was being imported while the compiler was loaded keeps this object: kernels may call it there.
+        load_compiler()
+        return _compiler.type_of(self.compiled)
 
 
-def kernel(function: _Function, inline: Literal["never", "always"] = "never") -> _Function:
-    """Compile `function` with a cache on disk, without the interpreter lock; or leave it as it is."""
-    KERNELS.append((function.__module__, function.__name__))
+@overload
+def kernel(function: _Function, /) -> _Function: ...
+@overload
+def kernel(*, signatures: int) -> Callable[[_Function], _Function]: ...
+def kernel(
+    function: Callable[..., Any] | None = None, /, *, inline: Inline = "never", signatures: int = 1
+) -> Callable[..., Any]:
+    """Compile `function` at its first call, cached on disk, without the interpreter lock; or leave it as it is.
+
+    Whoever calls it, it is compiled once; one that takes arrays of several types says for how many `signatures`.
+    """
+    if function is None:
+        return functools.partial(kernel, inline=inline, signatures=signatures)
+    KERNELS[function.__module__, function.__name__] = signatures
     if not COMPILED:
         # Kernels count on integers that wrap around, which NumPy's scalars warn about.
         return np.errstate(over="ignore")(function)
-    import numba
-
-    return cast(_Function, numba.njit(cache=True, nogil=True, inline=inline)(function))
+    return cast(Callable[..., Any], _made_or_waiting(function, inline))
 
 
 def inlined_kernel(function: _Function) -> _Function:
     """Compile a kernel whose body is copied into those that call it."""
-    return kernel(function, inline="always")
+    return kernel(function, inline="always")  # type: ignore[call-overload,no-any-return]  # of this module only
+
+
+def load_compiler() -> None:
+    """Load the compiler, once; put compiled kernels in the place of all that wait."""
+    global _compiler
+    with _loading:
+        if _compiler is not None:
+            return
+        from tocsin import _numba
+
+        _compiler = _numba
+        while _waiting:
+            one = _waiting.pop()
+            one.compiled = _made_or_waiting(one.py_func, one.targetoptions["inline"])
+        for name, module in list(sys.modules.items()):
+            if name.partition(".")[0] == "tocsin":
+                for key, value in list(vars(module).items()):
+                    if type(value) is Waiting:
+                        setattr(module, key, value.compiled)
+
+
+def _made_or_waiting(function: Callable[..., Any], inline: Inline = "never") -> Any:
+    """Make the kernel of a function, or the intrinsic of its name; if the compiler is not loaded, let it wait."""
+    with _loading:
+        if _compiler is None:
+            _waiting.append(Waiting(function, inline))
+            return _waiting[-1]
+        is_intrinsic = function.__module__ == __name__
+        return _compiler.INTRINSICS[function.__name__] if is_intrinsic else _compiler.Kernel(function, inline)
 
 
 # Vectors of short codes. The compiler makes vectors of a loop that compares, but it does not pack their outcomes into
-# one word of bits. So these functions are written in LLVM's own language; uncompiled, NumPy does the same.
+# one word of bits. So these functions are written in LLVM's own language in `_numba.py`; uncompiled, NumPy does so.
 
 
 VECTOR_WIDTH = 32
@@ -115,139 +184,29 @@ def _fetch(array: npt.NDArray[Any], place: np.uint64) -> None:
     """Prefetch a place of an array into the cache."""
 
 
-def _compiled() -> tuple[Callable[..., Any], ...]:
-    """Define the same functions for compiled kernels."""
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils, codegen, config
-    from numba.extending import intrinsic
+def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> bool:
+    """Fill `union` with the OR of the 512 bits at `words[first_word + place]`, for `count` places from `first` on.
 
-    vector = ir.VectorType(ir.IntType(16), VECTOR_WIDTH)
-    function_of: Any = cgutils.get_or_insert_function
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), VECTOR_WIDTH), [0] * VECTOR_WIDTH)
-
-    def loaded(builder: Any, data: Any, place: Any) -> Any:
-        pointer = builder.bitcast(builder.gep(data, [place]), vector.as_pointer())
-        codes = builder.load(pointer)
-        codes.align = 2
-        return codes
-
-    def repeated(builder: Any, code: Any) -> Any:
-        one = builder.insert_element(ir.Constant(vector, ir.Undefined), code, ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
-
-    def word_of(builder: Any, conditions: list[Any]) -> Any:
-        marks = conditions[0]
-        for condition in conditions[1:]:
-            marks = builder.and_(marks, condition)
-        return builder.zext(builder.bitcast(marks, ir.IntType(VECTOR_WIDTH)), ir.IntType(64))
-
-    def unpacked(builder: Any, tuples: Any) -> Any:
-        unpack: Any = cgutils.unpack_tuple
-        return zip(*(unpack(builder, one) for one in tuples), strict=True)
-
-    def data_of(context: Any, builder: Any, signature: Any, args: Any, number: int = 0) -> Any:
-        return context.make_array(signature.args[number])(context, builder, args[number]).data
-
-    def signature_of(array: Any, count: Any, kinds: tuple[Any, ...]) -> Any:
-        of_tuple: Any = types.UniTuple
-        return types.uint64(array, *(of_tuple(kind, count) for kind in kinds))
-
-    @intrinsic
-    def are_within(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args)
-            conditions = []
-            for place, low, high in unpacked(builder, args[1:]):
-                vector_there = loaded(builder, data, place)
-                conditions.append(builder.icmp_unsigned(">=", vector_there, repeated(builder, low)))
-                conditions.append(builder.icmp_unsigned("<=", vector_there, repeated(builder, high)))
-            return word_of(builder, conditions)
-
-        return signature_of(codes, places.count, (types.uint64, types.uint16, types.uint16)), generate
-
-    @intrinsic
-    def lie_on_ends(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any, _wanted: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args)
-            word = ir.Constant(ir.IntType(64), 0)
-            for place, low, high, bits in unpacked(builder, args[1:]):
-                vector_there = loaded(builder, data, place)
-                is_low = builder.icmp_unsigned("==", vector_there, repeated(builder, low))
-                is_high = builder.icmp_unsigned("==", vector_there, repeated(builder, high))
-                word = builder.or_(word, builder.and_(word_of(builder, [builder.or_(is_low, is_high)]), bits))
-            return word
-
-        kinds = (types.uint64, types.uint16, types.uint16, types.uint64)
-        return signature_of(codes, places.count, kinds), generate
-
-    @intrinsic
-    def contain(_: Any, fields: Any, lows: Any, _highs: Any, _codes: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args)
-            conditions = []
-            for low, high, code in unpacked(builder, args[1:]):
-                wanted = repeated(builder, code)
-                conditions.append(builder.icmp_unsigned("<=", loaded(builder, data, low), wanted))
-                conditions.append(builder.icmp_unsigned(">=", loaded(builder, data, high), wanted))
-            return word_of(builder, conditions)
-
-        return signature_of(fields, lows.count, (types.uint64, types.uint64, types.uint16)), generate
-
-    # Where the processor cannot pick from a vector by the numbers in another one, each of its codes is read by itself.
-    features_of_this: Any = codegen.get_host_cpu_features
-    picks = "+avx512bw" in features_of_this() and vars(config)["CPU_NAME"] is None
-
-    def picked(builder: Any, data: Any, first: Any, numbers: Any) -> Any:
-        if picks:
-            kind = ir.FunctionType(vector, [vector, vector])
-            pick = function_of(builder.module, kind, "llvm.x86.avx512.permvar.hi.512")
-            return builder.call(pick, [loaded(builder, data, first), numbers])
-        codes = ir.Constant(vector, ir.Undefined)
-        inside = builder.and_(numbers, ir.Constant(vector, [VECTOR_WIDTH - 1] * VECTOR_WIDTH))
-        for number in range(VECTOR_WIDTH):
-            at = ir.Constant(ir.IntType(32), number)
-            place = builder.add(first, builder.zext(builder.extract_element(inside, at), ir.IntType(64)))
-            codes = builder.insert_element(codes, builder.load(builder.gep(data, [place])), at)
-        return codes
-
-    @intrinsic
-    def admit(_: Any, fields: Any, _columns: Any, _lows: Any, _highs: Any, rows: Any, _first: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            data = data_of(context, builder, signature, args)
-            columns, lows, highs = (loaded(builder, data, place) for place in args[1:4])
-            codes = picked(builder, data_of(context, builder, signature, args, 4), args[5], columns)
-            holds = builder.and_(builder.icmp_unsigned("<=", lows, codes), builder.icmp_unsigned("<=", codes, highs))
-            is_beyond = builder.icmp_unsigned(">=", columns, ir.Constant(vector, [VECTOR_WIDTH] * VECTOR_WIDTH))
-            return word_of(builder, [builder.or_(holds, is_beyond)])
-
-        return types.uint64(fields, types.uint64, types.uint64, types.uint64, rows, types.uint64), generate
-
-    @intrinsic
-    def fetch(_: Any, array: Any, _place: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
-            kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-            fetch = function_of(builder.module, kind, "llvm.prefetch.p0i8")
-            place = builder.gep(data_of(context, builder, signature, args), [args[1]])
-            # To read, to be kept in all caches, data.
-            builder.call(fetch, [builder.bitcast(place, pointer), number(0), number(3), number(1)])
-            return context.get_dummy_value()
-
-        return types.none(array, types.uint64), generate
-
-    @intrinsic
-    def count_bits(_: Any, _word: Any) -> Any:
-        return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.ctpop(args[0])
-
-    @intrinsic
-    def lowest_bit(_: Any, _word: Any) -> Any:
-        no = ir.Constant(ir.IntType(1), 0)
-        return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
-
-    return are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch
+    Return whether all bits are set; then some of the places may have been left out.
+    """
+    union[:] = 0
+    for place in places[first : first + count].tolist():
+        union |= words[first_word + place : first_word + place + union.size]
+    return bool((~union == 0).all())
 
 
-are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch = (
-    _compiled() if COMPILED else (_are_within, _lie_on_ends, _contain, _admit, _count_bits, _lowest_bit, _fetch)
+_VECTORIZED: tuple[Any, ...] = (
+    _are_within,
+    _lie_on_ends,
+    _contain,
+    _admit,
+    _count_bits,
+    _lowest_bit,
+    _fetch,
+    _or_vectors,
+)
+count_bits: Callable[[np.uint64], int]
+lowest_bit: Callable[[np.uint64], int]
+are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, or_vectors = (
+    map(_made_or_waiting, _VECTORIZED) if COMPILED else _VECTORIZED
 )

@@ -52,6 +52,45 @@ class Tuning:
     """Matches an event for which there is room before the room must grow. Only what is used costs memory. The workload
     of a million range subscriptions has 119. Not measured."""
 
+    # Bitmaps: rows and their cells (conjunctions/bitmaps/build.py).
+
+    min_named: int = 32
+    """A block has a row for a column that so many of its 4,096 conjunctions name; fewer are left to verification.
+    Not measured: an OR costs 3 ns, a verification 25, so that it pays if it rules out one candidate in eight events."""
+    named_per_cell: int = 16
+    """A row has a cell for each so many conjunctions that name its column, and at most 64. Not
+    measured; it bounds a row to 33 bytes a predicate of the block."""
+    min_row_cells: int = 8
+    """But at least so many. Not measured."""
+    edge_matches: float = 1 / 128
+    """A block has bitsets of edges if its conjunctions are expected to match more than this share of the events.
+    300,000 conjunctions, µs an event without and with: 0.8 percent match 61.9 and 52.6, 0.24 percent 34.7 and 36.6."""
+
+    # The choice between access pairs and bitmaps (conjunctions/estimate.py, choose.py), nanoseconds an event.
+    # From 300,000 random conjunctions of 3 to 10 ranges of width 0.03 to 0.2 (docs/internals/bitmaps.md has the table).
+
+    posting_ns: float = 1.5
+    """A candidate by access pairs, compared in vectors: 1.1 to 2.3 without rest lists."""
+    rest_ns: float = 50.0
+    """A rest list: 50 to 100."""
+    short_codes_pay: float = 2.0
+    """Access pairs without rest lists read short codes and share layouts; so bitmaps must be this many times cheaper.
+    With it, `tocsin bench attributes` stays with access pairs. Other values were not measured."""
+    block_ns: float = 40.0
+    """A block of bitmaps, dead or not: 3 to 5 µs an event for 74 blocks of narrow ranges, most of them dead."""
+    vector_ns: float = 3.3
+    """The OR of one vector of 512 bits: 45 ns for a group of 14 rows."""
+    verify_ns: float = 25.0
+    """A candidate of bitmaps: 210 before what it demands was prefetched, 24 since."""
+    certain_ns: float = 8.0
+    """A candidate of a block with bitsets of edges, most of which need no verification: 8 to 13 for 6,400 matches
+    an event of 20,000 conjunctions."""
+    min_in_bitmaps: int = 1024
+    """Fewer conjunctions than this are not worth bitmaps beside access pairs. 5,000 were matched 2.5 to 15 times as
+    fast in bitmaps; smaller sets were not measured."""
+    left_by_pairs: int = 8
+    """If fewer than one in so many would be left to access pairs, they go into bitmaps as well. Not measured."""
+
     # 16-bit codes (predicates/ranges/quantize.py, conjunctions/pairs/build.py).
 
     min_even_codes: int = 4096
@@ -95,6 +134,11 @@ class Tuning:
     max_growth: int = 4
     """Or into more, if they have at most this many times the predicates of the text: `x = 1 AND (… OR …)` is no product
     worth a tree. Not measured."""
+
+    max_cover: float = 0.5
+    """A tree is filed if its cover is expected to hold at most so often an event; else every event verifies it
+    (conjunctions/boolean/build.py). 150 random trees of 10 to 1,000 predicates in batches of 1,000, nanoseconds a tree
+    and event: 118 with 0, 108 with 0.1, 109 with 0.5, 261 without a limit."""
 
     # Equal and covered conjunctions (conjunctions/dedupe.py).
 

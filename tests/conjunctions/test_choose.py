@@ -38,7 +38,10 @@ def built(conjunctions: list[Conjunction], excluded: int | None = None) -> tuple
     ordered = [conjunctions[place] for place in order]
     popularity = [np.array([0.1, 0.4, 0.7, 1.0])]
     split = int(np.count_nonzero(~alone))
-    filing = Filing(arrays_of(ordered), split, popularity, filed[order], np.arange(TESTS, dtype=np.float64), {})
+    on_history = np.arange(TESTS) == excluded
+    filing = Filing(
+        arrays_of(ordered), split, popularity, filed[order], np.arange(TESTS, dtype=np.float64), {}, on_history
+    )
     return CombinedIndex.build(filing), ordered
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, get_args
 from unittest.mock import patch
 
@@ -18,6 +19,7 @@ from tocsin.language.parse import parse
 from tocsin.predicates.history.order import Order
 from tocsin.reference import evaluate
 from tocsin.registry import IndexName, MatcherName
+from tocsin.tuning import TUNING
 
 Event = dict[str, Any]
 Judge = Callable[[Sequence[str], Sequence[Event], Sequence[Event]], list[tuple[bool | None, ...]]]
@@ -29,9 +31,11 @@ FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChec
 
 
 @contextmanager
-def products_of(most: int) -> Iterator[None]:
-    """Keep as a tree what multiplies into more conjunctions than this."""
+def products_of(most: int, max_cover: float = 1e9) -> Iterator[None]:
+    """Keep as a tree what multiplies into more conjunctions than this, and file it if its cover is as rare as this."""
+    tuning = replace(TUNING, max_cover=max_cover)
     with (
+        patch("tocsin.conjunctions.boolean.build.TUNING", tuning),
         patch("tocsin.language.normalise.MAX_PRODUCT", most),
         patch("tocsin.language.normalise.MAX_GROWTH", 0),
         patch("tocsin.language.shape_plan.MAX_CONJUNCTIONS", most),
@@ -64,9 +68,9 @@ def numbered(texts: Sequence[str]) -> dict[str, str]:
 
 
 @FEW
-@given(TREES, EVENTS, st.sampled_from([1, 4]))
-def test_a_tree_answers_as_the_reference(texts: list[str], batch: list[Event], most: int) -> None:
-    with products_of(most):
+@given(TREES, EVENTS, st.sampled_from([1, 4]), st.sampled_from([0.0, 0.2, 1e9]))
+def test_a_tree_answers_as_the_reference(texts: list[str], batch: list[Event], most: int, max_cover: float) -> None:
+    with products_of(most, max_cover):
         matcher = matcher_of(texts)
     expected = by_reference(numbered(texts), batch)
     assert found_in(matcher, batch) == expected
@@ -104,9 +108,11 @@ def test_a_tree_and_its_normal_form_answer_alike(texts: list[str], batch: list[E
 
 
 @FEW
-@given(TREES, TREES, EVENTS, st.data())
-def test_trees_come_and_go(first: list[str], second: list[str], batch: list[Event], data: st.DataObject) -> None:
-    with products_of(1):
+@given(TREES, TREES, EVENTS, st.sampled_from([0.0, 1e9]), st.data())
+def test_trees_come_and_go(
+    first: list[str], second: list[str], batch: list[Event], max_cover: float, data: st.DataObject
+) -> None:
+    with products_of(1, max_cover):
         matcher = matcher_of(first)
         standing = numbered(first)
         for number, text in enumerate(second):
@@ -139,9 +145,17 @@ def test_trees_are_stored(tmp_path_factory: pytest.TempPathFactory, texts: list[
 
 
 @settings(FEW, max_examples=30)
-@given(TREES, EVENTS, st.sampled_from(get_args(IndexName)), st.sampled_from(get_args(MatcherName)))
-def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index: str, matcher: str) -> None:
-    with products_of(1):
+@given(
+    TREES,
+    EVENTS,
+    st.sampled_from(get_args(IndexName)),
+    st.sampled_from(get_args(MatcherName)),
+    st.sampled_from([0.0, 1e9]),
+)
+def test_every_choice_of_algorithms(
+    texts: list[str], batch: list[Event], index: str, matcher: str, max_cover: float
+) -> None:
+    with products_of(1, max_cover):
         chosen = matcher_of(texts, index=index, matcher=matcher)
     assert found_in(chosen, batch) == by_reference(numbered(texts), batch)
 
@@ -151,11 +165,14 @@ def test_every_choice_of_algorithms(texts: list[str], batch: list[Event], index:
     st.lists(logic(st.one_of(history(), comparisons()), max_leaves=10), min_size=1, max_size=4),
     EVENTS,
     st.booleans(),
+    st.sampled_from([0.0, 1e9]),
 )
-@example(["(i = 1 OR j = 1) AND (NOT EXISTS (SELECT 1 FROM history h WHERE h.i = event.i) OR d > 2)"], [{"i": 1}], True)
-def test_trees_on_the_history(texts: list[str], batch: list[Event], constants_first: bool) -> None:
+@example(
+    ["(i = 1 OR j = 1) AND (NOT EXISTS (SELECT 1 FROM history h WHERE h.i = event.i) OR d > 2)"], [{"i": 1}], True, 1e9
+)
+def test_trees_on_the_history(texts: list[str], batch: list[Event], constants_first: bool, max_cover: float) -> None:
     order = Order(constants_first, 0, 0, "for this test")
-    with products_of(1), patch("tocsin.index.history_planner.choose_order", lambda _: order):
+    with products_of(1, max_cover), patch("tocsin.index.history_planner.choose_order", lambda _: order):
         matcher, reference = matcher_of(texts), ReferenceMatcher()
         for id, text in numbered(texts).items():
             reference.subscribe(id, text)
@@ -208,7 +225,7 @@ def test_rules_that_would_multiply(text: str) -> None:
     assert found_in(matcher, batch) == by_reference({"0": text}, batch)
     (state,) = matcher._subscriptions.current().states
     assert len(state.segment.trees) == 1
-    assert state.segment.conjunction_count <= 2, "a small cover is filed"
+    assert len(state.segment.trees.code.instructions) <= 600, "as many predicates as the text has"
     assert "kept as trees" in str(matcher.plan())
 
 

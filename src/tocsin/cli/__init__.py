@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, import_, index, match, stream, top_k
-from tocsin.cli.console import errors, interruptible
+from tocsin.cli import bench, check, demo, draw, explain, import_, index, match, stream, top_k, warm
+from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.errors import TocsinError
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(check.check))
 app.command("explain")(interruptible(explain.explain))
+app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
 app.add_typer(index.app, name="index")
@@ -50,6 +51,7 @@ app.add_typer(bench.app, name="bench")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
+    tell_of_compilation()
     try:
         app(arguments, prog_name="tocsin")
     except TocsinError as error:

@@ -1,6 +1,7 @@
 """What the commands share on the terminal: results on standard output, all the rest on standard error."""
 
 import functools
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -37,6 +38,19 @@ def _width(stream: TextIO) -> int | None:
 def counted(count: int, noun: str) -> str:
     """A number with its noun, as in `1 event` and `2 events`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def tell_of_compilation() -> None:
+    """Show on the terminal that kernels are compiled, and where their code cannot be kept."""
+
+    class Terminal(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            errors().print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
+
+    log = logging.getLogger("tocsin._kernel_cache")
+    if not log.handlers:
+        log.addHandler(Terminal())
+        log.setLevel(logging.INFO)
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:

@@ -1,14 +1,17 @@
-"""`tocsin demo`: a made-up market day through the main job, with a look at what it found."""
+"""`tocsin demo`: a made-up market day, on Spark and in this process, stage by stage, with a look at what was found."""
 
+import contextlib
 import json
+import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.console import facts, output
+from tocsin.cli.console import errors, facts, output
 from tocsin.cli.inputs import load
-from tocsin.cli.match import Format, run_on_spark, summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,29 +21,87 @@ if TYPE_CHECKING:
 
 def demo(
     folder: Annotated[Path, typer.Option(help="Where the data and the matches go.")] = Path("demo"),
-    events: Annotated[int, typer.Option(min=1, help="How many events to make.")] = 20_000,
+    events: Annotated[int, typer.Option(min=1, help="How many events to make.")] = 200_000,
     subscriptions: Annotated[int, typer.Option(min=1, help="How many subscriptions to make.")] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed makes the same data.")] = 1,
     master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
 ) -> None:
-    """Make stock quotes, news and alerts; match them on Spark; show what rang and why."""
+    """Make stock quotes, news and alerts; match them on Spark and in this process; show what rang and why."""
     from pyarrow import parquet
 
     from tocsin.bench.stocks import write
-    from tocsin.files.job import MatchJob
+    from tocsin.compile_ahead import compile_for
+    from tocsin.spark.match import match
+    from tocsin.spark.read_files import read_events
+    from tocsin.spark.session import local_session
     from tocsin.storage.atomic_files import whole_folder
 
     console = output()
-    event_file, subscription_file = write(folder, events, subscriptions, seed)
-    console.print(f"{events:,} events in {event_file}, {subscriptions:,} subscriptions in {subscription_file}")
-    matcher = load(subscription_file)
-    target = folder / "matches"
-    with whole_folder(target, overwrite=True) as new:
-        outcome = run_on_spark(matcher, event_file, new, MatchJob("id"), master=master, format=Format.PARQUET)
+    clock = Clock()
+    with clock.stage("make the data"):
+        event_file, subscription_file = write(folder, events, subscriptions, seed)
+    console.print(f"{events:,} events, {subscriptions:,} subscriptions in {folder}/", soft_wrap=True)
+    with clock.stage("build the index"):
+        matcher = load(subscription_file)
+    with clock.stage("compile, or load what is compiled"):
+        compile_for(matcher)
+    with contextlib.ExitStack() as stack:
+        with clock.stage("start Spark"), errors().status("starting Spark"):
+            session = stack.enter_context(local_session(master))
+        index, read = folder / "index", folder / "events.parquet"
+        for old in (index, read):
+            shutil.rmtree(old, ignore_errors=True)
+        matcher.save(index)
+        with clock.stage("read the events, on Spark"):
+            kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
+            read_events(session, event_file, kinds, "id").events.write.parquet(str(read))
+        # Workers start, and load the index, with the first events.
+        match(session.read.parquet(str(read)).limit(100), index, id="id").write.format("noop").mode("overwrite").save()
+        with clock.stage("match, on Spark") as on_spark:
+            match(read, index, id="id").write.format("noop").mode("overwrite").save()
+        target = folder / "matches"
+        with clock.stage("match and write, on Spark"), whole_folder(target, overwrite=True) as new:
+            match(read, index, id="id").write.parquet(str(new))
+    table = parquet.read_table(read)
+    with clock.stage("match, in this process") as in_process:
+        found = matcher.match_batch(table, id="id", ordered=False)
     matches = parquet.read_table(target)
     console.print(busiest(matches))
     explain_some(matches, event_file, matcher)
-    console.print(facts(f"matches in {target}", summary(matcher, outcome)))
+    console.print(facts("stages, in seconds", [(name, f"{seconds:.1f}") for name, seconds in clock.stages]))
+    figures = [
+        ("events", f"{events:,}"),
+        ("subscriptions", f"{len(matcher):,}"),
+        ("rejected subscriptions", f"{len(matcher.rejected):,}"),
+        ("matches on Spark", f"{matches.num_rows:,}"),
+        ("matches in this process", f"{found.num_rows:,}"),
+        ("events/s of the match stage on Spark", f"{events / on_spark.seconds:,.0f}"),
+        ("events/s in this process", f"{events / in_process.seconds:,.0f}"),
+    ]
+    console.print(facts(f"matches in {target}", figures))
+    if matches.num_rows != found.num_rows:
+        raise typer.Exit(1)
+
+
+class Stage:
+    """A part of the demo, and how long it took."""
+
+    seconds = 0.0
+
+
+class Clock:
+    """The stages of the demo, with their wall-clock times."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, float]] = []
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[Stage]:
+        """Time one stage."""
+        stage, start = Stage(), time.perf_counter()
+        yield stage
+        stage.seconds = time.perf_counter() - start
+        self.stages.append((name, stage.seconds))
 
 
 def busiest(matches: "pa.Table", count: int = 10) -> "object":
@@ -63,6 +124,6 @@ def explain_some(matches: "pa.Table", event_file: Path, matcher: "Matcher", coun
     for row in chosen:
         event = found[row["event"]]
         output().rule(f"{row['subscription']} rang for {row['event']}", align="left")
-        output().print(json.dumps(event), highlight=False, markup=False, soft_wrap=True)
+        output().print(json.dumps(event), highlight=False, markup=False)
         explanation = matcher.explain(converted(event, conversions), row["subscription"])
-        output().print(str(explanation), highlight=False, markup=False, soft_wrap=True)
+        output().print(str(explanation), highlight=False, markup=False)

@@ -1,34 +1,47 @@
-"""The automatic choice: conjunctions of tests alone go under their rarest test (Key), all others by access pairs.
+"""The automatic choice between three ways, for each conjunction: Key, access pairs and bitmaps.
 
-Words, patterns and paths have no grid to be filed in. Key reads a few bytes for each of their conjunctions, 63 events
-at a time, where a posting of access pairs is made for ranges.
+Conjunctions of tests alone go under their rarest test (Key): words, patterns and paths have no grid to be filed in, and
+Key reads a few bytes for each of their conjunctions, 63 events at a time. The others go where they are estimated to
+cost an event less (`estimate.py`): by access pairs if two of their predicates are selective, else in bitmaps.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, Int32s
+from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions, Events
+from tocsin.conjunctions.estimate import cost_by_pairs, cost_in_bitmaps
 from tocsin.conjunctions.key.drift import Drift
 from tocsin.conjunctions.key.index import KeyIndex
+from tocsin.conjunctions.pairs.build import Prepared, prepare
+from tocsin.conjunctions.pairs.kernels import CONJUNCTION
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 from tocsin.forks import cached
+from tocsin.tuning import TUNING
 
 _NO_PAIRS = np.empty((0, 2), np.int32)
+_PAIRS, _BITMAPS = range(2)
+_UNKNOWN = np.full((2, 2), np.nan)
+"""The estimates of a segment file of an earlier version."""
 
 
 @dataclass(frozen=True)
 class CombinedIndex:
-    """Conjunctions 0 to `split` - 1 by access pairs, those from `split` on under one of their tests."""
+    """Conjunctions 0 to `split` - 1 by access pairs or in bitmaps, those from `split` on under one of their tests."""
 
     split: int
     pairs: PairIndex
     key: KeyIndex
+    bitmaps: BitmapIndex | None
+    """None if no conjunction is in bitmaps."""
+    estimates: Float64s
+    """Nanoseconds an event: `estimates[i, j]` for the conjunctions of way i, if they were filed by way j."""
 
     @cached
     def drift(self) -> Drift:
@@ -37,40 +50,59 @@ class CombinedIndex:
 
     @classmethod
     def build(cls, filing: Filing) -> "CombinedIndex":
-        """File conjunctions: those before the split by access pairs, the others under their rarest test."""
+        """File conjunctions: those before the split by the way that costs less, the others under their rarest test."""
+        return cls._of(filing, _cheaper)
+
+    @classmethod
+    def by_one_way(cls, filing: Filing, in_bitmaps: bool) -> "CombinedIndex":
+        """File the conjunctions before the split by access pairs only, or in bitmaps as far as possible."""
+        return cls._of(filing, lambda _, can_be: can_be & in_bitmaps)
+
+    @classmethod
+    def _of(cls, filing: Filing, choose: Callable[[Float64s, Bools], Bools]) -> "CombinedIndex":
         conjunctions, split = filing.conjunctions, filing.split
-        filed = conjunctions.test_conjunction < split
-        with_ranges = replace(
-            conjunctions,
-            count=split,
-            test_conjunction=conjunctions.test_conjunction[filed],
-            test=conjunctions.test[filed],
-            test_accepts=conjunctions.test_accepts[filed],
+        all_before = np.arange(split, dtype=np.int32)
+        prepared = _prepare(filing, all_before)
+        costs = np.stack([cost_by_pairs(prepared), cost_in_bitmaps(prepared)])
+        in_bitmaps = choose(costs, _can_be_in_bitmaps(filing))
+        by_pairs = np.flatnonzero(~in_bitmaps).astype(np.int32)
+        bitmaps = None
+        if by_pairs.size < split:
+            prepared = _prepare(filing, by_pairs)
+            numbers = np.flatnonzero(in_bitmaps).astype(np.int32)
+            bitmaps = BitmapIndex.build(conjunctions.select(numbers), filing.popularity).renumbered(numbers)
+        return cls(
+            split,
+            PairIndex.of(prepared).renumbered(by_pairs, split),
+            _key(filing),
+            bitmaps,
+            np.stack([costs[:, ~in_bitmaps].sum(axis=1), costs[:, in_bitmaps].sum(axis=1)]),
         )
-        owner, tests = conjunctions.test_conjunction[~filed], conjunctions.test[~filed]
-        terms = np.where(conjunctions.test_accepts[~filed] == TRUE, tests, ~tests)
-        numbers = np.arange(split, conjunctions.count, dtype=np.int32)
-        offsets = np.searchsorted(owner, np.append(numbers, conjunctions.count))
-        key = KeyIndex.build(numbers, offsets, terms, filing.frequency)
-        return cls(split, PairIndex.build(with_ranges, filing.popularity, filing.test[:split], filing.short), key)
+
+    @property
+    def _by_pairs(self) -> int:
+        """How many conjunctions are filed by access pairs."""
+        return self.split - (len(self.bitmaps) if self.bitmaps is not None else 0)
 
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
-        """Find the conjunctions of each event, by both ways; for the arguments see `ConjunctionIndex.match`."""
-        if by_pairs is None and self.split:
-            by_pairs = self.pairs.match(events, codes_of)
-        if not len(self.key):
-            return by_pairs or (_NO_PAIRS, 0)
-        self.drift.observe(events.true_starts, events.true)
-        by_key, looked_at = self.key.match(events.true_starts, events.true)
-        if not self.split or by_pairs is None:
-            return by_key, looked_at
-        pairs, candidates = by_pairs
-        return np.concatenate([pairs, by_key]), candidates + looked_at
+        """Find the conjunctions of each event, by all ways; for the arguments see `ConjunctionIndex.match`."""
+        parts: list[Pairs] = []
+        if self._by_pairs:
+            parts.append(by_pairs if by_pairs is not None else self.pairs.match(events, codes_of))
+        if self.bitmaps is not None:
+            parts.append(self.bitmaps.match(events))
+        if len(self.key):
+            self.drift.observe(events.true_starts, events.true)
+            parts.append(self.key.match(events.true_starts, events.true))
+        if len(parts) == 1:
+            return parts[0]
+        found = [pairs for pairs, _ in parts]
+        return np.concatenate([_NO_PAIRS, *found]), sum(candidates for _, candidates in parts)
 
     @property
     def needs_codes(self) -> bool:
-        """Whether some conjunction has a test or more predicates than its postings carry."""
-        return self.pairs.needs_codes
+        """Whether some conjunction has a test, more predicates than its postings carry, or is in bitmaps."""
+        return self.pairs.needs_codes or self.bitmaps is not None
 
     @property
     def rekeyed(self) -> int:
@@ -79,9 +111,12 @@ class CombinedIndex:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
-        pairs = {f"pairs.{name}": array for name, array in self.pairs.arrays().items()}
-        key = {f"key.{name}": array for name, array in self.key.arrays().items()}
-        return {"pairs.split": np.array([self.split], np.int64)} | pairs | key
+        arrays = {"pairs.split": np.array([self.split], np.int64), "estimates": self.estimates}
+        arrays |= {f"pairs.{name}": array for name, array in self.pairs.arrays().items()}
+        arrays |= {f"key.{name}": array for name, array in self.key.arrays().items()}
+        if self.bitmaps is not None:
+            arrays |= {f"bitmaps.{name}": array for name, array in self.bitmaps.arrays().items()}
+        return arrays
 
     @classmethod
     def from_arrays(
@@ -90,23 +125,45 @@ class CombinedIndex:
         algorithms: tuple[str, str] = ("auto", "auto"),  # noqa: ARG003  # these are the only ones
     ) -> "CombinedIndex":
         """The index that `arrays` came from, without copying."""
-        pairs, key = (
+        pairs, key, bitmaps = (
             {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            for prefix in ("pairs.", "key.")
+            for prefix in ("pairs.", "key.", "bitmaps.")
         )
-        return cls(int(pairs["split"][0]), PairIndex.from_arrays(pairs), KeyIndex.from_arrays(key))
+        return cls(
+            int(pairs["split"][0]),
+            PairIndex.from_arrays(pairs),
+            KeyIndex.from_arrays(key),
+            BitmapIndex.from_arrays(bitmaps) if bitmaps else None,
+            arrays.get("estimates", _UNKNOWN),
+        )
 
     def check(self) -> None:
         """Assert what matching relies on."""
         self.pairs.check()
         self.key.check()
-        assert self.key.ids.min(initial=self.split) == self.split, "the two have no conjunction in common"
+        assert self.key.ids.min(initial=self.split) == self.split, "Key has the conjunctions from the split on"
+        if self.bitmaps is not None:
+            self.bitmaps.check()
+            posted = np.concatenate(
+                [self.pairs.postings.rectangles[:, CONJUNCTION], self.pairs.postings.rows[:, CONJUNCTION]]
+            )
+            in_bitmaps = self.bitmaps.demands.conjunction
+            assert not np.isin(in_bitmaps, posted).any(), "no conjunction is filed twice"
+            assert np.unique(posted).size + in_bitmaps.size == self.split, "every conjunction is filed"
 
     def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
-        """Say how conjunctions are filed by both ways."""
-        yield Step("", "ranges by access pairs, tests alone under the rarest of them", "chosen by what they consist of")
-        if self.split:
-            yield from self.pairs.describe(self.split, column_name)
+        """Say how conjunctions are filed by each way, and what that is estimated to cost."""
+        yield Step(
+            "",
+            "each conjunction by access pairs, in bitmaps, or under the rarest of its tests",
+            "tests alone under the rarest; others where they are estimated to cost an event less",
+        )
+        if self._by_pairs:
+            yield from self.pairs.describe(self._by_pairs, column_name)
+            yield Step(", access pairs", *self._reason(_PAIRS))
+        if self.bitmaps is not None:
+            yield from self.bitmaps.describe(column_name)
+            yield Step(", bitmaps", *self._reason(_BITMAPS))
         if len(self.key):
             yield Step(
                 f", {len(self.key):,} conjunctions of tests alone",
@@ -114,6 +171,54 @@ class CombinedIndex:
                 "only conjunctions whose key holds are looked at",
             )
             yield from self.drift.describe()
+
+    def _reason(self, way: int) -> tuple[str, str]:
+        by_pairs, in_bitmaps = self.estimates[way] / 1000
+        return (
+            f"estimated {by_pairs:,.1f} µs an event by access pairs, {in_bitmaps:,.1f} µs in bitmaps",
+            "estimated from the selectivities of predicates, for large batches",
+        )
+
+
+def _prepare(filing: Filing, numbers: Int32s) -> Prepared:
+    """Choose the access pairs of some conjunctions, as if there were no others."""
+    selected = filing.conjunctions.select(numbers)
+    return prepare(selected, filing.popularity, filing.test[numbers], filing.short)
+
+
+def _key(filing: Filing) -> KeyIndex:
+    """File the conjunctions from the split on under their rarest test."""
+    conjunctions, split = filing.conjunctions, filing.split
+    rows = slice(int(np.searchsorted(conjunctions.test_conjunction, split)), None)
+    owner, tests = conjunctions.test_conjunction[rows], conjunctions.test[rows]
+    terms = np.where(conjunctions.test_accepts[rows] == TRUE, tests, ~tests)
+    numbers = np.arange(split, conjunctions.count, dtype=np.int32)
+    offsets = np.searchsorted(owner, np.append(numbers, conjunctions.count))
+    return KeyIndex.build(numbers, offsets, terms, filing.frequency)
+
+
+def _can_be_in_bitmaps(filing: Filing) -> Bools:
+    """Tell which conjunctions before the split have a range, are filed under no test and have none on the history."""
+    conjunctions, split = filing.conjunctions, filing.split
+    can_be = np.zeros(split, bool)
+    can_be[conjunctions.conjunction] = True
+    can_be &= filing.test[:split] < 0
+    if filing.on_history.any():
+        on_history = conjunctions.test_conjunction[filing.on_history[conjunctions.test]]
+        can_be[on_history[on_history < split]] = False
+    return can_be
+
+
+def _cheaper(costs: Float64s, can_be: Bools) -> Bools:
+    """Tell which conjunctions go into bitmaps, given what each costs by either way.
+
+    A few conjunctions are not worth a second index.
+    """
+    chosen = can_be & (costs[_BITMAPS] < costs[_PAIRS])
+    if np.count_nonzero(chosen) < TUNING.min_in_bitmaps:
+        return np.zeros_like(chosen)
+    few_left = np.count_nonzero(can_be & ~chosen) * TUNING.left_by_pairs < np.count_nonzero(chosen)
+    return can_be if few_left else chosen
 
 
 def of_tests_alone(conjunctions: Conjunctions, filed_under: Int32s, excluded: Bools) -> Bools:

@@ -38,6 +38,26 @@ class Conjunctions:
     test_null_column: Int32s
     """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
 
+    def select(self, numbers: Int32s) -> "Conjunctions":
+        """Return some of the conjunctions, numbered anew in their order; `numbers` ascend."""
+        if numbers.size == self.count:
+            return self
+        number = np.full(self.count, -1, np.int32)
+        number[numbers] = np.arange(numbers.size, dtype=np.int32)
+        rows = np.flatnonzero(number[self.conjunction] >= 0)
+        tests = np.flatnonzero(number[self.test_conjunction] >= 0)
+        return replace(
+            self,
+            count=numbers.size,
+            conjunction=number[self.conjunction[rows]],
+            column=self.column[rows],
+            low=self.low[rows],
+            high=self.high[rows],
+            test_conjunction=number[self.test_conjunction[tests]],
+            test=self.test[tests],
+            test_accepts=self.test_accepts[tests],
+        )
+
 
 class Events(NamedTuple):
     """A batch of events: codes, and the tests that are TRUE and those that are NULL for each event, sorted."""

@@ -33,17 +33,18 @@ def share(conjunctions: Conjunctions, owner: Int32s, behind: Bools, filed: Bools
     """
     demands = _demands(conjunctions)
     keep = filed.copy()
-    drop_covered(demands, owner, TUNING.max_compared, keep)
+    if (owner[1:] == owner[:-1]).any():
+        drop_covered(demands, owner, TUNING.max_compared, keep)
     first = first_equals(demands, keep)
     is_first = first == np.arange(conjunctions.count)
     representatives = np.concatenate([np.flatnonzero(is_first & ~behind), np.flatnonzero(is_first & behind)])
     number = np.full(conjunctions.count + 1, -1, np.int32)
     number[representatives] = np.arange(representatives.size)
     number = number[first]
-    kept = np.flatnonzero(number >= 0)
+    with_number = np.flatnonzero(number >= 0)
     if representatives.size < conjunctions.count or (np.diff(representatives) < 0).any():
         conjunctions = _select(conjunctions, representatives, number, demands)
-    owners = _owners(number[kept], owner[kept], representatives.size)
+    owners = _owners(number[with_number], owner[with_number], representatives.size)
     return Shared(conjunctions, owners, representatives.astype(np.int32), number)
 
 
@@ -51,9 +52,10 @@ def _demands(conjunctions: Conjunctions) -> Demands:
     numbers = np.arange(conjunctions.count + 1)
     starts = np.searchsorted(conjunctions.test_conjunction, numbers)
     test, accepts = conjunctions.test.astype(np.int32), conjunctions.test_accepts.astype(np.int32)
-    sort_tests(starts, test, accepts)
-    ranges = conjunctions.column, conjunctions.low, conjunctions.high
-    return Demands(np.searchsorted(conjunctions.conjunction, numbers), *ranges, starts, test, accepts)
+    if test.size:
+        sort_tests(starts, test, accepts)
+    column, low, high = map(np.ascontiguousarray, (conjunctions.column, conjunctions.low, conjunctions.high))
+    return Demands(np.searchsorted(conjunctions.conjunction, numbers), column, low, high, starts, test, accepts)
 
 
 def _select(conjunctions: Conjunctions, chosen: Int32s, number: Int32s, demands: Demands) -> Conjunctions:

@@ -107,6 +107,7 @@ def _fill_pairs(pairs: Int32s, starts: Int64s, values: Int32s) -> None:
 
 def group_conjunctions(pairs: Int32s, events: int) -> tuple[Int64s, Int32s]:
     """What `group_by_event` returns if each conjunction is its own subscription and none is dropped."""
+    pairs = np.ascontiguousarray(pairs)
     starts = _count_pairs(pairs, events)
     values = np.empty(len(pairs), np.int32)
     _fill_pairs(pairs, starts, values)
@@ -120,6 +121,7 @@ def group_by_event(pairs: Int32s, owners: Owners, dropped: Bools, several: Bools
     conjunctions can be found twice; the array is empty if none has. NumPy allocates the values: millions of them are
     worth its large pages.
     """
+    pairs = np.ascontiguousarray(pairs)
     starts, sizes = count_by_event(pairs, owners, dropped, events)
     values = np.empty(int(starts[-1]), np.int32)
     fill_by_event(pairs, owners, sizes, dropped, starts, values)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy.typing as npt
 
-from tocsin.arrays import Float64s, Int32s
+from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.predicates.ranges.quantize import ShortCodes
 
@@ -39,6 +39,8 @@ class Filing:
     """How often each test is TRUE, on any scale."""
     short: Mapping[int, ShortCodes]
     """The columns whose short codes come with the events."""
+    on_history: Bools
+    """By test: whether it is judged against the history. Only access pairs can do without its truth."""
     algorithms: tuple[str, str] = ("auto", "auto")
     """The names of the phase 1 index and of the phase 2 matcher, as the user chose them."""
 

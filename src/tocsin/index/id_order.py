@@ -52,7 +52,8 @@ def _sort_by_digit(values: Int32s, first: int, last: int, shift: int, ends: Int3
         digit = np.uint64((value >> shift) & mask)
         other[np.uint64(ends[digit])] = value
         ends[digit] += 1
-    values[first:last] = other[: last - first]
+    for place in range(last - first):
+        values[np.uint64(first + place)] = other[np.uint64(place)]
     return most
 
 

@@ -81,7 +81,7 @@ def _expensive(name: str, state: SegmentState) -> Iterator[Step]:
         (
             "unindexed",
             "verified for every event",
-            "they demand no constant, word or path: such conditions match almost every event",
+            "they demand no constant, word or path, or one of many: such conditions match many events",
         ),
         ("never", "left out", "their predicates contradict each other"),
     ):

@@ -103,9 +103,12 @@ class Segment:
             test=filed_under,
             frequency=np.where(tests.selective, named, conjunctions.test.size + 1.0),
             short=short,
+            on_history=tests.on_history,
             algorithms=algorithms,
         )
         index = conjunction_index(*algorithms).build(filing)
+        if index.pairs is not None and index.pairs.postings.starts[-1] == 0:
+            quantizers = [None] * len(columns)  # nothing reads short codes
         counts = np.bincount(owner[shared.number >= 0], minlength=len(rows.ids))
         kept = shared.conjunctions
         lost = (np.bincount(kept.conjunction, minlength=kept.count) == 0) & (filed_under < 0)
@@ -136,7 +139,7 @@ class Segment:
             history_demands=_history_demands(conjunctions, tests, form, shared.number),
             tags=TagIndex.build(rows.extras),
             never=np.array(form.never, np.int32),
-            unindexed=np.unique(owner[lost]),
+            unindexed=np.unique(np.append(owner[lost], trees.everywhere)),
         )
 
     def __len__(self) -> int:
@@ -230,6 +233,11 @@ class Segment:
             if stands is not None:
                 values = values[stands]
                 starts = np.append(0, np.cumsum(stands))[starts]
+        if self.trees.everywhere.size:
+            found, verified = self.trees.match_everywhere(events, dropped)
+            evidence.candidates += verified
+            filed = np.stack([events_of(starts, 0), values], axis=1)
+            starts, values = group_conjunctions(np.concatenate([filed, found]).astype(np.int32), len(batch))
         evidence.matches = values.size
         evidence.match_s += time.perf_counter() - start
         return Ragged(starts, values)
@@ -240,11 +248,15 @@ class Segment:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
-        pairs = pairs_with_owners(self._found(batch, events, evidence), self.owners)
+        pairs = pairs_with_owners(np.ascontiguousarray(self._found(batch, events, evidence)), self.owners)
         if len(self.trees):
             stands, verified = self.trees.verify(pairs[:, 0], pairs[:, 1], events)
             evidence.candidates += verified
             pairs = pairs if stands is None else pairs[stands]
+        if self.trees.everywhere.size:
+            found, verified = self.trees.match_everywhere(events, NO_BOOLS)
+            evidence.candidates += verified
+            pairs = np.concatenate([pairs, found])
         evidence.match_s += time.perf_counter() - start
         return pairs, evidence
 
@@ -355,7 +367,8 @@ def _plant(
     owner, first = np.unique(form.owner[leaf], return_index=True)
     starts, opens_closes = np.append(first, leaf.size), (nesting[0], nesting[1])
     filed = cover_of(conjunctions, leaf, opens_closes, starts, popularity, selective)
-    return Trees.build(conjunctions, leaf, opens_closes, starts, np.append(owner, count)), filed
+    trees = Trees.build(conjunctions, leaf, opens_closes, starts, np.append(owner, count), filed)
+    return trees, filed
 
 
 def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, form: NormalForm, number: Int32s) -> Int32s:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
@@ -65,8 +64,3 @@ def text_column(batch: EventBatch, attribute: str) -> pa.Array:
     if column is None or not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return pa.nulls(len(batch), pa.string())
     return column
-
-
-def presence(texts: pa.Array) -> Int32s:
-    """Return 0 where there is a text, -1 where there is none."""
-    return np.where(np.asarray(texts.is_valid()), 0, -1).astype(np.int32)

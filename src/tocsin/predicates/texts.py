@@ -1,7 +1,7 @@
 """Columns of texts: as the bytes that kernels read, and what the families of words and patterns share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -10,12 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin._compile import kernel
-from tocsin.arrays import Bools, Int32s, Int64s, Ragged, UInt8s
+from tocsin.arrays import Bools, Int32s, Int64s, Ragged, Strings, UInt8s
 from tocsin.model.events import EventBatch
-from tocsin.predicates.protocol import Arrays, Probed, presence, text_column
-
-ASCII = 128
-"""Bytes below this one are characters by themselves; texts with others are not ASCII."""
+from tocsin.predicates.folding import ASCII, Rewriting, rewrite_texts
+from tocsin.predicates.protocol import Arrays, Probed, text_column
 
 
 class TextBytes(NamedTuple):
@@ -25,26 +23,32 @@ class TextBytes(NamedTuple):
     data: UInt8s
 
 
-def as_bytes(column: pa.Array | pa.ChunkedArray, rewrite: Callable[[str], str] | None = None) -> TextBytes:
-    """Return a string column as bytes without a copy; with `rewrite`, texts that are not ASCII are replaced.
+def as_bytes(column: pa.Array | pa.ChunkedArray, rewriting: Rewriting | None = None) -> TextBytes:
+    """Return a string column as bytes without a copy; texts that are not ASCII are rewritten if that is asked for.
 
     ASCII texts are left as they are: kernels lower letters as they go.
 
-    >>> as_bytes(pa.array(["Ab", None, "É"]), str.lower).data.tobytes().decode()
+    >>> from tocsin.predicates.folding import LOWER
+    >>> as_bytes(pa.array(["Ab", None, "É"]), LOWER).data.tobytes().decode()
     'Abé'
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    column = pc.fill_null(column.cast(pa.large_string()), "")
+    column = column.cast(pa.large_string())
+    if column.null_count:
+        column = pc.fill_null(column, "")
     texts = _read(column)
-    if rewrite is None:
+    if rewriting is None:
         return texts
     wide = has_wide_bytes(texts.offsets, texts.data)
     if not wide.any():
         return texts
-    mask = pa.array(wide)
-    rewritten = [rewrite(text) for text in column.filter(mask).to_pylist()]
-    return _read(pc.replace_with_mask(column, mask, pa.array(rewritten, pa.large_string())))
+    offsets, data, in_python = rewrite_texts(texts.offsets, texts.data, wide, rewriting.table())
+    if not in_python.any():
+        return TextBytes(offsets, data)
+    mask = pa.array(in_python)
+    rewritten = pa.array([rewriting.function(text) for text in column.filter(mask).to_pylist()], pa.large_string())
+    return _read(pc.replace_with_mask(Strings(offsets, data).arrow(), mask, rewritten))
 
 
 def _read(column: pa.Array) -> TextBytes:
@@ -53,7 +57,11 @@ def _read(column: pa.Array) -> TextBytes:
     _, offsets, data = column.buffers()
     first = column.offset
     bounds = np.frombuffer(offsets, np.int64)[first : first + len(column) + 1]
-    return TextBytes(bounds, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8))
+    if data is None:
+        return TextBytes(bounds, np.empty(0, np.uint8))
+    # A slice of a column has the buffer of the whole column, which nobody should read through.
+    data = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
+    return TextBytes(bounds - bounds[0] if bounds[0] else bounds, data)
 
 
 @kernel
@@ -67,6 +75,47 @@ def has_wide_bytes(offsets: Int64s, data: UInt8s) -> Bools:
             all_bits |= data[i]
         wide[row] = all_bits >= ASCII
     return wide
+
+
+class DistinctTexts(NamedTuple):
+    """The texts of a column, each once, and for each row the place of its text among them; -1 for NULL."""
+
+    texts: pa.Array
+    place: Int32s
+
+    @classmethod
+    def of(cls, column: pa.Array | pa.ChunkedArray) -> Self:
+        """Find them by a hash table: 30 to 90 ns a row for texts of 20 to 300 bytes.
+
+        >>> texts, place = DistinctTexts.of(pa.array(["b", None, "a", "b"]))
+        >>> texts.to_pylist(), place.tolist()
+        (['b', 'a'], [0, -1, 1, 0])
+        """
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if column.null_count == len(column):
+            return cls(pa.array([], pa.large_string()), np.full(len(column), -1, np.int32))
+        encoded = column.dictionary_encode()
+        indices = encoded.indices
+        return cls(encoded.dictionary, np.asarray(indices.fill_null(-1) if indices.null_count else indices))
+
+
+@kernel
+def repeat_lists(starts: Int64s, values: Int32s, place: Int32s) -> tuple[Int64s, Int32s]:
+    """Return for each row the list at its place, none for place -1: where the lists start, and their values."""
+    row_starts = np.zeros(len(place) + 1, np.int64)
+    for row in range(len(place)):
+        p = place[row]
+        row_starts[row + 1] = row_starts[row] + (starts[p + 1] - starts[p] if p >= 0 else 0)
+    repeated = np.empty(row_starts[-1], np.int32)
+    for row in range(len(place)):
+        p = place[row]
+        if p >= 0:
+            to = row_starts[row]
+            for k in range(starts[p], starts[p + 1]):
+                repeated[to] = values[k]
+                to += 1
+    return row_starts, repeated
 
 
 class TextIndex(ABC):
@@ -90,8 +139,18 @@ class TextIndex(ABC):
         """The number of predicates."""
 
     @abstractmethod
+    def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
+        """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
+
     def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
-        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
+        """Return where the predicates that hold for each row start, and these, ascending; a NULL has none."""
+        return self.probe_distinct(DistinctTexts.of(column))
+
+    def probe_distinct(self, distinct: DistinctTexts) -> tuple[Int64s, Int32s]:
+        """Do what `probe_batch` does for a column whose distinct texts are known; each of them is judged once."""
+        if not len(distinct.texts):
+            return np.zeros(len(distinct.place) + 1, np.int64), np.empty(0, np.int32)
+        return repeat_lists(*self.probe_texts(distinct.texts), distinct.place)
 
 
 class TextFamily(ABC):
@@ -115,6 +174,6 @@ class TextFamily(ABC):
         return self._index.arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
-        """Judge all tests on every text in one pass."""
-        texts = text_column(batch, self._attribute)
-        return Probed(Ragged(*self._index.probe_batch(texts)), presence(texts))
+        """Judge all tests on every distinct text in one pass."""
+        distinct = DistinctTexts.of(text_column(batch, self._attribute))
+        return Probed(Ragged(*self._index.probe_distinct(distinct)), np.minimum(distinct.place, 0))

@@ -124,7 +124,7 @@ class ExactTopK:
             pairs, evidence = self._segment.match_subscriptions(batch, judged)
             matches = np.bincount(pairs[:, 0], minlength=len(batch))
             best = nothing_yet(len(batch), min(k, int(matches.max(initial=0))))
-            found = pairs[:, 1]
+            pairs, found = np.ascontiguousarray(pairs), np.ascontiguousarray(pairs[:, 1])
             offer_matches(best, pairs, self._scores[found], found, left_out, self._segment.several)
             starts, numbers, _ = sort_best(best)
             self._ranking.learn(matches, evidence.candidates, self._scores, k, options)

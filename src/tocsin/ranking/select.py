@@ -54,7 +54,7 @@ def top_k_in_layers(layers: Sequence[Layer], events: int, scores: Float64s, k: i
         rows = unsettled(best, rows, layer.best_score, layer.best_id)
         if not rows.size or k == 0:
             break
-        offer_pairs(best, layer.match(rows), rows, layer.owner, scores)
+        offer_pairs(best, np.ascontiguousarray(layer.match(rows)), rows, layer.owner, scores)
     return sort_best(best)[:2]
 
 

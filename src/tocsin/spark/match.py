@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
+from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
@@ -65,7 +66,10 @@ def match(
     if isinstance(events, (str, Path)):
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
-    refuse(Matcher.open(view.path, mode="read").looking_back(tags), "Leave them out, or call match_in_order")
+    opened = Matcher.open(view.path, mode="read")
+    refuse(opened.looking_back(tags), "Leave them out, or call match_in_order")
+    # Before the first task, and once: its workers would wait for one of them.
+    compile_for(opened, top_k, mode)
     return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index)
 
 

@@ -15,6 +15,8 @@ from tocsin.conjunctions.boolean.kernels import (
     choose_cover,
     count_instructions,
     leaf_jumps,
+    match_everywhere,
+    pairs_of_words,
     verify_trees,
     write_instructions,
 )
@@ -56,10 +58,11 @@ def test_choose_cover(seed: int) -> None:
     random = np.random.default_rng(seed)
     trees, opens, closes, starts = random_trees(seed)
     cost = random.random(opens.size)
-    chosen = choose_cover(opens, closes, starts, cost)
-    for tree, (start, end) in zip(trees, itertools.pairwise(starts), strict=True):
+    chosen, costs = choose_cover(opens, closes, starts, cost)
+    for number, (tree, (start, end)) in enumerate(zip(trees, itertools.pairwise(starts), strict=True)):
         own = chosen[start:end]
         expected = cover_cost(tree, cost[start:end].tolist())
+        assert costs[number] == pytest.approx(expected)
         assert cost[start:end][own].sum() == pytest.approx(expected), "the cheapest cover"
         assert not is_true(tree, (~own).tolist()), "if no leaf of the cover holds, the tree does not"
 
@@ -170,19 +173,37 @@ def test_verify_trees(seed: int, share: float) -> None:
     case = Case(seed)
     code, events, expected = case.code(), case.events(), case.expected()
     assert 0 < expected.mean() < 1
+    tables = *code[1:], *events[:5]
     for tree, event in itertools.product(range(len(case.trees)), range(EVENTS)):
-        assert kernels._is_true(code, tree, events, event) == expected[tree, event]
+        jump = kernels._walk(*tables, code.starts[tree], event, len(code.instructions))
+        assert (jump == ACCEPT) == expected[tree, event]
     candidates = np.argwhere(np.random.default_rng(seed).random(expected.shape) < share).astype(np.int32)
     np.random.default_rng(seed).shuffle(candidates)
     trees, of_events = candidates.T.copy()
     assert verify_trees(of_events, trees, code, events).tolist() == expected[trees, of_events].tolist()
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("events", [1, 3, 4, 33, EVENTS])
+def test_match_everywhere(seed: int, events: int) -> None:
+    case = Case(seed)
+    trees = np.random.default_rng(seed).permutation(len(case.trees))[:9].astype(np.int32)
+    some = case.events()
+    words = match_everywhere(trees, case.code(), some._replace(codes=some.codes[:, :events].copy()))
+    names = trees * 10
+    expected = {
+        (event, 10 * tree) for tree in trees.tolist() for event in range(events) if case.expected()[tree, event]
+    }
+    pairs = [tuple(pair) for pair in pairs_of_words(words, names).tolist()]
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == expected
+
+
 def test_truth_of() -> None:
     case = Case(7)
     events = case.events()
     for test, event in itertools.product(range(TESTS), range(EVENTS)):
-        assert kernels._truth_of(test, case.null_column[test], events, event) == case.truth[test, event]
+        assert kernels._truth_of(test, case.null_column[test], *events[:5], event) == case.truth[test, event]
 
 
 def test_contains() -> None:

@@ -68,9 +68,9 @@ def test_contains_and_in_ranges(count: int) -> None:
     values = np.sort(np.random.default_rng(count).choice(40, count + 2, replace=False)).astype(np.int32)
     ranges = np.stack([3 * np.arange(12), 3 * np.arange(12) + 1], axis=1).astype(np.int32)
     for wanted in range(-1, 42):
-        assert kernels._contains(values, 1, 1 + count, wanted) == (wanted in values[1 : 1 + count])
+        assert kernels.contains(values, 1, 1 + count, wanted) == (wanted in values[1 : 1 + count])
         inside = (ranges[1 : 1 + count, 0] <= wanted) & (wanted <= ranges[1 : 1 + count, 1])
-        assert kernels._in_ranges(ranges, 1, 1 + count, wanted) == inside.any()
+        assert kernels.in_ranges(ranges, 1, 1 + count, wanted) == inside.any()
 
 
 def test_grown() -> None:

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from tocsin.model.predicate import Word
 from tocsin.model.text import fold, has_phrase, missing_words, tokens
+from tocsin.predicates.folding import code_point
 from tocsin.predicates.texts import as_bytes, has_wide_bytes
 from tocsin.predicates.words.index import Vocabulary
-from tocsin.predicates.words.kernels import FOLDED, code_point, fill_table, find, hash_step
+from tocsin.predicates.words.kernels import FOLDED, fill_table, find, hash_step
 
 SEED = 0x9E3779B97F
 TEXT = st.text("abAB_ é中👍\u0301ß", max_size=12)

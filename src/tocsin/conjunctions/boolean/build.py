@@ -19,7 +19,7 @@ def cover_of(
     popularity: list[Float64s],
     selective: Bools,
 ) -> Bools:
-    """Tell which conjunctions are filed: those that are not a leaf, and the covers of trees.
+    """Tell which conjunctions are filed: those that are not a leaf, and the covers of trees that have a rare one.
 
     The leaves of tree t are the conjunctions `leaf[starts[t]:starts[t + 1]]`. `popularity[column][code + 1]` is the
     share of events whose code is at most `code`; `selective` says which tests few events satisfy.
@@ -38,7 +38,8 @@ def cover_of(
     share_of_test = min(1.0, TUNING.expected_true_tests / max(selective.size, 1))
     np.multiply.at(share, conjunctions.test_conjunction[rare], share_of_test)
     filed = ~is_leaf
-    filed[leaf] = choose_cover(*nesting, starts, share[leaf] + POSTING)
+    chosen, costs = choose_cover(*nesting, starts, share[leaf] + POSTING)
+    filed[leaf] = chosen & np.repeat(costs <= TUNING.max_cover, np.diff(starts))
     return filed
 
 

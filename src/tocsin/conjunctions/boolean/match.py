@@ -18,6 +18,8 @@ from tocsin.conjunctions.boolean.kernels import (
     Leaves,
     count_instructions,
     leaf_jumps,
+    match_everywhere,
+    pairs_of_words,
     verify_trees,
     write_instructions,
 )
@@ -32,20 +34,29 @@ class Trees(NamedTuple):
 
     tree_of: Int32s
     """By subscription: the number of its tree, or -1. Empty if none is a tree."""
+    everywhere: Int32s
+    """The subscriptions whose trees have no rare cover: no leaf of theirs is filed, and every event verifies them."""
     code: Code
 
     @classmethod
     def none(cls) -> "Trees":
         """No trees."""
-        return cls(_NONE, Code(np.zeros(1, np.int64), np.empty((0, FIELDS), np.int32), _NONE, _NONE, _NONE))
+        return cls(_NONE, _NONE, Code(np.zeros(1, np.int64), np.empty((0, FIELDS), np.int32), _NONE, _NONE, _NONE))
 
     @classmethod
     def build(
-        cls, conjunctions: Conjunctions, leaf: Int32s, nesting: tuple[UInt8s, UInt8s], starts: Int64s, owner: Int32s
+        cls,
+        conjunctions: Conjunctions,
+        leaf: Int32s,
+        nesting: tuple[UInt8s, UInt8s],
+        starts: Int64s,
+        owner: Int32s,
+        filed: Bools,
     ) -> "Trees":
         """Write the code of trees; the leaves of tree t are the conjunctions `leaf[starts[t]:starts[t + 1]]`.
 
-        `owner` has the subscription of each tree, and one more entry: how many subscriptions there are. Linear.
+        `owner` has the subscription of each tree, and one more entry: how many subscriptions there are; `filed` says
+        which conjunctions are. Linear.
         """
         rows, range_starts = _rows_of(conjunctions.conjunction, leaf)
         test_rows, test_starts = _rows_of(conjunctions.test_conjunction, leaf)
@@ -65,7 +76,8 @@ class Trees(NamedTuple):
             low, high = _NONE, _NONE
         tree_of = np.full(int(owner[-1]), -1, np.int32)
         tree_of[owner[:-1]] = np.arange(owner.size - 1, dtype=np.int32)
-        return cls(tree_of, Code(of_leaf[starts], instructions, low, high, conjunctions.test_null_column))
+        everywhere = owner[:-1][~np.logical_or.reduceat(filed[leaf], starts[:-1])].astype(np.int32)
+        return cls(tree_of, everywhere, Code(of_leaf[starts], instructions, low, high, conjunctions.test_null_column))
 
     def __len__(self) -> int:
         return self.code.starts.size - 1
@@ -86,14 +98,23 @@ class Trees(NamedTuple):
         stands[candidates] = verify_trees(rows, tree[candidates], self.code, events)
         return stands, candidates.size
 
+    def match_everywhere(self, events: Events, dropped: Bools) -> tuple[Int32s, int]:
+        """Return the (event, subscription) pairs of the trees that are not filed, and how many were verified.
+
+        Trees of subscriptions that are `dropped` are left out; the array is empty if none is.
+        """
+        chosen = self.everywhere[~dropped[self.everywhere]] if dropped.size else self.everywhere
+        words = match_everywhere(self.tree_of[chosen], self.code, events)
+        return pairs_of_words(words, chosen), chosen.size * events.codes.shape[1]
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
-        return {"tree_of": self.tree_of, **self.code._asdict()}
+        return {"tree_of": self.tree_of, "everywhere": self.everywhere, **self.code._asdict()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "Trees":
         """The trees that `arrays` came from, without copying."""
-        return cls(arrays["tree_of"], Code(*(arrays[name] for name in Code._fields)))
+        return cls(arrays["tree_of"], arrays["everywhere"], Code(*(arrays[name] for name in Code._fields)))
 
     def check(self) -> None:
         """Assert what the kernels rely on."""
@@ -115,6 +136,12 @@ class Trees(NamedTuple):
                 f", {len(self):,} subscriptions that are not an OR of few conjunctions",
                 f"kept as trees: {len(self.code.instructions):,} predicates as code with jumps",
                 "filed under conjunctions of which one holds whenever the tree does; each candidate is verified",
+            )
+        if self.everywhere.size:
+            yield Step(
+                f", {self.everywhere.size:,} of these trees",
+                "verified for every event, many events at a time",
+                "whatever they could be filed under holds for many events",
             )
 
 

@@ -132,6 +132,11 @@ class ZeroArrays:
 
 
 def _file(ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Float64s) -> Filed:
+    if not len(ids):
+        # Without a kernel: subscriptions of ranges alone do not wait until those of this index are compiled.
+        no_numbers = np.empty(0, np.int32)
+        starts, groups = np.zeros(len(frequency) + 2, np.int32), np.zeros((1, 4), np.int32)
+        return Filed(frequency, no_numbers, Lists(starts, groups, no_numbers, _room_for_places(0, len(frequency))))
     offsets, terms = to_fail_first(offsets, terms, frequency)
     keys = first_required(offsets, terms, len(frequency))
     return Filed(frequency, keys, lists_of(ids, offsets, terms, keys, len(frequency)))
@@ -160,9 +165,13 @@ def lists_of(ids: Int32s, offsets: Int64s, terms: Int32s, keys: Int32s, predicat
     order = np.lexsort((forbidden, width, keys))
     starts = np.zeros(predicates + 2, np.int32)
     size = int((width + forbidden).sum())
-    places: Places = np.empty(size, np.uint16) if predicates < 1 << 16 else np.empty(size, np.uint32)
+    places = _room_for_places(size, predicates)
     groups = file_under_keys(offsets, terms, keys, (width, forbidden), order, starts, places)
     return Lists(starts, groups, ids[order], places)
+
+
+def _room_for_places(size: int, predicates: int) -> Places:
+    return np.empty(size, np.uint16) if predicates < 1 << 16 else np.empty(size, np.uint32)
 
 
 def check_slices(ids: Int32s, offsets: Int64s, terms: Int32s, predicates: int) -> None:

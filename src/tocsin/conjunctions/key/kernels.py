@@ -18,6 +18,7 @@ from tocsin._compile import inlined_kernel, kernel
 from tocsin.arrays import Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt32s
 
 Places = UInt16s | UInt32s
+# Kernels that take them have two signatures.
 
 # An event is one bit of a positive int64, so that a block of events is matched by AND.
 BLOCK = 63
@@ -56,15 +57,18 @@ def order_terms(offsets: Int64s, terms: Int32s, by_rank: Int32s, rank: Int32s) -
         for i in range(start, stop):
             t = terms[i]
             keys[i - start] = rank[t] if t >= 0 else 2 * predicates - 1 - rank[~t]
-        if len(keys) > 24:
-            keys.sort()
-        else:
-            for i in range(1, len(keys)):
-                key, j = keys[i], i - 1
+        # Shell's sort: NumPy's takes Numba longer to compile (1.2 s) than the rest of this kernel.
+        gap = 1
+        while gap < len(keys):
+            gap = 3 * gap + 1
+        while gap > 1:
+            gap //= 3
+            for i in range(gap, len(keys)):
+                key, j = keys[i], i - gap
                 while j >= 0 and keys[j] > key:
-                    keys[j + 1] = keys[j]
-                    j -= 1
-                keys[j + 1] = key
+                    keys[j + gap] = keys[j]
+                    j -= gap
+                keys[j + gap] = key
         for i in range(len(keys)):
             if i > 0 and keys[i] == keys[i - 1]:
                 continue
@@ -93,7 +97,7 @@ def shapes(offsets: Int64s, terms: Int32s, keys: Int32s, predicates: int) -> tup
     return width, forbidden
 
 
-@kernel
+@kernel(signatures=2)
 def file_under_keys(
     offsets: Int64s,
     terms: Int32s,
@@ -147,7 +151,7 @@ def _size(lists: Lists, key: int) -> int:
     return size
 
 
-@kernel
+@kernel(signatures=2)
 def _probe_group(lists: Lists, group: int, occurs: UInt8s, found: Int32s, filled: int) -> int:
     """Append the conjunctions of a group whose places all hold to `found`; return its new end.
 
@@ -159,7 +163,8 @@ def _probe_group(lists: Lists, group: int, occurs: UInt8s, found: Int32s, filled
     places = lists.places[groups[group, FIRST_PLACE] : groups[group + 1, FIRST_PLACE]].reshape(len(numbers), stride)
     if groups[group, FORBIDDEN] == 0 and stride <= 4:
         if stride == 0:
-            found[filled : filled + len(numbers)] = numbers
+            for c in range(len(numbers)):
+                found[filled + c] = numbers[c]
             filled += len(numbers)
         elif stride == 1:
             for c in range(len(numbers)):
@@ -185,7 +190,7 @@ def _probe_group(lists: Lists, group: int, occurs: UInt8s, found: Int32s, filled
     return filled
 
 
-@kernel
+@kernel(signatures=2)
 def match_keys_of_event(held: Int32s, lists: Lists, occurs: UInt8s) -> tuple[Int32s, int]:
     """Match one event: for each key that holds, probe the occurrence table for the other terms."""
     always = len(occurs) - 1
@@ -213,7 +218,8 @@ def match_keys_of_event(held: Int32s, lists: Lists, occurs: UInt8s) -> tuple[Int
 def doubled32(array: Int32s) -> Int32s:
     """Copy an array to one of twice the length, the second half not set."""
     longer = np.empty(2 * len(array) + 16, np.int32)
-    longer[: len(array)] = array
+    for place in range(len(array)):
+        longer[place] = array[place]
     return longer
 
 
@@ -221,7 +227,8 @@ def doubled32(array: Int32s) -> Int32s:
 def doubled64(array: Int64s) -> Int64s:
     """Copy an array to one of twice the length, the second half not set."""
     longer = np.empty(2 * len(array) + 16, np.int64)
-    longer[: len(array)] = array
+    for place in range(len(array)):
+        longer[place] = array[place]
     return longer
 
 
@@ -269,7 +276,7 @@ def count_bits(mask: int) -> int:
     return bits
 
 
-@kernel
+@kernel(signatures=2)
 def _probe_block(
     lists: Lists, group: int, of_key: int, masks: Int64s, found: Int32s, where: Int64s, filled: int
 ) -> int:
@@ -311,7 +318,7 @@ class Matched(NamedTuple):
     candidates: int
 
 
-@kernel
+@kernel(signatures=2)
 def match_block(lists: Lists, touched: Int32s, distinct: int, masks: Int64s, matched: Matched) -> Matched:
     """For each key that holds, AND the events of the key with those of the other terms."""
     conjunctions, where = matched.conjunctions, matched.where
@@ -329,7 +336,7 @@ def match_block(lists: Lists, touched: Int32s, distinct: int, masks: Int64s, mat
     return Matched(conjunctions, where, filled, candidates)
 
 
-@kernel
+@kernel(signatures=2)
 def match_keys(held_offsets: Int64s, held: Int32s, lists: Lists, masks: Int64s) -> tuple[Int32s, int]:
     """Match blocks of events; return pairs (event, conjunction), and how many were looked at.
 
@@ -349,7 +356,8 @@ def match_keys(held_offsets: Int64s, held: Int32s, lists: Lists, masks: Int64s) 
         for i in range(matched.filled):
             if used + BLOCK > len(pairs):
                 larger = np.empty((2 * len(pairs), 2), np.int32)
-                larger[:used] = pairs[:used]
+                for row in range(used):
+                    larger[row, 0], larger[row, 1] = pairs[row, 0], pairs[row, 1]
                 pairs = larger
             conjunction, where = matched.conjunctions[i], matched.where[i]
             while where:

@@ -69,14 +69,31 @@ def choose(conjunctions: Conjunctions, predicates: RangePredicates, test: Int32s
     )
     b = _side(predicates, np.where(by_test, first, second), anything, shift)
     b = _without(b, _ranges(predicates, a) * _ranges(predicates, b) > TUNING.max_rectangles, anything)
-    # The share of its domain that a cell of (column, level) has. BY_TEST (-1) reads the last row: a test has no width.
-    last_code = np.append(conjunctions.last_code, 0).astype(np.float64)
-    cell = np.minimum(np.exp2(shift) / (last_code[:, None] + 1), 1.0)
-    cell = np.vstack([cell, np.zeros(shift.shape[1])])
+    cell = _cell_shares(conjunctions.last_code)
     swap = a.column > b.column
     a, b = _fold(_mix(swap, b, a), _mix(swap, a, b), cell, anything)
     swap = a.column > b.column
     return AccessPairs(_mix(swap, b, a), _mix(swap, a, b), test)
+
+
+def expected_candidates(access: AccessPairs, last_code: Int32s) -> Float64s:
+    """Estimate the share of events for which each conjunction is a candidate."""
+    cell = _cell_shares(last_code)
+    a, b = (
+        np.minimum(side.selectivity + cell[side.column, side.level] * (side.column >= 0), 1.0)
+        for side in (access.a, access.b)
+    )
+    return a * b
+
+
+def _cell_shares(last_code: Int32s) -> Float64s:
+    """Return the share of its domain that a cell of (column, level) has.
+
+    BY_TEST (-1) reads the last row: a test has no width.
+    """
+    shift = shifts(last_code)
+    share = np.minimum(np.exp2(shift) / (np.append(last_code, 0).astype(np.float64)[:, None] + 1), 1.0)
+    return np.vstack([share, np.zeros(shift.shape[1])])
 
 
 def _share_of_tests(test: Int32s) -> Float64s:

@@ -6,7 +6,7 @@ without reading anything else.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,32 @@ _HASH_A, _HASH_B = 0x9E3779B1, 0x85EBCA6B
 """Odd multipliers that spread the cells of a table over its buckets."""
 
 
-def file_conjunctions(
-    conjunctions: Conjunctions,
-    popularity: list[Float64s],
-    filed_under: Int32s,
-    short: Mapping[int, ShortCodes],
-) -> tuple[PairTables, Postings]:
-    """File every conjunction; for the arguments see `PairIndex.build`."""
+@dataclass(frozen=True)
+class Prepared:
+    """Conjunctions, and where each will be filed."""
+
+    conjunctions: Conjunctions
+    shortened: Conjunctions
+    """The same in short codes."""
+    shift: Int32s
+    """Of each column; see `Postings.short_shift`."""
+    predicates: RangePredicates
+    access: AccessPairs
+
+
+def prepare(
+    conjunctions: Conjunctions, popularity: list[Float64s], filed_under: Int32s, short: Mapping[int, ShortCodes]
+) -> Prepared:
+    """Choose where to file conjunctions; for the arguments see `PairIndex.build`."""
     shortened, shift = shorten(conjunctions, short)
     predicates = range_predicates(conjunctions, popularity).with_widths_of(shortened)
-    access = choose(shortened, predicates, filed_under)
+    return Prepared(conjunctions, shortened, shift, predicates, choose(shortened, predicates, filed_under))
+
+
+def file_conjunctions(prepared: Prepared) -> tuple[PairTables, Postings]:
+    """File every conjunction."""
+    conjunctions, shortened, shift = prepared.conjunctions, prepared.shortened, prepared.shift
+    predicates, access = prepared.predicates, prepared.access
     anything = conjunctions.last_code.size
     third = _third(predicates, access)
     full, cut = (_rectangles(of, predicates, access, third) for of in (conjunctions, shortened))

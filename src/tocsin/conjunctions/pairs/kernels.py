@@ -144,7 +144,7 @@ def file_rectangles(tables: PairTables, of_table: Int32s, rectangles: Int32s, st
 
 
 @kernel
-def _contains(sorted_values: Int32s, start: int, end: int, wanted: int) -> bool:
+def contains(sorted_values: Int32s, start: int, end: int, wanted: int) -> bool:
     """Tell whether a value is among the sorted values from `start` to `end`."""
     while start < end:
         middle = (start + end) >> 1
@@ -158,7 +158,7 @@ def _contains(sorted_values: Int32s, start: int, end: int, wanted: int) -> bool:
 
 
 @kernel
-def _in_ranges(ranges: Int32s, first: int, end: int, code: int) -> bool:
+def in_ranges(ranges: Int32s, first: int, end: int, code: int) -> bool:
     """Tell whether a code is in one of the sorted ranges from `first` to `end`."""
     while first < end:
         middle = (first + end) >> 1
@@ -197,16 +197,16 @@ def verify_rest(
             column = rest[entry, REST_COLUMN]
             if column >= 0:
                 first_range, end_range = rest[entry, REST_FIRST_RANGE], rest[entry, REST_END_RANGE]
-                holds = _in_ranges(ranges, first_range, end_range, codes[column, event])
+                holds = in_ranges(ranges, first_range, end_range, codes[column, event])
             else:
                 test, null_column = rest[entry, REST_TEST], rest[entry, REST_NULL_COLUMN]
                 truth = FALSE
-                if _contains(true, true_starts[event], true_starts[event + 1], test):
+                if contains(true, true_starts[event], true_starts[event + 1], test):
                     truth = TRUE
                 elif null_column >= 0:
                     if codes[null_column, event] < 0:
                         truth = NULL
-                elif _contains(null, null_starts[event], null_starts[event + 1], test):
+                elif contains(null, null_starts[event], null_starts[event + 1], test):
                     truth = NULL
                 holds = ~rest[entry, REST_ACCEPTS] & truth != 0
             entry += 1
@@ -221,7 +221,9 @@ def grown(rows: Int32s, wanted: int) -> Int32s:
     """Copy rows into an array with room for twice as many as wanted."""
     larger = np.empty((2 * max(len(rows), wanted), rows.shape[1]), np.int32)
     # One long copy: the compiler does not know how few columns there are.
-    larger.reshape(-1)[: rows.size] = rows.reshape(-1)
+    source, target = rows.reshape(-1), larger.reshape(-1)
+    for place in range(source.size):
+        target[place] = source[place]
     return larger
 
 

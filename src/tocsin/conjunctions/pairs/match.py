@@ -15,12 +15,13 @@ from tocsin._compile import VECTOR_WIDTH
 from tocsin.arrays import Float64s, Int32s
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
 from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
-from tocsin.conjunctions.pairs.build import file_conjunctions
+from tocsin.conjunctions.pairs.build import Prepared, file_conjunctions, prepare
 from tocsin.conjunctions.pairs.by_test_kernels import match_by_test
 from tocsin.conjunctions.pairs.grid_kernels import match_grids, transpose_short_codes
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
     COLUMN_C,
+    CONJUNCTION,
     HIGH_A,
     HIGH_B,
     HIGH_C,
@@ -66,7 +67,12 @@ class PairIndex:
         `short` has the columns whose short codes come with the events; those of others are made of their codes.
         """
         filed_under = np.full(conjunctions.count, -1, np.int32) if test is None else test
-        return cls(*file_conjunctions(conjunctions, popularity, filed_under, short or {}))
+        return cls.of(prepare(conjunctions, popularity, filed_under, short or {}))
+
+    @classmethod
+    def of(cls, prepared: Prepared) -> "PairIndex":
+        """File conjunctions where it was chosen. O(postings)."""
+        return cls(*file_conjunctions(prepared))
 
     def match(self, events: Events, codes_of: CodesOf | None = None) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified.
@@ -120,6 +126,20 @@ class PairIndex:
         assumed = (rest[:, REST_ACCEPTS] < 0) & (rest[:, REST_TEST] >= first) & (rest[:, REST_TEST] < end)
         rest[assumed, REST_ACCEPTS] = ~ANY_TRUTH
         return PairIndex(self.tables, self.postings._replace(rest=rest))
+
+    def renumbered(self, numbers: Int32s, count: int) -> "PairIndex":
+        """Return the index with conjunction i as number `numbers[i]`, ascending, of `count`."""
+        if numbers.size == count:
+            return self
+        postings = self.postings
+        rows, rectangles = postings.rows.copy(), postings.rectangles.copy()
+        for table in (rows, rectangles):
+            table[:, CONJUNCTION] = numbers[table[:, CONJUNCTION]]
+        rest_starts = postings.rest_starts[np.searchsorted(numbers, np.arange(count + 1))]
+        renumbered = postings._replace(
+            rows=rows, rectangles=rectangles, conjunction_of=rectangles[:, CONJUNCTION].copy(), rest_starts=rest_starts
+        )
+        return PairIndex(self.tables, renumbered)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state as named arrays, for a segment file."""

@@ -36,7 +36,7 @@ def select_from_pairs(pairs: Int32s, owner: Int32s, events: int, scores: Float64
     [[0, 2, 3], [1, 0, 0]]
     """
     best = nothing_yet(events, min(k, scores.size))
-    offer_pairs(best, pairs, np.arange(events), owner, scores)
+    offer_pairs(best, np.ascontiguousarray(pairs), np.arange(events), owner, scores)
     return sort_best(best)[:2]
 
 

@@ -219,7 +219,7 @@ def any_within(keys: Int64s, starts: Int64s, bounds: Bounds) -> Bools:
     return holds
 
 
-@kernel
+@kernel(signatures=2)
 def last_satisfying(keys: Int64s, lanes: UInt8s, bounds: Bounds, wanted: Bools) -> Int64s:
     """Return for each wanted condition the last event that satisfies all its terms; -1 if none does.
 

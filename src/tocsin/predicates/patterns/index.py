@@ -8,8 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Int8s, Int32s, Int64s
+from tocsin.forks import cached
 from tocsin.model.predicate import Pattern, Wildcard
 from tocsin.model.text import lower
+from tocsin.predicates.folding import LOWER
 from tocsin.predicates.patterns.kernels import (
     ANYWHERE,
     AT_END,
@@ -19,12 +21,15 @@ from tocsin.predicates.patterns.kernels import (
     ONE,
     WHOLE,
     Fragments,
+    Scan,
     choose_windows,
     fill_buckets,
     find_patterns,
     lower_ascii,
+    merge_lists,
+    prepare_scan,
 )
-from tocsin.predicates.texts import TextIndex, as_bytes
+from tocsin.predicates.texts import DistinctTexts, TextIndex, as_bytes, repeat_lists
 
 if TYPE_CHECKING:
     from tocsin.predicates.protocol import Arrays
@@ -62,8 +67,16 @@ class Patterns(TextIndex):
         self._index = {
             case: Fragments(*(self._arrays[f"{case}_{name}"] for name in Fragments._fields)) for case in _CASES
         }
+        self._owners = {
+            case: (self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]) for case in _CASES
+        }
         # Work arrays of zeros that a probe takes, or makes, and gives back as they were.
-        self._scratch: dict[str, list[Int8s]] = {case: [] for case in _CASES}
+        self._scratch: dict[str, list[tuple[Int8s, Int8s]]] = {case: [] for case in _CASES}
+
+    @cached
+    def _scans(self) -> dict[str, Scan]:
+        """What a probe reads first, by case. Made at the first probe: who only opens a segment does not need it."""
+        return {case: prepare_scan(index, self._owners[case][0]) for case, index in self._index.items()}
 
     @classmethod
     def build(cls, predicates: Sequence[Iterable[Pattern]]) -> Self:
@@ -86,46 +99,38 @@ class Patterns(TextIndex):
         """The number of predicates."""
         return int(self._arrays["predicate_count"][0])
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
-        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
-        found = self.search(column)
-        return found.offsets, found.predicates
+    def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
+        """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
+        starts, predicates, _ = self._find(texts)
+        return starts, predicates
 
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
-        # A pair (text, predicate) is one number, so that the pairs of both cases sort and merge as numbers.
-        pairs = np.empty(0, np.int64)
+        distinct = DistinctTexts.of(column)
+        starts, predicates, verified = self._find(distinct.texts)
+        return FoundPatterns(*repeat_lists(starts, predicates, distinct.place), verified)
+
+    def _find(self, texts: pa.Array) -> tuple[Int64s, Int32s, int]:
+        found: tuple[Int64s, Int32s] | None = None
         verified = 0
-        for case in _CASES:
-            index = self._index[case]
+        for case, index in self._index.items():
             if not len(index.kind):
                 continue
-            texts = as_bytes(column, lower if case == "lowered" else None)
-            data = lower_ascii(texts.data) if case == "lowered" else texts.data
+            read = as_bytes(texts, LOWER if case == "lowered" else None)
+            data = lower_ascii(read.data) if case == "lowered" else read.data
             try:
-                done = self._scratch[case].pop()
+                done, seen = self._scratch[case].pop()
             except IndexError:
-                done = np.zeros(len(index.kind), np.int8)
-            offsets, found, compared = find_patterns(texts.offsets, data, index, done)
-            self._scratch[case].append(done)
+                done, seen = np.zeros(len(index.kind), np.int8), np.zeros(self.predicate_count, np.int8)
+            starts, predicates, compared = find_patterns(
+                read.offsets, data, index, self._scans[case], self._owners[case], done, seen
+            )
+            self._scratch[case].append((done, seen))
             verified += int(compared)
-            rows = np.repeat(np.arange(len(column)), np.diff(offsets))
-            pairs = np.concatenate([pairs, self._with_owners(case, rows, found)])
-        if len(pairs):
-            pairs = np.unique(pairs)
-        if column.null_count:
-            pairs = pairs[column.is_valid().to_numpy(zero_copy_only=False)[pairs // self.predicate_count]]
-        bounds = np.searchsorted(pairs, np.arange(len(column) + 1) * self.predicate_count).astype(np.int64)
-        return FoundPatterns(bounds, (pairs % max(self.predicate_count, 1)).astype(np.int32), verified)
-
-    def _with_owners(self, case: str, rows: Int64s, found: Int32s) -> Int64s:
-        """Return the pairs (text, predicate) of all predicates that have a pattern that was found."""
-        owner_offsets, owners = self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]
-        starts, lengths = owner_offsets[found], np.diff(owner_offsets)[found]
-        shift = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-        predicates = owners[np.arange(len(shift)) + shift]
-        pairs: Int64s = np.repeat(rows, lengths) * self.predicate_count + predicates
-        return pairs
+            lists = starts, predicates
+            found = lists if found is None else merge_lists(found, lists)
+        starts, predicates = found or (np.zeros(len(texts) + 1, np.int64), np.empty(0, np.int32))
+        return starts, predicates, verified
 
     def check(self) -> None:
         """Assert what must be true of the arrays."""

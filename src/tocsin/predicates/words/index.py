@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s
 from tocsin.model.predicate import Word
-from tocsin.model.text import fold, word_spans
+from tocsin.model.text import word_spans
+from tocsin.predicates.folding import ASCII, FOLD
 from tocsin.predicates.protocol import Arrays
-from tocsin.predicates.texts import ASCII, TextIndex, as_bytes
+from tocsin.predicates.texts import TextIndex, as_bytes
 from tocsin.predicates.words.kernels import NamedWords, WordTable, fill_table, find_words
 
 
@@ -84,16 +85,16 @@ class Vocabulary(TextIndex):
     def __len__(self) -> int:
         return len(self._arrays["word_offsets"]) - 1
 
-    def probe_batch(self, column: pa.Array | pa.ChunkedArray) -> tuple[Int64s, Int32s]:
-        """Return where the predicates that hold for each text start, and these, ascending; a NULL has none."""
-        texts = as_bytes(column, fold)
+    def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
+        """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
+        read = as_bytes(texts, FOLD)
         # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
-        is_word = _word_characters() if len(texts.data) and int(texts.data.max()) >= ASCII else np.zeros(0, np.bool_)
+        is_word = _word_characters() if len(read.data) and int(read.data.max()) >= ASCII else np.zeros(0, np.bool_)
         try:
             seen, last_at = self._scratch.pop()
         except IndexError:
             seen, last_at = np.zeros(self._index.first_phrase, np.int8), np.full(len(self), -1, np.int32)
-        found = find_words(texts.offsets, texts.data, is_word, self._index, seen, last_at)
+        found = find_words(read.offsets, read.data, is_word, self._index, seen, last_at)
         self._scratch.append((seen, last_at))
         return found
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s, UInt8s
-from tocsin.predicates.texts import ASCII
+from tocsin.predicates.folding import ASCII, code_point
 
 Int = int | np.int64
 
@@ -124,18 +124,6 @@ def find(data: UInt8s, offsets: Int64s, table: Int64s, h: Int, text: UInt8s, sta
 
 
 @kernel
-def code_point(text: UInt8s, i: int) -> tuple[Int, int]:
-    """Return the code point beyond ASCII whose UTF-8 starts at i, and the number of its bytes."""
-    c = np.int64(text[i])
-    if c < 0xE0:
-        return ((c & 0x1F) << 6) | (np.int64(text[i + 1]) & 0x3F), 2
-    if c < 0xF0:
-        return ((c & 0x0F) << 12) | ((np.int64(text[i + 1]) & 0x3F) << 6) | (np.int64(text[i + 2]) & 0x3F), 3
-    high = ((c & 0x07) << 18) | ((np.int64(text[i + 1]) & 0x3F) << 12)
-    return high | ((np.int64(text[i + 2]) & 0x3F) << 6) | (np.int64(text[i + 3]) & 0x3F), 4
-
-
-@kernel
 def _note(predicates: Int32s, start: int, stop: int, seen: Int8s, out: Int32s, filled: int) -> int:
     """Append those of predicates[start:stop] that were not seen in this text; return how many are noted now."""
     for i in range(start, stop):
@@ -211,7 +199,8 @@ def find_words(
     for row in range(rows):
         if filled + predicates > len(found):
             longer = np.empty(2 * (filled + predicates), np.int32)
-            longer[:filled] = found[:filled]
+            for k in range(filled):
+                longer[k] = found[k]
             found = longer
         i, stop = offsets[row], offsets[row + 1]
         first = filled

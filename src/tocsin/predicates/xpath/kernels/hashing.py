@@ -58,5 +58,6 @@ def with_room(out: Int32s, used: int, more: int) -> Int32s:
     if used + more <= len(out):
         return out
     larger = np.empty(2 * len(out) + more, dtype=np.int32)
-    larger[:used] = out[:used]
+    for place in range(used):
+        larger[place] = out[place]
     return larger

@@ -317,5 +317,7 @@ def tokenize(
 @kernel
 def _doubled(rows: Int64s) -> Int64s:
     larger = np.zeros((2 * len(rows), rows.shape[1]), dtype=np.int64)
-    larger[: len(rows)] = rows
+    for row in range(len(rows)):
+        for column in range(rows.shape[1]):
+            larger[row, column] = rows[row, column]
     return larger

@@ -1,0 +1,506 @@
+"""Numba: one signature a kernel, its cache, and vectors of short codes. The only import of Numba.
+
+An array in memory, one mapped from a file and one of Arrow differ in whether they may be written to, and Numba would
+compile a kernel for each mixture of them: `match_grids` had 8 signatures, `verify_rest` 9. So the arguments of a call
+from Python are typed as if every array could be written to. NumPy and the uncompiled tests refuse writes to an array
+that is only read; here, `Kernel` refuses a read-only array where its source assigns to an element of that argument.
+Numbers are typed by the annotation of their parameter: an ``int`` is 64 bits, whoever calls.
+"""
+
+import ast
+import gc
+import inspect
+import logging
+import textwrap
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, codegen, compiler, config, sigutils, typing
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]  # private
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.extending import intrinsic
+
+from tocsin import _kernel_cache
+from tocsin._compile import KERNELS, VECTOR_WIDTH
+from tocsin.forks import wait_for
+
+_log = logging.getLogger(__name__)
+
+# Else a child that is forked while another thread compiles could never compile anything.
+wait_for(global_compiler_lock)
+
+COMPILATIONS: list[tuple[str, str, float]] = []
+"""Module, name and processor time (with that of kernels it calls) of what this process compiled itself."""
+
+
+_made: "list[Kernel]" = []
+
+
+class _Locator(_CacheLocator):  # type: ignore[misc]  # Numba has no types
+    """Tell Numba where the code of a function is cached."""
+
+    def __init__(self, function: Callable[..., Any], source: str) -> None:
+        self._py_file = source
+        self._lineno = function.__code__.co_firstlineno
+        self.folder = _kernel_cache.folder_of(function.__module__, source)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder."""
+        _kernel_cache.prepare(self.folder)
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self.folder)
+
+    def get_source_stamp(self) -> str:
+        """Return what changes with the source: the name of the folder does."""
+        return self.folder.name
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of one name and module apart."""
+        return str(self._lineno)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], source: str) -> "_Locator":
+        """Locate the cache of a function in a file."""
+        return cls(function, source)
+
+
+class _CacheImpl(CompileResultCacheImpl):  # type: ignore[misc]  # Numba has no types
+    _locator_classes = (_Locator,)
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """Return the code that the cache holds."""
+        generator = target_context.codegen()
+        if payload[0][1] == "bitcode":
+            generator._library_class = _LinkedLibrary
+        try:
+            return super().rebuild(target_context, payload)
+        finally:
+            vars(generator).pop("_library_class", None)
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
+    """The cache of one kernel: what cannot be loaded is compiled again, by one process of this machine at a time."""
+
+    _impl_class = _CacheImpl
+
+    def __init__(self, function: Callable[..., Any], linked: bool) -> None:
+        super().__init__(function)
+        if linked:
+            self._impl._filename_base += ".linked"
+            self._cache_file = IndexDataCacheFile(
+                self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+            )
+        self._locks: list[_kernel_cache.CompileLock] = []
+        folders = _kernel_cache.read_only_folders_of(function.__module__, self._impl.locator._py_file)
+        self._read_only = [IndexDataCacheFile(str(folder), self._impl.filename_base, folder.name) for folder in folders]
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = self._stored(sig, target_context)
+        if found is None:
+            lock = _kernel_cache.CompileLock(self._impl.locator.folder, self._impl.filename_base)
+            # Another process may have compiled it while we waited.
+            if lock.waited and (found := self._stored(sig, target_context)) is not None:
+                lock.release()
+            else:
+                self._locks.append(lock)
+        return found
+
+    def _stored(self, sig: Any, target_context: Any) -> Any:
+        key = self._index_key(sig, target_context.codegen())
+        for file in (self._cache_file, *self._read_only):
+            try:
+                data = file.load(key)
+                if data is not None:
+                    return self._impl.rebuild(target_context, data)
+            except Exception:
+                _log.debug("cached code of %s cannot be loaded", self._name, exc_info=True)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save the code of a signature; where that fails, it is compiled again in the next process."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _log.warning("compiled code cannot be kept in %s: %s", self.cache_path, error)
+        except Exception:
+            # The file of the index is damaged.
+            self.flush()
+            super().save_overload(sig, data)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let other processes go on."""
+        while self._locks:
+            self._locks.pop().release()
+
+
+class _LinkedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]  # Numba has no types
+    """The code of a kernel for those that call it: it becomes machine code only as a part of theirs."""
+
+    codegen = SimpleNamespace(set_env=lambda _name, _environment: None)
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager(
+            loop_vectorize=False, slp_vectorize=False, opt=self._codegen._opt_level, cost="cheap"
+        )
+        passes.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, _name: str) -> int:
+        """Return that there is none."""
+        return 0
+
+    def serialize_using_object_code(self) -> Any:
+        """Return what the cache keeps."""
+        return self.serialize_using_bitcode()
+
+
+class _LinkedCompiler(_FunctionCompiler):  # type: ignore[misc]  # Numba has no types
+    """Compile into a linked library."""
+
+    def _compile_core(self, args: Any, return_type: Any) -> Any:
+        flags = compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        context = self.targetdescr.target_context
+        library = _LinkedLibrary(context.codegen(), self.py_func.__qualname__)
+        library.enable_object_caching()
+        return compiler.compile_extra(
+            self.targetdescr.typing_context,
+            context,
+            self.py_func,
+            args,
+            return_type,
+            flags,
+            self.locals,
+            library=library,
+            pipeline_class=self.pipeline_class,
+        )
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
+    """A compiled function whose arguments from Python are typed in one way."""
+
+    def __init__(self, function: Callable[..., Any], inline: str, linked: bool = False) -> None:
+        # Nothing calls kernels from C: without wrappers for it, they compile in 0.9 of the time.
+        options = {"nopython": True, "nogil": True, "boundscheck": None, "inline": inline, "no_cfunc_wrapper": True}
+        super().__init__(py_func=function, targetoptions={**options, "no_cpython_wrapper": linked})
+        if linked:
+            self._compiler = _LinkedCompiler(function, self.targetdescr, self.targetoptions, {}, compiler.Compiler)
+        self._cache = _Cache(function, linked)
+        self._linked: Kernel | None = self if linked else None
+        _made.append(self)
+        self._annotations = [function.__annotations__.get(name) for name in inspect.signature(function).parameters]
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for arguments from Python, or load from the cache; return the function."""
+        with global_compiler_lock:
+            arguments = tuple(sigutils.normalize_signature(sig)[0])
+            wanted = tuple(map(_from_python, self._numbers_typed(arguments)))
+            function = self._compiled(wanted)
+            if wanted != arguments:
+                self._refuse_writes(arguments)
+                # So that the next call with such arguments finds it without coming here.
+                self._insert([argument._code for argument in arguments], function, False)
+            return function
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile for a call from another kernel; return the signature to call."""
+        with global_compiler_lock:
+            if self._linked is None:
+                self._linked = Kernel(self.py_func, self.targetoptions["inline"], linked=True)
+            if self._linked is not self:
+                return self._linked.get_call_template(args, kws)
+            signature, arguments = self._compiler.fold_argument_types(args, kws)
+            wanted = tuple(self._numbers_typed(arguments))
+            self._compiled(wanted)
+            name = self.py_func.__name__
+            template = typing.make_concrete_template(name, key=name, signatures=[self.overloads[wanted].signature])
+            return template, signature, arguments, {}
+
+    def get_overload(self, sig: Any) -> Any:
+        """Return what stands for a signature in calls from other kernels."""
+        return super().get_overload(sig) if self._linked in (None, self) else self._linked.get_overload(sig)
+
+    def _compiled(self, arguments: tuple[Any, ...]) -> Any:
+        if (known := self.overloads.get(arguments)) is not None:
+            return known.entry_point
+        misses = sum(self._cache_misses.values())
+        start = time.process_time()
+        # The compiler makes objects by the million and few cycles: a tenth of its time went to looking for them.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            function = super().compile(arguments)
+            if self._linked is not self:
+                made = self.overloads[arguments]
+                for environment in made._find_referenced_environments():
+                    made.library.codegen.set_env(environment.env_name, environment)
+            return function
+        finally:
+            if collects:
+                gc.enable()
+            self._cache.release()
+            if sum(self._cache_misses.values()) > misses:
+                seconds = time.process_time() - start
+                COMPILATIONS.append((self.py_func.__module__, self.py_func.__name__, seconds))
+                _kernel_cache.tell(self.py_func.__module__, self.py_func.__name__, seconds)
+
+    def _numbers_typed(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """Return the types of arguments: not those of literals, and integers as the annotations say."""
+        arguments = tuple(map(types.unliteral, arguments))
+        return [
+            types.int64 if annotation is int and _fits_int64(argument) else argument
+            for annotation, argument in zip(self._annotations, arguments, strict=True)
+        ]
+
+    def _refuse_writes(self, arguments: tuple[Any, ...]) -> None:
+        """Raise if an array that may only be read is one that the kernel assigns to."""
+        names = tuple(inspect.signature(self.py_func).parameters)
+        only_read = {
+            name for name, of in zip(names, arguments, strict=True) if isinstance(of, types.Array) and not of.mutable
+        }
+        if only_read:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(self.py_func)))
+            written = {
+                node.value.id
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Subscript)
+                and isinstance(node.ctx, ast.Store)
+                and isinstance(node.value, ast.Name)
+            }
+            if only_read & written:
+                raise TypeError(
+                    f"{self.py_func.__name__} writes into {sorted(only_read & written)}, which is read-only"
+                )
+
+
+def _fits_int64(argument: Any) -> bool:
+    """Tell whether every value of a type is one of 64 bits with a sign."""
+    return isinstance(argument, (types.Integer, types.Boolean)) and argument != types.uint64
+
+
+def _from_python(argument: Any) -> Any:
+    """Return the type of an argument as if all arrays in it could be written to."""
+    if isinstance(argument, types.Array) and not argument.mutable:
+        return argument.copy(readonly=False)
+    if isinstance(argument, types.BaseNamedTuple):
+        return types.BaseTuple.from_types(tuple(map(_from_python, argument.types)), argument.instance_class)
+    if isinstance(argument, types.BaseTuple):
+        return types.BaseTuple.from_types(tuple(map(_from_python, argument.types)))
+    return argument
+
+
+def undeclared() -> dict[tuple[str, str], list[str]]:
+    """Return the signatures of kernels that have more of them than they declare, by module and name."""
+    found = {(kernel.py_func.__module__, kernel.py_func.__name__): list(map(str, kernel.overloads)) for kernel in _made}
+    return {name: signatures for name, signatures in found.items() if len(signatures) > KERNELS[name]}
+
+
+def type_of(value: Any) -> Any:
+    """Return Numba's type of a kernel or an intrinsic."""
+    return cpu_target.typing_context.resolve_value_type(value)
+
+
+# Vectors of short codes: the functions of `_compile.py` in LLVM's own language.
+
+_VECTOR = ir.VectorType(ir.IntType(16), VECTOR_WIDTH)
+_function_of: Any = cgutils.get_or_insert_function
+_ZEROS = ir.Constant(ir.VectorType(ir.IntType(32), VECTOR_WIDTH), [0] * VECTOR_WIDTH)
+
+
+def _loaded(builder: Any, data: Any, place: Any) -> Any:
+    pointer = builder.bitcast(builder.gep(data, [place]), _VECTOR.as_pointer())
+    codes = builder.load(pointer)
+    codes.align = 2
+    return codes
+
+
+def _repeated(builder: Any, code: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), code, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), _ZEROS)
+
+
+def _word_of(builder: Any, conditions: list[Any]) -> Any:
+    marks = conditions[0]
+    for condition in conditions[1:]:
+        marks = builder.and_(marks, condition)
+    return builder.zext(builder.bitcast(marks, ir.IntType(VECTOR_WIDTH)), ir.IntType(64))
+
+
+def _unpacked(builder: Any, tuples: Any) -> Any:
+    unpack: Any = cgutils.unpack_tuple
+    return zip(*(unpack(builder, one) for one in tuples), strict=True)
+
+
+def _data_of(context: Any, builder: Any, signature: Any, args: Any, number: int = 0) -> Any:
+    return context.make_array(signature.args[number])(context, builder, args[number]).data
+
+
+def _signature_of(array: Any, count: Any, kinds: tuple[Any, ...]) -> Any:
+    of_tuple: Any = types.UniTuple
+    return types.uint64(array, *(of_tuple(kind, count) for kind in kinds))
+
+
+@intrinsic
+def are_within(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _data_of(context, builder, signature, args)
+        conditions = []
+        for place, low, high in _unpacked(builder, args[1:]):
+            vector_there = _loaded(builder, data, place)
+            conditions.append(builder.icmp_unsigned(">=", vector_there, _repeated(builder, low)))
+            conditions.append(builder.icmp_unsigned("<=", vector_there, _repeated(builder, high)))
+        return _word_of(builder, conditions)
+
+    return _signature_of(codes, places.count, (types.uint64, types.uint16, types.uint16)), generate
+
+
+@intrinsic
+def lie_on_ends(_: Any, codes: Any, places: Any, _lows: Any, _highs: Any, _wanted: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _data_of(context, builder, signature, args)
+        word = ir.Constant(ir.IntType(64), 0)
+        for place, low, high, bits in _unpacked(builder, args[1:]):
+            vector_there = _loaded(builder, data, place)
+            is_low = builder.icmp_unsigned("==", vector_there, _repeated(builder, low))
+            is_high = builder.icmp_unsigned("==", vector_there, _repeated(builder, high))
+            word = builder.or_(word, builder.and_(_word_of(builder, [builder.or_(is_low, is_high)]), bits))
+        return word
+
+    kinds = (types.uint64, types.uint16, types.uint16, types.uint64)
+    return _signature_of(codes, places.count, kinds), generate
+
+
+@intrinsic
+def contain(_: Any, fields: Any, lows: Any, _highs: Any, _codes: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _data_of(context, builder, signature, args)
+        conditions = []
+        for low, high, code in _unpacked(builder, args[1:]):
+            wanted = _repeated(builder, code)
+            conditions.append(builder.icmp_unsigned("<=", _loaded(builder, data, low), wanted))
+            conditions.append(builder.icmp_unsigned(">=", _loaded(builder, data, high), wanted))
+        return _word_of(builder, conditions)
+
+    return _signature_of(fields, lows.count, (types.uint64, types.uint64, types.uint16)), generate
+
+
+# Where the processor cannot pick from a vector by the numbers in another one, each of its codes is read by itself.
+_features_of_this: Any = codegen.get_host_cpu_features
+_PICKS = "+avx512bw" in _features_of_this() and vars(config)["CPU_NAME"] is None
+
+
+def _picked(builder: Any, data: Any, first: Any, numbers: Any) -> Any:
+    if _PICKS:
+        kind = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR])
+        pick = _function_of(builder.module, kind, "llvm.x86.avx512.permvar.hi.512")
+        return builder.call(pick, [_loaded(builder, data, first), numbers])
+    codes = ir.Constant(_VECTOR, ir.Undefined)
+    inside = builder.and_(numbers, ir.Constant(_VECTOR, [VECTOR_WIDTH - 1] * VECTOR_WIDTH))
+    for number in range(VECTOR_WIDTH):
+        at = ir.Constant(ir.IntType(32), number)
+        place = builder.add(first, builder.zext(builder.extract_element(inside, at), ir.IntType(64)))
+        codes = builder.insert_element(codes, builder.load(builder.gep(data, [place])), at)
+    return codes
+
+
+@intrinsic
+def admit(_: Any, fields: Any, _columns: Any, _lows: Any, _highs: Any, rows: Any, _first: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _data_of(context, builder, signature, args)
+        columns, lows, highs = (_loaded(builder, data, place) for place in args[1:4])
+        codes = _picked(builder, _data_of(context, builder, signature, args, 4), args[5], columns)
+        holds = builder.and_(builder.icmp_unsigned("<=", lows, codes), builder.icmp_unsigned("<=", codes, highs))
+        is_beyond = builder.icmp_unsigned(">=", columns, ir.Constant(_VECTOR, [VECTOR_WIDTH] * VECTOR_WIDTH))
+        return _word_of(builder, [builder.or_(holds, is_beyond)])
+
+    return types.uint64(fields, types.uint64, types.uint64, types.uint64, rows, types.uint64), generate
+
+
+@intrinsic
+def fetch(_: Any, array: Any, _place: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        fetch = _function_of(builder.module, kind, "llvm.prefetch.p0i8")
+        place = builder.gep(_data_of(context, builder, signature, args), [args[1]])
+        # To read, to be kept in all caches, data.
+        builder.call(fetch, [builder.bitcast(place, pointer), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.none(array, types.uint64), generate
+
+
+@intrinsic
+def count_bits(_: Any, _word: Any) -> Any:
+    return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.ctpop(args[0])
+
+
+@intrinsic
+def lowest_bit(_: Any, _word: Any) -> Any:
+    no = ir.Constant(ir.IntType(1), 0)
+    return types.int64(types.uint64), lambda _context, builder, _signature, args: builder.cttz(args[0], no)
+
+
+_BITS = ir.VectorType(ir.IntType(64), 8)
+
+
+@intrinsic
+def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _count: Any, union: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = ir.IntType(64)
+        data, starts, target = (_data_of(context, builder, signature, args, place) for place in (0, 2, 5))
+        before, loop, after = builder.block, builder.append_basic_block("or"), builder.append_basic_block("done")
+        nothing = ir.Constant(_BITS, [0] * 8)
+        builder.cbranch(builder.icmp_signed(">", args[4], number(0)), loop, after)
+        builder.position_at_end(loop)
+        row, so_far = builder.phi(number), builder.phi(_BITS)
+        place = builder.load(builder.gep(starts, [builder.add(args[3], row)]))
+        place = builder.add(args[1], builder.sext(place, number))
+        vector_there = builder.load(builder.bitcast(builder.gep(data, [place]), _BITS.as_pointer()))
+        vector_there.align = 8
+        joined = builder.or_(so_far, vector_there)
+        ones = builder.icmp_signed("==", joined, ir.Constant(_BITS, [-1] * 8))
+        is_full = builder.icmp_signed("==", builder.bitcast(ones, ir.IntType(8)), ir.Constant(ir.IntType(8), -1))
+        row_after = builder.add(row, number(1))
+        for phi, first, later in ((row, number(0), row_after), (so_far, nothing, joined)):
+            phi.add_incoming(first, before)
+            phi.add_incoming(later, loop)
+        ends = builder.or_(is_full, builder.icmp_signed("==", row_after, args[4]))
+        builder.cbranch(ends, after, loop)
+        builder.position_at_end(after)
+        result, full = builder.phi(_BITS), builder.phi(ir.IntType(1))
+        for phi, of_nothing, of_loop in ((result, nothing, joined), (full, ir.IntType(1)(0), is_full)):
+            phi.add_incoming(of_nothing, before)
+            phi.add_incoming(of_loop, loop)
+        builder.store(result, builder.bitcast(target, _BITS.as_pointer()), align=8)
+        return full
+
+    number = types.int64
+    return types.boolean(words, number, places, number, number, union), generate
+
+
+INTRINSICS = {
+    "_are_within": are_within,
+    "_lie_on_ends": lie_on_ends,
+    "_contain": contain,
+    "_admit": admit,
+    "_count_bits": count_bits,
+    "_lowest_bit": lowest_bit,
+    "_or_vectors": or_vectors,
+    "_fetch": fetch,
+}
+"""Those that take the place of functions in `_compile.py`, by the name there."""

@@ -1,0 +1,254 @@
+"""Compile ahead of time: everything that a family of predicates needs, in parallel processes.
+
+A kernel is compiled for the arguments of its first call, and every later call has the same. So each family is driven
+once, in a process of its own, through what a user does: batches of several sizes, single events, the best k, changes,
+files that are mapped, refreshed and merged. The cache keeps what they compile, and its locks keep two of them from
+compiling the same kernel (`_kernel_cache.py`).
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin._compile import load_compiler
+from tocsin.conjunctions.key.index import KeyIndex
+from tocsin.errors import OptionError, TocsinError
+from tocsin.matcher import Matcher
+from tocsin.model.values import Kind
+from tocsin.ranking.request import Mode
+
+EVENTS = 300
+"""Enough for every kernel of a batch; a few events are matched by other ones."""
+
+
+def _ranges() -> Iterator[str]:
+    for n in range(400):
+        yield f"a > {n / 100} AND b < {n} AND s = 'v{n % 7}'"
+        yield f"a BETWEEN {n / 200} AND {n / 100} AND c >= {n % 40}"
+        yield f"b IN ({n}, {n + 3}, {n + 9}) AND d < {n % 11} AND c < {n % 37} AND a < {n / 50} AND e > {n % 13}"
+    for n in range(40):
+        yield f"s = 'v{n}'"
+        yield f"b = {n}"
+        yield f"a < {n} OR (b > {n} AND c <> 4) OR s > 'v{n}'"
+        yield f"s IS NULL AND b < {n}"
+        yield f"NOT (a > {n} AND b < 7) AND flag"
+        yield f"at > TIMESTAMP '2024-01-01 00:00:{n:02}' AND day <= DATE '2024-02-01'"
+    yield "b > 9007199254740993"
+    yield " OR ".join(f"(a < {n} AND b < {n + 1})" for n in range(12))
+
+
+def _words() -> Iterator[str]:
+    for n in range(60):
+        yield f"has_words(t, 'word{n}')"
+        yield f"has_words(t, 'word{n} text') AND NOT has_words(t, 'other')"
+        yield f"has_phrase(t, 'some word{n}') AND a > {n / 10}"
+        yield f"has_words(t, 'wor* naïve{n}')"
+    yield "has_words(t, '" + " ".join(f"word{n}" for n in range(40)) + "')"
+
+
+def _patterns() -> Iterator[str]:
+    for n in range(60):
+        yield f"t LIKE '%ord{n}%'"
+        yield f"t LIKE 'some%' AND a > {n}"
+        yield f"t ILIKE '%T_XT{n}%' AND s = 'v1'"
+        yield f"t NOT LIKE '%é{n}%' AND b < {n}"
+    yield "t LIKE '_%'"
+
+
+def _arrays() -> Iterator[str]:
+    for n in range(40):
+        yield f"array_contains(tags, 'x{n}')"
+        yield f"array_contains(numbers, {n}) AND a > {n}"
+        yield f"NOT array_contains(tags, 'x{n}') AND b < {n}"
+
+
+def _attributes() -> Iterator[str]:
+    for n in range(40):
+        yield f"a < b AND c > {n}"
+        yield f"a = c OR s = 'v{n}'"
+        yield f"NOT (b >= c) AND a < {n}"
+
+
+def _xpath() -> Iterator[str]:
+    for n in range(40):
+        yield f"xpath_exists(x, '/a/b[@c={n}]')"
+        yield f"xpath_exists(x, '//b[@c=\"{n}\"]/d') AND a > {n}"
+        yield f"xpath_exists(x, '//d{n}')"
+        yield f"xpath_exists(x, '/a/*/d[text()=\"t{n}\"]')"
+        yield f"xpath_exists(x, '/a[b/d]//e[@f > {n}]')"
+        yield f"xpath_exists(x, '/a/b[@c][@g != \"{n}\"]') AND NOT xpath_exists(x, '//z')"
+        yield f"xpath_exists(x, '//b[d=\"t{n}\"]')"
+
+
+def _history() -> Iterator[str]:
+    for n in range(10):
+        yield f"a > ALL (SELECT a FROM history) AND b < {n}"
+        yield f"b < ANY (SELECT b FROM history WHERE s = 'v{n}')"
+        yield f"s IN (SELECT s FROM history) AND a > {n}"
+        yield "s NOT IN (SELECT s FROM history)"
+        yield f"EXISTS (SELECT 1 FROM history h WHERE h.s = event.s AND event.a < h.a AND h.b > {n})"
+        yield f"NOT EXISTS (SELECT 1 FROM history h WHERE h.b = event.b AND h.c < {n})"
+        yield f"EXISTS (SELECT 1 FROM history h WHERE h.a < event.a AND h.b > event.b AND h.c = {n})"
+
+
+FAMILIES: dict[str, Callable[[], Iterator[str]]] = {
+    "ranges": _ranges,
+    "xpath": _xpath,
+    "words": _words,
+    "patterns": _patterns,
+    "history": _history,
+    "arrays": _arrays,
+    "attributes": _attributes,
+}
+"""Subscriptions that need every kernel of a family, by its name; the longest to compile come first."""
+
+
+def warm(families: Sequence[str] | None = None, progress: Callable[[str, int, float], None] | None = None) -> int:
+    """Compile what the families need, all of them by default; return how many kernels were compiled now.
+
+    `progress` is told each family when it is ready, with the kernels that it compiled and the seconds it took.
+    """
+    chosen = list(FAMILIES) if families is None else list(families)
+    for name in chosen:
+        if name not in FAMILIES:
+            raise OptionError(f"there is no family {name!r}", f"Choose among {', '.join(FAMILIES)}")
+    compiled = 0
+    # Two processes are kept busy even on one core: they wait for each other's kernels.
+    with ThreadPoolExecutor(max(2, len(os.sched_getaffinity(0)))) as pool:
+        started = {pool.submit(_drive_in_process, name): (name, time.perf_counter()) for name in chosen}
+        for future in as_completed(started):
+            name, start = started[future]
+            compiled += future.result()
+            if progress is not None:
+                progress(name, future.result(), time.perf_counter() - start)
+    return compiled
+
+
+def _drive_in_process(family: str) -> int:
+    program = f"from tocsin.compile_ahead import drive; print(drive({family!r}))"
+    search = os.pathsep.join(path for path in sys.path if path)
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": search}
+    )
+    if answer.returncode:
+        raise TocsinError(f"{family} did not compile: {answer.stderr[-2000:]}", "Report it with this text")
+    return int(answer.stdout.split()[-1])
+
+
+def compile_for(matcher: Matcher, top_k: int | None = None, mode: Mode = "exact") -> None:
+    """Compile, or load, what a matcher needs for a batch, by matching two events with a value for each attribute."""
+    values = {
+        Kind.NUMBER: 1.5,
+        Kind.BOOLEAN: True,
+        Kind.TIME: datetime(2024, 1, 1, tzinfo=UTC),
+        # Text for words and patterns, and a document for XPath.
+        Kind.STRING: "<a>some text</a>",
+        Kind.ANY: 1.5,
+    }
+    event = {name: values[min(kinds)] if kinds else values[Kind.STRING] for name, kinds in matcher.kinds.items()}
+    event |= dict.fromkeys(matcher.attributes - event.keys(), values[Kind.STRING])
+    matcher.match_batch(pa.Table.from_pylist([event, event]), top_k=top_k, mode=mode, ordered=False)
+
+
+def drive(family: str) -> int:
+    """Call every kernel of a family, in this process; return how many were compiled for it."""
+    table = subscriptions(family)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index"
+        with Matcher(background_merge=False) as matcher:
+            matcher.subscribe_many(table.slice(0, 1))
+            matcher.match_batch(events(10))
+            matcher.subscribe_many(table.slice(1))
+            _ask(matcher)
+            matcher.publish_batch(events(20))
+            matcher.unsubscribe("2")
+            matcher.rescore("3", 2.0)
+            matcher.subscribe("new", table["where"][0].as_py(), score=3.0, tags={"kind": "new"})
+            _ask(matcher)
+            matcher.save(path)
+        with (
+            Matcher.open(path, background_merge=False) as writer,
+            Matcher.open(path, mode="read", background_merge=False) as reader,
+        ):
+            for step in range(3):
+                _ask(reader)
+                writer.unsubscribe(f"{5 + step}")
+                writer.subscribe(f"late{step}", table["where"][step].as_py())
+                writer.match_batch(events(10))
+                writer.commit()
+                reader.refresh()
+            _ask(reader)
+            writer.compact()
+            writer.publish(_event(1))
+            _ask(writer)
+    if family == "words":
+        _match_many_keys()
+    load_compiler()
+    from tocsin import _numba
+
+    return len(_numba.COMPILATIONS)
+
+
+def _match_many_keys() -> None:
+    """Match with more tests than 16 bits can name."""
+    numbers, tests = np.arange(2, dtype=np.int32), 1 << 16
+    index = KeyIndex.build(numbers, np.array([0, 1, 3]), np.array([0, 0, 1], np.int32), np.ones(tests))
+    for events in (1, 2):
+        index.match(np.arange(events + 1), np.zeros(events, np.int32))
+
+
+def subscriptions(family: str) -> pa.Table:
+    """The subscriptions that a family is driven with."""
+    texts = list(FAMILIES[family]())
+    scores = [1.0 + number % 5 for number in range(len(texts))]
+    return pa.table({"id": [str(number) for number in range(len(texts))], "where": texts, "score": scores})
+
+
+def events(count: int) -> pa.Table:
+    """Events with the attributes of all families, some of them NULL."""
+    return pa.Table.from_pylist([_event(number) for number in range(count)])
+
+
+def _event(n: int) -> dict[str, Any]:
+    return {
+        "a": n % 97 / 7,
+        "b": n % 450,
+        "c": None if n % 5 == 0 else n % 41,
+        "d": n % 9,
+        "e": n % 17,
+        "s": None if n % 11 == 0 else f"v{n % 45}",
+        "flag": n % 2 == 0,
+        "at": datetime(2024, 1, 1, 0, 0, n % 60, tzinfo=UTC),
+        "day": date(2024, 1 + n % 3, 1),
+        "t": f"Some word{n % 70} text{n % 50} naïve{n % 9}" if n % 3 else f"other word{n % 70} some",
+        "tags": [f"x{n % 50}", "y"],
+        "numbers": [n % 60, 1],
+        "x": f"<a><b c='{n % 50}' g='1'><d>t{n % 50}</d><d{n % 50}/></b><e f='{n % 60}'/></a>" if n % 7 else "<a/>",
+    }
+
+
+def _ask(matcher: Matcher) -> None:
+    """Match in all ways: single events, batches of several sizes, the best k; with and without a history."""
+    large = events(EVENTS)
+    for event in large.slice(0, 3).to_pylist():
+        matcher.match(event)
+        matcher.top_k(event, 3)
+        matcher.top_k(event, 3, mode="relaxed")
+        matcher.explain(event, "1")
+    # Each event is judged against all of the history, which has its own kernels for every one.
+    for count in (2, 40) if matcher.looking_back() else (2, 40, EVENTS):
+        matcher.match_batch(large.slice(0, count))
+        matcher.match_batch(large.slice(0, count), ordered=False)
+        matcher.match_batch(large.slice(0, count), top_k=3)
+    matcher.match_batch(large.slice(0, 20), top_k=3, mode="relaxed")
+    matcher.match_batch(large.slice(0, 20), tags={"kind": "new"})

@@ -1,0 +1,446 @@
+"""Bitmaps as arrays, and the kernels that match a batch with them.
+
+Conjunctions stand in an order of their own (`build.py`), in *blocks* of BLOCK places; GROUP places of a block are a
+*group*, as many as a vector register has bits. A block has a *row* for each column that enough of its conjunctions
+name, and a row has a *bitset* for each cell of the column: bit i is set if the predicate of conjunction i fails in the
+whole cell. An event takes one bitset of each row; the places that none of them has are candidates, and candidates are
+verified in full codes. So cells and rows that are left out cost time and never change an answer.
+
+The bitsets of a block are stored group by group: while the events of a batch pass a group, its vectors stay in the
+first- or second-level cache.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin._compile import count_bits, fetch, kernel, lowest_bit, or_vectors
+from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
+from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
+from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, FoundPairs, contains, grown, in_ranges
+
+BLOCK = 4096
+GROUP = 512
+GROUPS = BLOCK // GROUP
+GROUP_WORDS = GROUP // 64
+BITSET_WORDS = BLOCK // 64
+ALL_DEAD = (1 << GROUPS) - 1
+MAX_CELLS = 64
+"""Cells of a column, without that of NULL."""
+
+CANDIDATES_PER_FLUSH = 256
+_PREFETCHED = 2
+"""Cache lines of the predicates of a candidate that are prefetched: ten predicates."""
+
+DEMAND_COLUMN, DEMAND_LOW, DEMAND_HIGH = range(3)
+"""The columns of a predicate that is one range."""
+DEMAND_FIRST, DEMAND_END = 1, 2
+"""Those of a predicate that is a union of ranges; its column is ~column, which is negative as no column is."""
+TEST, TEST_ACCEPTS, TEST_NULL_COLUMN = range(3)
+"""The columns of a test: its number, the truth values that are accepted, the column whose NULL makes it NULL or -1."""
+
+
+_MIDDLES = 2 * MAX_CELLS
+"""More than the middle of any range, which is the sum of its first and its last cell."""
+
+
+class Bitmaps(NamedTuple):
+    """The bitsets of all blocks. Columns are numbered among those that have a row in some block."""
+
+    row_starts: Int64s
+    """Where the rows of each block start; one more entry at the end."""
+    pruning_ends: Int64s
+    """Where the rows of each block end in which some cell kills a group; the others come behind them."""
+    column: Int32s
+    """The column of each row."""
+    shift: Int32s
+    """A row that few conjunctions name has wider cells: cell >> shift of the cells of its column."""
+    bitset_starts: Int64s
+    """Where the bitsets of each block start; one more entry at the end."""
+    first_bitset: Int32s
+    """The bitset of the first cell of each row, among those of its block; that of NULL is behind the last cell."""
+    dead: UInt8s
+    """For each bitset, the groups of which all conjunctions fail, as bits."""
+    words: UInt64s
+    """The bitsets. If a block has b of them and they start at bitset s, the GROUP_WORDS of group g of its bitset i are
+    at s * BITSET_WORDS + (g * b + i) * GROUP_WORDS."""
+    edges_from: Int64s
+    """For each block, where in `edges` its bitsets of edges start; -1: it has none."""
+    edges: UInt64s
+    """The same for other bits: those of the predicates that do not hold in the whole cell. Only blocks whose
+    conjunctions match often have them: a conjunction without any edge need not be verified."""
+    partial: UInt64s
+    """BITSET_WORDS for each block: the conjunctions with a test or with a predicate that has no row."""
+
+
+class Demands(NamedTuple):
+    """What the conjunction at each place demands, the most selective predicate first."""
+
+    conjunction: Int32s
+    """The number of the conjunction at each place."""
+    starts: Int64s
+    """Where the predicates of each place start; one more entry at the end."""
+    predicates: Int32s
+    """A row for each predicate: one range, or the numbers of its ranges."""
+    ranges: Int32s
+    """(low, high) of the ranges of unions, sorted within a predicate."""
+    test_starts: Int64s
+    tests: Int32s
+    """A row for each test."""
+
+
+@kernel
+def cells_of_codes(codes: Int32s, columns: Int32s, bounds: Int32s, counts: Int32s) -> UInt8s:
+    """Return the cell of each event in some columns; that of NULL has the number of cells of the column.
+
+    Cell i of column c begins at code `bounds[c, i]`; `bounds` has MAX_CELLS entries for each column, which ascend.
+    """
+    events = codes.shape[1]
+    cells = np.empty((columns.size, events), np.uint8)
+    for number in range(columns.size):
+        column = columns[number]
+        for event in range(events):
+            code = codes[column, event]
+            cell = 0
+            step = MAX_CELLS // 2
+            while step > 0:
+                cell += step if bounds[number, cell + step] <= code else 0
+                step >>= 1
+            cells[number, event] = cell if code >= 0 else counts[number]
+    return cells
+
+
+@kernel
+def holds_tests(demands: Demands, events: Events, place: int, event: int) -> bool:
+    """Tell whether an event has what the conjunction at a place demands of tests."""
+    for row in range(demands.test_starts[place], demands.test_starts[place + 1]):
+        test, null_column = demands.tests[row, TEST], demands.tests[row, TEST_NULL_COLUMN]
+        truth = FALSE
+        if contains(events.true, events.true_starts[event], events.true_starts[event + 1], test):
+            truth = TRUE
+        elif null_column >= 0:
+            if events.codes[null_column, event] < 0:
+                truth = NULL
+        elif contains(events.null, events.null_starts[event], events.null_starts[event + 1], test):
+            truth = NULL
+        if demands.tests[row, TEST_ACCEPTS] & truth == 0:
+            return False
+    return True
+
+
+@kernel
+def _still_alive(bitmaps: Bitmaps, block: int, cells: UInt8s, alive: Int32s, killed: UInt8s) -> int:
+    """Find the events for which some group of a block is not dead; return their number.
+
+    `alive` takes the events, `killed` the dead groups of each; both have room for all events.
+    """
+    events = cells.shape[1]
+    dead = bitmaps.dead[bitmaps.bitset_starts[block] :]
+    first, end = bitmaps.row_starts[block], bitmaps.pruning_ends[block]
+    if first == end:
+        for event in range(events):
+            alive[event] = event
+            killed[event] = 0
+        return len(alive)
+    base, shift, of_event = bitmaps.first_bitset[first], bitmaps.shift[first], cells[bitmaps.column[first]]
+    size: int = 0
+    for event in range(events):
+        groups = dead[np.uint64(base + (of_event[event] >> shift))]
+        alive[size] = event
+        killed[size] = groups
+        size += groups != ALL_DEAD
+    for row in range(first + 1, end):
+        base, shift, of_event = bitmaps.first_bitset[row], bitmaps.shift[row], cells[bitmaps.column[row]]
+        kept = 0
+        for place in range(size):
+            event = alive[place]
+            groups = killed[place] | dead[np.uint64(base + (of_event[event] >> shift))]
+            alive[kept] = event
+            killed[kept] = groups
+            kept += groups != ALL_DEAD
+        size = kept
+    return size
+
+
+@kernel
+def verify_candidates(demands: Demands, events: Events, waiting: Int32s, pairs: Int32s, used: int) -> int:
+    """Verify the candidates (event, place) and write those that match to `pairs`, from `used` on; return their end."""
+    codes = events.codes
+    conjunction, starts, predicates, ranges = demands.conjunction, demands.starts, demands.predicates, demands.ranges
+    has_tests = demands.tests.size > 0
+    for candidate in range(len(waiting)):
+        event, place = waiting[candidate, EVENT], waiting[candidate, FOUND]
+        holds = True
+        for row in range(starts[place], starts[place + 1]):
+            column = predicates[row, DEMAND_COLUMN]
+            if column >= 0:
+                holds = predicates[row, DEMAND_LOW] <= codes[column, event] <= predicates[row, DEMAND_HIGH]
+            else:
+                first_range, end_range = predicates[row, DEMAND_FIRST], predicates[row, DEMAND_END]
+                holds = in_ranges(ranges, first_range, end_range, codes[~column, event])
+            if not holds:
+                break
+        if holds and (not has_tests or holds_tests(demands, events, place, event)):
+            pairs[used, EVENT] = event
+            pairs[used, FOUND] = conjunction[place]
+            used += 1
+    return used
+
+
+@kernel
+def match_bitmaps(
+    bitmaps: Bitmaps, demands: Demands, events: Events, cells: UInt8s, found: FoundPairs
+) -> tuple[FoundPairs, int]:
+    """Add the pairs (event, conjunction) that match to `found`; return it with the number of candidates verified.
+
+    Candidates wait, and what they demand is prefetched, until there are enough of them: verified one by one, each would
+    wait for memory.
+    """
+    pairs, used = found
+    candidates = 0
+    words, column, shift, first_bitset = bitmaps.words, bitmaps.column, bitmaps.shift, bitmaps.first_bitset
+    edges, partial = bitmaps.edges, bitmaps.partial
+    conjunction, starts, predicates = demands.conjunction, demands.starts, demands.predicates.reshape(-1)
+    count = conjunction.size
+    alive, killed = np.empty(cells.shape[1], np.int32), np.empty(cells.shape[1], np.uint8)
+    most_rows = 1
+    for block in range(bitmaps.row_starts.size - 1):
+        most_rows = max(most_rows, bitmaps.row_starts[block + 1] - bitmaps.row_starts[block])
+    vectors = np.empty(cells.shape[1] * most_rows, np.int32)
+    failed, doubtful = np.zeros(GROUP_WORDS, np.uint64), np.zeros(GROUP_WORDS, np.uint64)
+    waiting = np.empty((CANDIDATES_PER_FLUSH + GROUP, 2), np.int32)
+    end = 0
+    for block in range(bitmaps.row_starts.size - 1):
+        first, rows = bitmaps.row_starts[block], bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
+        bitsets = bitmaps.bitset_starts[block + 1] - bitmaps.bitset_starts[block]
+        size = _still_alive(bitmaps, block, cells, alive, killed)
+        for row in range(rows):
+            base, wider, of_event = first_bitset[first + row], shift[first + row], cells[column[first + row]]
+            for number in range(size):
+                vectors[number * rows + row] = (base + (of_event[alive[number]] >> wider)) * GROUP_WORDS
+        for group in range(min(GROUPS, (count - block * BLOCK + GROUP - 1) // GROUP)):
+            first_place = block * BLOCK + group * GROUP
+            of_group = group * bitsets * GROUP_WORDS
+            first_word = bitmaps.bitset_starts[block] * BITSET_WORDS + of_group
+            for number in range(size):
+                if killed[number] >> group & 1 or or_vectors(words, first_word, vectors, number * rows, rows, failed):
+                    continue
+                event = alive[number]
+                if used + 2 * GROUP + CANDIDATES_PER_FLUSH > len(pairs):
+                    pairs = grown(pairs, used + 2 * GROUP + CANDIDATES_PER_FLUSH)
+                if first_place + GROUP > count:
+                    for word in range(GROUP_WORDS):
+                        failed[word] |= _beyond(count - first_place - word * 64)
+                if bitmaps.edges_from[block] >= 0:
+                    of_edges = bitmaps.edges_from[block] + of_group
+                    if not or_vectors(edges, of_edges, vectors, number * rows, rows, doubtful):
+                        for word in range(GROUP_WORDS):
+                            at = first_place + word * 64
+                            certain = ~(failed[word] | doubtful[word] | partial[at >> 6])
+                            failed[word] |= certain
+                            candidates += count_bits(certain)
+                            while certain != np.uint64(0):
+                                pairs[used, EVENT] = event
+                                pairs[used, FOUND] = conjunction[np.uint64(at + lowest_bit(certain))]
+                                used += 1
+                                certain &= certain - np.uint64(1)
+                for word in range(GROUP_WORDS):
+                    left = ~failed[word]
+                    while left != np.uint64(0):
+                        place = first_place + word * 64 + lowest_bit(left)
+                        left &= left - np.uint64(1)
+                        for line in range(_PREFETCHED):
+                            fetch(predicates, np.uint64(starts[place] * 3 + line * 16))
+                        waiting[end, EVENT] = event
+                        waiting[end, FOUND] = place
+                        end += 1
+                if end >= CANDIDATES_PER_FLUSH:
+                    candidates += end
+                    used = verify_candidates(demands, events, waiting[:end], pairs, used)
+                    end = 0
+    if used + end > len(pairs):
+        pairs = grown(pairs, used + end)
+    candidates += end
+    return FoundPairs(pairs, verify_candidates(demands, events, waiting[:end], pairs, used)), candidates
+
+
+@kernel
+def _beyond(left: int) -> np.uint64:
+    """Return a word without its lowest `left` bits, which may be fewer than none or more than all."""
+    if left <= 0:
+        return ~np.uint64(0)
+    return np.uint64(0) if left >= 64 else ~((np.uint64(1) << np.uint64(left)) - np.uint64(1))
+
+
+@kernel
+def arrange(starts: Int64s, column: Int32s, middle: Int32s, share: Int64s, columns: int) -> Int32s:
+    """Order conjunctions so that those of a group name the same columns and accept about the same cells of them.
+
+    Predicate i of conjunction c, for i from `starts[c]` to `starts[c + 1]`, is on `column[i]`, has its middle at
+    `middle[i]` (the sum of its first and last cell) and accepts `share[i]` thousandths of the events. A run of
+    conjunctions is sorted by the column that rules out most of the run, among those that a conjunction names, and by
+    the middle of the range; then it is cut into classes of like middles, and each class is sorted by its other columns.
+    """
+    count = starts.size - 1
+    order = np.arange(count).astype(np.int32)
+    key = np.empty(count, np.int64)
+    named, ruled_out = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
+    seen, rank, done = np.empty(columns, np.int64), np.empty(columns, np.int64), np.zeros(columns, np.bool_)
+    # A stack of runs; `parent` leads to the runs that a run was cut from, whose columns it has been sorted by.
+    begins, ends, of_node = [0], [count], [-1]
+    parent, sorted_by = [-1], [-1]
+    while len(begins) > 0:
+        begin, end, node = begins.pop(), ends.pop(), of_node.pop()
+        if end - begin <= GROUP:
+            continue
+        up = node
+        while up >= 0:
+            done[sorted_by[up]] = True
+            up = parent[up]
+        size = 0
+        for place in range(begin, end):
+            for row in range(starts[order[place]], starts[order[place] + 1]):
+                of_column = column[row]
+                if not done[of_column]:
+                    if named[of_column] == 0:
+                        seen[size] = of_column
+                        size += 1
+                    named[of_column] += 1
+                    ruled_out[of_column] += 1000 - share[row]
+        by_effect = seen[:size][np.argsort(-ruled_out[seen[:size]], kind="mergesort")]
+        for number in range(size):
+            rank[by_effect[number]] = number
+        for place in range(begin, end):
+            best, at = size, 0
+            for row in range(starts[order[place]], starts[order[place] + 1]):
+                if not done[column[row]] and rank[column[row]] < best:
+                    best, at = rank[column[row]], middle[row]
+            key[place] = best * _MIDDLES + at
+        by_key = begin + np.argsort(key[begin:end], kind="mergesort")
+        order[begin:end] = order[by_key]
+        key[begin:end] = key[by_key]
+        up = node
+        while up >= 0:
+            done[sorted_by[up]] = False
+            up = parent[up]
+        run_end = begin
+        while run_end < end:
+            run, number = run_end, key[run_end] // _MIDDLES
+            while run_end < end and key[run_end] // _MIDDLES == number:
+                run_end += 1
+            if number == size or run_end - run <= GROUP:
+                continue
+            of_column = by_effect[number]
+            parent.append(node)
+            sorted_by.append(of_column)
+            accepted = 1000 - ruled_out[of_column] // named[of_column]
+            classes = 4 if accepted > 250 else 8 if accepted > 80 else 16
+            # Classes end between groups, so that few groups have conjunctions of two classes.
+            step = max(GROUP, ((run_end - run) // classes + GROUP // 2) // GROUP * GROUP)
+            while run < run_end:
+                cut = min(run_end, (run + step) // GROUP * GROUP)
+                if run_end - cut < step // 2:
+                    cut = run_end
+                begins.append(run)
+                ends.append(cut)
+                of_node.append(len(parent) - 1)
+                run = cut
+        for number in range(size):
+            named[by_effect[number]] = 0
+            ruled_out[by_effect[number]] = 0
+    return order
+
+
+@kernel
+def set_bits(
+    order: Int64s, row_of: Int32s, place: Int64s, cells: UInt64s, null: Bools, counts: Int32s, bitmaps: Bitmaps
+) -> None:
+    """Set the bits of failing predicates; `order` goes through the predicates in the order of places.
+
+    Predicate i is that of `place[i]`, in row `row_of[i]` (-1: in none); it holds for some code of those cells that are
+    set in `cells[i]`, of the `counts[i]` cells of its column, and for NULL if `null[i]`.
+    """
+    for predicate in order:
+        row = row_of[predicate]
+        block, inside = place[predicate] // BLOCK, place[predicate] % BLOCK
+        bit = np.uint64(1) << np.uint64(inside & 63)
+        if row < 0:
+            bitmaps.partial[place[predicate] >> 6] |= bit
+            continue
+        at = _first_word(bitmaps, block, inside, row, bitmaps.bitset_starts[block] * BITSET_WORDS)
+        shift = bitmaps.shift[row]
+        width = np.uint64(1 << shift)
+        # No row is so coarse that a cell of it has a whole word of cells.
+        ones = (np.uint64(1) << width) - np.uint64(1)
+        left = cells[predicate]
+        for _ in range(counts[predicate] >> shift):
+            if left & ones == np.uint64(0):
+                bitmaps.words[at] |= bit
+            left >>= width
+            at += GROUP_WORDS
+        if not null[predicate]:
+            bitmaps.words[at] |= bit
+
+
+@kernel
+def set_edges(
+    order: Int64s, row_of: Int32s, place: Int64s, whole: UInt64s, null: Bools, counts: Int32s, bitmaps: Bitmaps
+) -> None:
+    """Set the bits of edges, in the blocks that have any; `whole` has the cells in which a predicate always holds."""
+    for predicate in order:
+        row = row_of[predicate]
+        block, inside = place[predicate] // BLOCK, place[predicate] % BLOCK
+        if row < 0 or bitmaps.edges_from[block] < 0:
+            continue
+        bit = np.uint64(1) << np.uint64(inside & 63)
+        at = _first_word(bitmaps, block, inside, row, bitmaps.edges_from[block])
+        shift = bitmaps.shift[row]
+        width = np.uint64(1 << shift)
+        ones = (np.uint64(1) << width) - np.uint64(1)
+        left = whole[predicate]
+        for _ in range(counts[predicate] >> shift):
+            if left & ones != ones:
+                bitmaps.edges[at] |= bit
+            left >>= width
+            at += GROUP_WORDS
+        if not null[predicate]:
+            bitmaps.edges[at] |= bit
+
+
+@kernel
+def _first_word(bitmaps: Bitmaps, block: int, inside: int, row: int, of_block: int) -> int:
+    """Return where the word of a place of a block is, in the first bitset of a row."""
+    bitsets = bitmaps.bitset_starts[block + 1] - bitmaps.bitset_starts[block]
+    vector = inside // GROUP * bitsets + bitmaps.first_bitset[row]
+    word: int = of_block + vector * GROUP_WORDS + (inside % GROUP >> 6)
+    return word
+
+
+@kernel
+def mark_dead(bitmaps: Bitmaps, count: int) -> None:
+    """Fill `dead` from the bitsets; only the first `count` places are those of conjunctions."""
+    for block in range(bitmaps.bitset_starts.size - 1):
+        first, bitsets = bitmaps.bitset_starts[block], bitmaps.bitset_starts[block + 1] - bitmaps.bitset_starts[block]
+        for group in range(GROUPS):
+            for bitset in range(bitsets):
+                all_fail = True
+                for word in range(GROUP_WORDS):
+                    left = count - (block * BLOCK + group * GROUP + word * 64)
+                    if left > 0:
+                        wanted = ~np.uint64(0) if left >= 64 else (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+                        at = first * BITSET_WORDS + (group * bitsets + bitset) * GROUP_WORDS + word
+                        all_fail = all_fail and bitmaps.words[at] & wanted == wanted
+                bitmaps.dead[first + bitset] |= np.uint8(all_fail << group)
+
+
+@kernel
+def count_dead(bitmaps: Bitmaps, sizes: Int64s) -> Int64s:
+    """Count the groups that the bitsets of each row kill; rows have `sizes` bitsets and follow each other."""
+    counts = np.zeros(sizes.size, np.int64)
+    bitset = 0
+    for row in range(sizes.size):
+        for _ in range(sizes[row]):
+            for group in range(GROUPS):
+                counts[row] += bitmaps.dead[bitset] >> group & 1
+            bitset += 1
+    return counts

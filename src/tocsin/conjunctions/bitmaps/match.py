@@ -1,0 +1,114 @@
+"""Match a batch of events with conjunctions that are filed in bitmaps (`build.py`)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.arrays import Float64s, Int32s
+from tocsin.conjunctions.bitmaps.build import Cells, file_conjunctions
+from tocsin.conjunctions.bitmaps.kernels import (
+    BITSET_WORDS,
+    BLOCK,
+    Bitmaps,
+    Demands,
+    cells_of_codes,
+    match_bitmaps,
+)
+from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.conjunctions.pairs.kernels import FoundPairs
+from tocsin.conjunctions.protocol import Step
+from tocsin.tuning import TUNING
+
+_COLUMNS_SHOWN = 5
+"""Columns that a description names, those of most blocks first."""
+
+
+@dataclass(frozen=True)
+class BitmapIndex:
+    """Conjunctions filed in bitmaps. Immutable; built once, probed by batch."""
+
+    cells: Cells
+    bitmaps: Bitmaps
+    demands: Demands
+
+    @classmethod
+    def build(cls, conjunctions: Conjunctions, popularity: list[Float64s]) -> "BitmapIndex":
+        """File conjunctions. O(predicates * cells)."""
+        return cls(*file_conjunctions(conjunctions, popularity))
+
+    def __len__(self) -> int:
+        return self.demands.conjunction.size
+
+    def match(self, events: Events) -> tuple[Int32s, int]:
+        """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
+        cells = cells_of_codes(events.codes, self.cells.columns, self.cells.bounds, self.cells.counts)
+        room = TUNING.matches_per_event * (events.codes.shape[1] + 32)
+        found, candidates = match_bitmaps(
+            self.bitmaps, self.demands, events, cells, FoundPairs(np.empty((room, 2), np.int32), 0)
+        )
+        return found.pairs[: found.used], candidates
+
+    def renumbered(self, numbers: Int32s) -> "BitmapIndex":
+        """Return the index with conjunction i as number `numbers[i]`."""
+        return replace(self, demands=self.demands._replace(conjunction=numbers[self.demands.conjunction]))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the state as named arrays, for a segment file."""
+        parts = ("cells", vars(self.cells)), ("bitmaps", self.bitmaps._asdict()), ("demands", self.demands._asdict())
+        return {f"{part}.{name}": array for part, arrays in parts for name, array in arrays.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "BitmapIndex":
+        """Return the index that `arrays` came from, without copying."""
+        cells = Cells(*(arrays[f"cells.{name}"] for name in Cells.__dataclass_fields__))
+        bitmaps = Bitmaps(*(arrays[f"bitmaps.{name}"] for name in Bitmaps._fields))
+        return cls(cells, bitmaps, Demands(*(arrays[f"demands.{name}"] for name in Demands._fields)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
+        """Say how conjunctions are filed, and show the columns that most blocks have a row for."""
+        bitmaps = self.bitmaps
+        blocks = bitmaps.row_starts.size - 1
+        yield Step(
+            f", {len(self):,} conjunctions",
+            f"in bitmaps: {blocks:,} blocks, {bitmaps.column.size / blocks:.1f} columns a block, "
+            f"{self.nbytes / len(self):.0f} bytes a conjunction",
+            "no two predicates of theirs are selective: an event ORs the bitsets of those that fail in its cells",
+        )
+        named = np.bincount(bitmaps.column, minlength=self.cells.columns.size)
+        shown = np.argsort(-named, kind="stable")[:_COLUMNS_SHOWN].tolist()
+        columns = ", ".join(column_name(int(self.cells.columns[number])) for number in shown)
+        pruning = (bitmaps.pruning_ends - bitmaps.row_starts[:-1]).sum() / blocks
+        yield Step(
+            f", bitmaps on {columns}{', …' * (named.size > _COLUMNS_SHOWN)}",
+            f"{pruning:.1f} columns a block rule out whole groups",
+            "conjunctions are sorted so that those of a group accept about the same",
+        )
+
+    def check(self) -> None:
+        """Assert what the kernels rely on."""
+        bitmaps, demands = self.bitmaps, self.demands
+        assert (np.diff(self.cells.bounds, axis=1) >= 0).all(), "cells follow each other"
+        assert (self.cells.bounds[:, 0] == 0).all(), "the first cell begins with the first code"
+        blocks = -(-len(self) // BLOCK)
+        assert bitmaps.row_starts.size == blocks + 1, "there is a block for each 4,096 conjunctions"
+        assert (bitmaps.row_starts[:-1] <= bitmaps.pruning_ends).all(), "rows that kill groups come first"
+        assert (bitmaps.pruning_ends <= bitmaps.row_starts[1:]).all(), "and are rows of their block"
+        sizes = (self.cells.counts[bitmaps.column] >> bitmaps.shift) + 1
+        block = np.repeat(np.arange(blocks), np.diff(bitmaps.row_starts))
+        ends = bitmaps.bitset_starts[block] + bitmaps.first_bitset + sizes
+        assert (ends <= bitmaps.bitset_starts[block + 1]).all(), "the bitsets of a row are those of its block"
+        assert bitmaps.words.size == BITSET_WORDS * bitmaps.bitset_starts[-1] == BITSET_WORDS * bitmaps.dead.size, (
+            "every bitset has its words, and its dead groups"
+        )
+        assert bitmaps.partial.size == blocks * BITSET_WORDS, "every place has a bit"
+        assert np.unique(demands.conjunction).size == len(self), "every place has its own conjunction"
+        assert demands.starts[-1] == len(demands.predicates), "the last predicate is that of the last place"
+        assert demands.test_starts[-1] == len(demands.tests), "the last test is that of the last place"

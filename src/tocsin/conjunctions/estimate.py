@@ -1,0 +1,66 @@
+"""Estimate what a conjunction costs an event, by access pairs and in bitmaps, in nanoseconds of a large batch.
+
+The estimates need no event: they follow from the selectivities of predicates. Their constants stand in `tuning.py`, and
+`docs/internals/bitmaps.md` compares estimates with measurements.
+"""
+
+import numpy as np
+
+from tocsin.arrays import Float64s, Int64s
+from tocsin.conjunctions.bitmaps.kernels import BLOCK, GROUP
+from tocsin.conjunctions.coded import RangePredicates
+from tocsin.conjunctions.pairs.access import expected_candidates
+from tocsin.conjunctions.pairs.build import Prepared
+from tocsin.tuning import TUNING
+
+CARRIED = 3
+"""Predicates that a posting of access pairs carries; what is beyond them is read from the rest list."""
+
+
+def cost_by_pairs(prepared: Prepared) -> Float64s:
+    """Return what each conjunction costs an event: being a candidate, and having its rest list verified.
+
+    A conjunction without a rest list needs no full codes of most events, hence the discount.
+    """
+    candidates = expected_candidates(prepared.access, prepared.shortened.last_code)
+    carried = np.minimum(candidates, _shares(prepared.predicates, CARRIED))
+    has_rest = np.diff(prepared.predicates.starts) > CARRIED
+    has_rest[prepared.conjunctions.test_conjunction] = True
+    cost = TUNING.posting_ns * candidates + TUNING.rest_ns * carried * has_rest
+    return np.where(has_rest, cost, cost / TUNING.short_codes_pay)
+
+
+def cost_in_bitmaps(prepared: Prepared) -> Float64s:
+    """Return what each conjunction costs an event: the vectors of its group if it is not dead, and verification.
+
+    There are 2**bits groups if all conjunctions are in bitmaps. Sorting by a column spends bits on which column it is
+    and on its classes, and leaves a group alive for as many events as a class accepts.
+    """
+    predicates, count = prepared.predicates, prepared.conjunctions.count
+    named = np.diff(predicates.starts)
+    columns = np.unique(predicates.column).size
+    bits = np.log2(max(count / GROUP, 1.0))
+    selectivity = np.minimum(predicates.selectivity, 1.0)
+    classes = np.where(selectivity > 0.25, 4, np.where(selectivity > 0.08, 8, 16))
+    spent = np.log2(classes) + np.log2(1 + columns / np.maximum(named, 1))[predicates.conjunction]
+    place = np.arange(predicates.conjunction.size) - predicates.starts[predicates.conjunction]
+    sorts = np.clip(bits / spent - place, 0.0, 1.0)
+    alive = _product(predicates, (selectivity + (1 - selectivity) / classes) ** sorts)
+    # A row needs conjunctions: columns that few of a block name have none, but those that it is sorted by.
+    in_row = np.maximum(sorts, np.minimum(1.0, named[predicates.conjunction] * BLOCK / columns / TUNING.min_named))
+    candidates = _product(predicates, 1 - in_row * (1 - selectivity))
+    rows = np.minimum(columns, named * BLOCK / TUNING.min_named)
+    verify = np.where(candidates > TUNING.edge_matches, TUNING.certain_ns, TUNING.verify_ns)
+    return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
+
+
+def _product(predicates: RangePredicates, factors: Float64s) -> Float64s:
+    """Return the product of the factors of each conjunction's predicates."""
+    logs = np.log(np.maximum(factors, 1e-12))
+    return np.exp(np.bincount(predicates.conjunction, logs, predicates.starts.size - 1))
+
+
+def _shares(predicates: RangePredicates, most: int) -> Float64s:
+    """Return the share of events that satisfies the `most` most selective predicates of each conjunction."""
+    place: Int64s = np.arange(predicates.conjunction.size) - predicates.starts[predicates.conjunction]
+    return _product(predicates, np.where(place < most, np.minimum(predicates.selectivity, 1.0), 1.0))

@@ -1,0 +1,110 @@
+"""Bitmaps: the worked example of docs/internals/bitmaps.md, the work that is saved, many columns, and damage."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contracts.conjunction_index_contract import found, random_case
+from tocsin.arrays import Float64s
+from tocsin.conjunctions.bitmaps import build
+from tocsin.conjunctions.bitmaps.match import BitmapIndex
+from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.tuning import TUNING
+
+NOTHING = np.empty(0, np.int32)
+PAGES, PRICE = 0, 1
+EXAMPLE = [
+    *((0, PAGES, 2, 2), (0, PRICE, 1, 3), (1, PRICE, 3, 5), (2, PAGES, 0, 0), (2, PRICE, 1, 1), (2, PRICE, 5, 5)),
+    *((3, PRICE, 0, 2), (4, PAGES, 0, 1), (4, PRICE, 0, 2), (4, PRICE, 4, 6)),
+]
+FAILS = {
+    PRICE: [{0, 1, 2}, {1}, {1, 2}, {2, 3, 4}, {0, 2, 3}, {0, 3}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}],
+    PAGES: [{0}, {0, 2}, {2, 4}, {0, 2, 4}, {0, 2, 4}],
+}
+
+
+def conjunctions_of(rows: list[tuple[int, int, int, int]], last_code: list[int]) -> Conjunctions:
+    conjunction, column, low, high = np.array(rows, np.int32).T.copy()
+    count = int(conjunction.max()) + 1
+    return Conjunctions(
+        count, np.array(last_code, np.int32), conjunction, column, low, high, NOTHING, NOTHING, NOTHING, NOTHING
+    )
+
+
+def evenly(last_code: list[int]) -> list[Float64s]:
+    return [np.linspace(0.02, 1, last + 2) for last in last_code]
+
+
+def events_of(codes: list[list[int]]) -> Events:
+    starts = np.zeros(len(codes[0]) + 1, np.int64)
+    return Events(np.array([*codes, [0] * len(codes[0])], np.int32), starts, NOTHING, starts, NOTHING)
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> BitmapIndex:
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, min_row_cells=64))
+    return BitmapIndex.build(conjunctions_of(EXAMPLE, [2, 6]), evenly([2, 6]))
+
+
+def test_who_fails_in_each_cell(example: BitmapIndex) -> None:
+    example.check()
+    bitmaps = example.bitmaps
+    assert example.demands.conjunction.tolist() == [0, 1, 2, 3, 4]
+    assert example.cells.counts.tolist() == [4, 8]
+    for row, column in enumerate(bitmaps.column.tolist()):
+        for cell, failing in enumerate(FAILS[column]):
+            word = int(bitmaps.words[(bitmaps.first_bitset[row] + cell) * 8])
+            assert {place for place in range(5) if word >> place & 1} == failing
+
+
+def test_candidates_of_the_example(example: BitmapIndex) -> None:
+    pairs, candidates = example.match(events_of([[2, 1, -1], [1, 3, 0]]))
+    assert sorted(pairs.tolist()) == [[0, 0], [0, 3], [1, 1], [2, 3]]
+    assert candidates == 4, "a cell is a code here, so that every candidate matches"
+
+
+def test_most_groups_are_dead() -> None:
+    """Ten wide ranges of 16: an event looks at few groups, and verifies little more than what matches."""
+    random, count = np.random.default_rng(1), 20_000
+    column = np.sort(np.argsort(random.random((count, 16)), axis=1)[:, :10], axis=1)
+    low = random.integers(0, 600, (count, 10))
+    rows = np.stack([np.arange(count).repeat(10), column.ravel(), low.ravel(), low.ravel() + 399], axis=1)
+    said = conjunctions_of(list(map(tuple, rows.tolist())), [998] * 16)
+    codes = random.integers(0, 999, (16, 30))
+    pairs, candidates = BitmapIndex.build(said, evenly([998] * 16)).match(events_of(codes.tolist()))
+    inside = (codes[column] >= low[:, :, None]) & (codes[column] <= low[:, :, None] + 399)
+    assert sorted(map(tuple, pairs.tolist())) == sorted((e, c) for c, e in np.argwhere(inside.all(axis=1)).tolist())
+    assert candidates < 3 * len(pairs) + 100
+
+
+def test_ten_thousand_columns_cost_no_more_than_their_predicates() -> None:
+    random, count, columns = np.random.default_rng(1), 5_000, 10_000
+    column = np.sort(random.integers(0, columns, (count, 3)), axis=1)
+    column = column[(np.diff(column, axis=1) > 0).all(axis=1)]
+    rows = [(c, int(k), 100, 800) for c, named in enumerate(column) for k in named]
+    index = BitmapIndex.build(conjunctions_of(rows, [998] * columns), evenly([998] * columns))
+    index.check()
+    per_column = index.cells.bounds.nbytes + index.cells.columns.nbytes + index.cells.counts.nbytes
+    assert index.nbytes - per_column < 300 * len(column)
+    codes = np.full((columns, 2), -1)
+    codes[column[7], 0], codes[column[9], 1] = 500, 900
+    assert found(index, events_of(codes.tolist())) == {(0, 7)}
+
+
+DAMAGE: list[tuple[str, Callable[[BitmapIndex], BitmapIndex]]] = [
+    ("its own conjunction", lambda i: i.renumbered(np.zeros(len(i), np.int32))),
+    ("has its words", lambda i: replace(i, bitmaps=i.bitmaps._replace(words=i.bitmaps.words[1:]))),
+    ("those of its block", lambda i: replace(i, bitmaps=i.bitmaps._replace(first_bitset=i.bitmaps.first_bitset + 1))),
+    ("last predicate", lambda i: replace(i, demands=i.demands._replace(predicates=i.demands.predicates[1:]))),
+    ("last test", lambda i: replace(i, demands=i.demands._replace(tests=i.demands.tests[1:]))),
+]
+
+
+@pytest.mark.parametrize(("reason", "damage"), DAMAGE, ids=[reason for reason, _ in DAMAGE])
+def test_check_finds_damage(reason: str, damage: Callable[[BitmapIndex], BitmapIndex]) -> None:
+    case = random_case(1, conjunctions=600, events=1, columns=5, tests=3, span=40)
+    index = BitmapIndex.build(case.conjunctions, case.popularity)
+    with pytest.raises(AssertionError, match=reason):
+        damage(index).check()
