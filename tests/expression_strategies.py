@@ -97,7 +97,7 @@ _NUMBERS = (
     "round(N, 1)",
     ("mod(N, nullif(S, 0))", "nn(mod(N, nullif(S, 0)))"),
     "CAST(N AS DOUBLE)",
-    ("N::BIGINT", "(N)::BIGINT"),
+    "TRY_CAST(N AS BIGINT)",
     "CAST(S AS DECIMAL(12,2))",
 )
 _TEXT_LEAVES = ("s", '"user.name"', "'a'", "''", "'É'", "CAST(i AS VARCHAR)", "CAST(d AS VARCHAR)", "flag::VARCHAR")
