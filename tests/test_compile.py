@@ -25,6 +25,13 @@ def within(codes: UInt16s, first: int, second: int, low: int, high: int) -> np.u
 
 
 @kernel
+def read_at(floats: int, integers: int, small: int, size: int) -> float:
+    total = _compile.floats_at(floats, size).sum() + _compile.integers_at(integers, size).sum()
+    everything: float = total + _compile.bytes_at(small, size)[size - 1]
+    return everything
+
+
+@kernel
 def containing(fields: UInt16s, low: int, high: int, code: int) -> np.uint64:
     word: np.uint64 = _compile.contain(fields, (np.uint64(low),), (np.uint64(high),), (np.uint16(code),))
     return word
@@ -125,3 +132,14 @@ def test_or_of_vectors_ends_when_all_bits_are_set() -> None:
     words[15] -= np.uint64(1)
     assert not or_vectors_of(words, 0, places, 0, 3, union)
     assert union.tolist() == [2**64 - 1] * 7 + [2**64 - 2]
+
+
+def test_arrays_by_address() -> None:
+    floats, integers, small = np.arange(5) / 4, np.arange(5) - 9, np.arange(5, dtype=np.uint8)
+    assert read_at(floats.ctypes.data, integers.ctypes.data, small.ctypes.data, 4) == 1.5 - 30 + 3
+    for read, array in (
+        (_compile._floats_at, floats),
+        (_compile._integers_at, integers),
+        (_compile._bytes_at, small),
+    ):
+        assert read(array.ctypes.data, array.size).tolist() == array.tolist()

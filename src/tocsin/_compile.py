@@ -16,6 +16,7 @@ Kernels copy arrays by loops, which become long copies. An assignment of an arra
 for shapes that differ, with all that it takes to write numbers: 1.8 s.
 """
 
+import ctypes
 import functools
 import os
 import sys
@@ -26,7 +27,7 @@ from typing import Any, Literal, TypeVar, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, Int32s, UInt16s, UInt64s
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from tocsin.forks import wait_for
 
 Inline = Literal["never", "always"]
@@ -195,6 +196,30 @@ def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, cou
     return bool((~union == 0).all())
 
 
+# Arrays by address: a kernel that meets one of many arrays takes a table of addresses, where a list of arrays would be
+# counted and checked array by array at every call. Who makes the table keeps the arrays.
+
+
+def _at(address: int, size: int, item: Any) -> npt.NDArray[Any]:
+    there: Any = (item * int(size)).from_address(int(address))
+    return np.ctypeslib.as_array(there)
+
+
+def _floats_at(address: int, size: int) -> Float64s:
+    """The array of `size` floats that lies at an address."""
+    return _at(address, size, ctypes.c_double)
+
+
+def _integers_at(address: int, size: int) -> Int64s:
+    """The array of `size` integers that lies at an address."""
+    return _at(address, size, ctypes.c_int64)
+
+
+def _bytes_at(address: int, size: int) -> UInt8s:
+    """The array of `size` bytes that lies at an address."""
+    return _at(address, size, ctypes.c_uint8)
+
+
 _VECTORIZED: tuple[Any, ...] = (
     _are_within,
     _lie_on_ends,
@@ -204,9 +229,12 @@ _VECTORIZED: tuple[Any, ...] = (
     _lowest_bit,
     _fetch,
     _or_vectors,
+    _floats_at,
+    _integers_at,
+    _bytes_at,
 )
 count_bits: Callable[[np.uint64], int]
 lowest_bit: Callable[[np.uint64], int]
-are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, or_vectors = (
+are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, or_vectors, floats_at, integers_at, bytes_at = (
     map(_made_or_waiting, _VECTORIZED) if COMPILED else _VECTORIZED
 )

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, njit, types
 from numba.core import cgutils, codegen, compiler, config, sigutils, typing
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
@@ -493,6 +494,30 @@ def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _
     return types.boolean(words, number, places, number, number, union), generate
 
 
+@intrinsic
+def _pointer(_: Any, _address: Any) -> Any:
+    void = ir.IntType(8).as_pointer()
+    return types.voidptr(types.int64), lambda _context, builder, _signature, args: builder.inttoptr(args[0], void)
+
+
+_pointer_of: Any = _pointer
+
+
+@njit(inline="always")
+def floats_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.float64)
+
+
+@njit(inline="always")
+def integers_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.int64)
+
+
+@njit(inline="always")
+def bytes_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.uint8)
+
+
 INTRINSICS = {
     "_are_within": are_within,
     "_lie_on_ends": lie_on_ends,
@@ -501,6 +526,9 @@ INTRINSICS = {
     "_count_bits": count_bits,
     "_lowest_bit": lowest_bit,
     "_or_vectors": or_vectors,
+    "_floats_at": floats_at,
+    "_integers_at": integers_at,
+    "_bytes_at": bytes_at,
     "_fetch": fetch,
 }
 """Those that take the place of functions in `_compile.py`, by the name there."""

@@ -82,6 +82,11 @@ class Strings:
     def __getitem__(self, index: int) -> str:
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes().decode()
 
+    def at(self, places: Int32s) -> list[str]:
+        """Return the strings at some places."""
+        data, starts, ends = self.data.data, self.offsets[places].tolist(), self.offsets[places + 1].tolist()
+        return [str(data[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
+
     def arrow(self) -> pa.Array:
         """View as an Arrow array without copying."""
         return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(self.offsets), pa.py_buffer(self.data))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import EventError, OptionError, SubscriptionError
-from tocsin.index.answer import Answer, Request, answer, judge_history, match_segments, matches_of, tags_key
+from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
@@ -40,6 +40,7 @@ BATCH = 32_768
 """Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
 
 OpenMode = Literal["read", "write", "copy"]
+_EVERYTHING = Request()
 _SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_string())), ("score", pa.float64())]
 
 
@@ -226,7 +227,7 @@ class Matcher:
         >>> matcher.match({"published": dt.date(2026, 1, 10)}, now=dt.datetime(2026, 1, 15)).ids
         ['fresh']
         """
-        return self._match_one(event, Request(tags_key(tags)), now)
+        return self._match_one(event, Request(tags_key(tags)) if tags else _EVERYTHING, now)
 
     def publish(
         self, event: Event, *, tags: Mapping[str, str] | None = None, now: dt.datetime | None = None
@@ -323,25 +324,38 @@ class Matcher:
         >>> list(matcher.top_k({"author": "Jones", "price": [8, 15]}, k=2)), len(matcher.top_k({"price": [8, 25]}, 2))
         ([('cheap', 1.0)], 1)
         """
-        request = Request(tags_key(tags), Question(k, mode, score_by, interval))
-        with self._subscriptions.matching() as snapshot:
-            found = self._answer(snapshot, EventBatch([event], now), request)
+        question, chosen = Question(k, mode, score_by, interval), tags_key(tags)
+        batch, evidence, options = EventBatch([event], now), Evidence(events=1), self._subscriptions.options
+        with self._subscriptions.matching():
+            snapshot, view = self._subscriptions.current_for_one()
+            fresh = fresh_of(view, event, batch, chosen, options, evidence)
+            best = best_of_one(snapshot, event, batch, chosen, question, fresh, options, evidence)
+            if best is not None:
+                evidence.errors |= batch.unreadable
+                return Matches(*best, evidence)
+            found = self._answer(self._subscriptions.current(), batch, Request(chosen, question))
         [rows] = found.rows
         return Matches(rows.subscriptions.to_pylist(), rows.scores.to_pylist(), found.evidence)
 
     def _match_one(self, event: Event, request: Request, now: dt.datetime | None) -> Matches:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
-        batch, evidence = EventBatch([event], now), Evidence(events=1)
-        with self._subscriptions.matching(request.remember) as snapshot:
+        batch, evidence, view = EventBatch([event], now), Evidence(events=1), None
+        with self._subscriptions.matching():
+            if request.remember:
+                snapshot = self._subscriptions.current(request.remember)
+            else:
+                snapshot, view = self._subscriptions.current_for_one()
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
-            found = matches_of(list(match_segments(snapshot, batch, request.tags, judged, evidence)))
+            fresh = fresh_of(view, event, batch, request.tags, self._subscriptions.options, evidence)
+            ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, evidence)
         evidence.errors |= batch.unreadable
-        return Matches([id for id, _ in found], [score for _, score in found], evidence)
+        return Matches(ids, scores, evidence)
 
     def _match_many(self, events: Events, id: str | None, request: Request, now: dt.datetime | None) -> pa.Table:
         evidence, tables, type_of_events = Evidence(), [], pa.int64()
         most = BATCH if request.question is None else min(BATCH, request.question.events_at_once)
-        with self._subscriptions.matching(request.remember) as snapshot:
+        with self._subscriptions.matching():
+            snapshot = self._subscriptions.current(request.remember)
             for batch in event_batches(events, now):
                 names = _event_names(batch, id)
                 of_names = Evidence(errors=dict(batch.unreadable))

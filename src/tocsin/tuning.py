@@ -59,7 +59,7 @@ class Tuning:
     Not measured: an OR costs 3 ns, a verification 25, so that it pays if it rules out one candidate in eight events."""
     named_per_cell: int = 16
     """A row has a cell for each so many conjunctions that name its column, and at most 64. Not
-    measured; it bounds a row to 33 bytes a predicate of the block."""
+    measured."""
     min_row_cells: int = 8
     """But at least so many. Not measured."""
     edge_matches: float = 1 / 128
@@ -70,9 +70,9 @@ class Tuning:
     # From 300,000 random conjunctions of 3 to 10 ranges of width 0.03 to 0.2 (docs/internals/bitmaps.md has the table).
 
     posting_ns: float = 1.5
-    """A candidate by access pairs, compared in vectors: 1.1 to 2.3 without rest lists."""
+    """A candidate by access pairs, compared in vectors: 1.1 to 2.3 without rest lists, where looks cost little."""
     rest_ns: float = 50.0
-    """A rest list: 50 to 100."""
+    """A rest list: 50 to 130, as what is left of the time with ten predicates after the postings."""
     short_codes_pay: float = 2.0
     """Access pairs without rest lists read short codes and share layouts; so bitmaps must be this many times cheaper.
     With it, `tocsin bench attributes` stays with access pairs. Other values were not measured."""
@@ -81,7 +81,7 @@ class Tuning:
     vector_ns: float = 3.3
     """The OR of one vector of 512 bits: 45 ns for a group of 14 rows."""
     verify_ns: float = 25.0
-    """A candidate of bitmaps: 210 before what it demands was prefetched, 24 since."""
+    """A candidate of bitmaps: at most 24 with three predicates; with ten 210, and 70 with prefetching."""
     certain_ns: float = 8.0
     """A candidate of a block with bitsets of edges, most of which need no verification: 8 to 13 for 6,400 matches
     an event of 20,000 conjunctions."""

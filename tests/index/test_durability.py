@@ -13,6 +13,7 @@ import pytest
 import children
 from tocsin import Matcher, StorageError
 from tocsin.index.commit import verify
+from tocsin.index.subscriptions import FEW
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.storage.container import VERSION
 from tocsin.storage.folder import Folder
@@ -125,9 +126,65 @@ def test_a_full_disk_leaves_the_last_commit_whole(index: Path) -> None:
     assert list(Matcher.open(index)) == ["first"]
 
 
+def test_a_commit_of_a_few_subscriptions_is_one_file(index: Path) -> None:
+    writer = Matcher.open(index, background_merge=False)
+    reader = Matcher.open(index)
+    kept = []
+    for name in ("b", "a", "c"):
+        writer.subscribe(name, "x > 1", score=2.0, weights={"x": 0.5}, tags={"tenant": name})
+        writer.match({"x": 2})
+        writer.commit()
+        kept.append(name)
+        assert {file.name.partition("-")[0] for file in index.iterdir()} == {"snapshot", "write.lock"}
+        assert reader.refresh()
+        assert list(reader) == sorted(kept)
+        assert reader[name] == writer[name]
+        assert reader.match({"x": 2}, tags={"tenant": name}).ids == [name]
+    writer.unsubscribe("a")
+    writer.rescore("b", 3.0)
+    writer.commit()
+    writer.close()
+    again = Matcher.open(index, background_merge=False)
+    assert {name: again[name].score for name in again} == {"b": 3.0, "c": 2.0}
+    again.unsubscribe("b")
+    again.subscribe("d", "x > 2")
+    again.commit()
+    assert reader.refresh()
+    assert list(reader) == ["c", "d"]
+    assert not reader.refresh()
+    assert reader.match({"x": 3}).ids == ["c", "d"]
+
+
+def test_many_new_subscriptions_become_a_segment(index: Path) -> None:
+    matcher = Matcher.open(index, background_merge=False)
+    for number in range(FEW + 1):
+        matcher.subscribe(str(number), "x > 1")
+    matcher.commit()
+    assert len(list(index.glob("segment-*.tocsin"))) == 1
+    assert len(Matcher.open(index)) == FEW + 1
+
+
+def test_own_changes_are_not_overwritten_by_refresh(index: Path) -> None:
+    reader = Matcher.open(index)
+    reader.refresh()
+    writer = Matcher.open(index)
+    writer.subscribe("a", "x > 1")
+    writer.commit()
+    writer.subscribe("b", "x > 1")
+    writer.close()
+    other = Matcher.open(index)
+    other.subscribe("c", "x > 1")
+    other.commit()
+    with pytest.raises(StorageError, match="changes of our own"):
+        writer.refresh()
+    assert reader.refresh()
+    assert list(reader) == ["a", "c"]
+
+
 def test_an_older_version_is_refused_by_name(index: Path) -> None:
     matcher = Matcher.open(index)
     matcher.subscribe("a", "x > 1")
+    matcher.compact()
     matcher.commit()
     segment = next(index.glob("segment-*.tocsin"))
     raw = bytearray(segment.read_bytes())
@@ -142,6 +199,7 @@ def test_an_older_version_is_refused_by_name(index: Path) -> None:
 def test_a_damaged_file_is_named(index: Path, place: float) -> None:
     matcher = Matcher.open(index)
     matcher.subscribe("a", "x > 1 AND has_words(body, 'holiday in milos') AND y LIKE '%a%'")
+    matcher.compact()
     matcher.commit()
     segment = next(index.glob("segment-*.tocsin"))
     raw = bytearray(segment.read_bytes())
@@ -166,6 +224,7 @@ def test_a_damaged_or_missing_snapshot_is_named(index: Path, tmp_path: Path) -> 
 def test_a_missing_segment_is_named(index: Path) -> None:
     matcher = Matcher.open(index)
     matcher.subscribe("a", "x > 1")
+    matcher.compact()
     matcher.commit()
     segment = next(index.glob("segment-*.tocsin"))
     segment.unlink()
@@ -258,6 +317,7 @@ def test_an_index_that_was_removed_is_written_anew(index: Path) -> None:
 def test_no_snapshot_names_a_file_that_is_gone(index: Path) -> None:
     matcher = Matcher.open(index, background_merge=False)
     matcher.subscribe("a", "x > 1")
+    matcher.compact()
     matcher.commit()
     segment = next(index.glob("segment-*.tocsin"))
     content = segment.read_bytes()
@@ -277,6 +337,7 @@ def test_what_a_dead_writer_left_is_removed_by_the_next(index: Path) -> None:
     (index / ".history-000009").mkdir()
     matcher = Matcher.open(index, background_merge=False)
     matcher.subscribe("a", "x > 1")
+    matcher.compact()
     matcher.commit()
     named = {name.split("-")[0] for name in os.listdir(index)}
     assert named == {"segment", "snapshot", "write.lock"}
@@ -386,6 +447,7 @@ def test_a_pipe_in_place_of_any_file_is_refused_at_once(index: Path, tmp_path: P
     matcher = Matcher.open(index, background_merge=False)
     matcher.subscribe("record", RECORD)
     matcher.publish({"price": 10, "author": "Smith"})
+    matcher.compact()
     matcher.commit()
     matcher.rescore("record", 2.0)
     matcher.commit()

@@ -149,21 +149,22 @@ def test_parse(text: str, condition: Condition) -> None:
     assert parse(text) == condition, "the second time from the cache"
 
 
-def test_a_shape_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlglot_parses_a_shape_that_the_grammar_declines_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    original = module.parse_shape
+    original = module.template_by_sqlglot
 
-    def note(shape: Shape) -> tuple[Template, bool]:
+    def note(shape: Shape) -> Template:
         parsed.append(shape.text)
         return original(shape)
 
     monkeypatch.setattr(module, "_templates", {})
-    monkeypatch.setattr(module, "parse_shape", note)
-    assert [parse(f"a = {i} AND b = 'x{i}'") for i in range(3)] == [
-        And((Comparison("a", Op.EQ, i), Comparison("b", Op.EQ, f"x{i}"))) for i in range(3)
+    monkeypatch.setattr(module, "template_by_sqlglot", note)
+    assert [parse(f"a < - {i} AND b = 'x{i}'") for i in range(3)] == [
+        And((Comparison("a", Op.LT, -i), Comparison("b", Op.EQ, f"x{i}"))) for i in range(3)
     ]
-    assert parse("a = '1' AND b = 'x'") == And((Comparison("a", Op.EQ, "1"), Comparison("b", Op.EQ, "x")))
-    assert parsed == ["a = 0 AND b = '1'", "a = '0' AND b = '1'"]
+    assert parse("a < - 1 AND b = 2") == And((Comparison("a", Op.LT, -1), Comparison("b", Op.EQ, 2)))
+    assert parse("a < 1 AND b = 2") == And((Comparison("a", Op.LT, 1), Comparison("b", Op.EQ, 2)))
+    assert parsed == ["a < - 0 AND b = '1'", "a < - 0 AND b = 1"]
 
 
 def test_a_condition_folded_from_literals_is_not_shared() -> None:
@@ -174,6 +175,6 @@ def test_the_cache_forgets_the_shape_that_was_not_used_for_longest(monkeypatch: 
     templates: dict[object, object] = {}
     monkeypatch.setattr(module, "_templates", templates)
     monkeypatch.setattr(module, "CACHED_SHAPES", 2)
-    for text in ("a = 1", "b = 1", "a = 2", "c = 1"):
+    for text in ("a = +1", "b = +1", "a = +2", "c = +1"):
         parse(text)
-    assert [key[0] for key in templates] == ["a = \0", "c = \0"]  # type: ignore[index]
+    assert [key[0] for key in templates] == ["a = +\0", "c = +\0"]  # type: ignore[index]

@@ -15,6 +15,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.parse import parse
 from tocsin.language.to_sql import to_sql
 from tocsin.model.condition import IsNull
+from tocsin.model.derive import FEW_ROWS
 from tocsin.model.events import EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
@@ -92,8 +93,8 @@ def same(value: object, other: object) -> bool:
 @given(pair=EXPRESSIONS, batch=st.lists(events() | odd_events(), min_size=1, max_size=6))
 def test_vectors_equal_the_definition(pair: Pair, batch: list[Event]) -> None:
     name = derived(pair[0])
-    expected = [lookup(event, name) for event in batch]
-    found = EventBatch(batch).values(name)
+    expected = [lookup(event, name) for event in batch] * FEW_ROWS
+    found = EventBatch(batch * FEW_ROWS).values(name)
     assert found is not None
     assert all(map(same, found, expected)), (found, expected)
 
@@ -101,8 +102,8 @@ def test_vectors_equal_the_definition(pair: Pair, batch: list[Event]) -> None:
 @given(pair=EXPRESSIONS, batch=BATCH)
 def test_vectors_of_typed_columns_equal_the_definition(typed: Typed, pair: Pair, batch: list[Event]) -> None:
     name = derived(pair[0])
-    expected = [lookup(event, name) for event in batch]
-    found = EventBatch(typed(batch)).values(name)
+    expected = [lookup(event, name) for event in batch] * FEW_ROWS
+    found = EventBatch(typed(batch * FEW_ROWS)).values(name)
     assert found is not None
     assert all(map(same, found, expected)), (found, expected)
 
@@ -110,8 +111,10 @@ def test_vectors_of_typed_columns_equal_the_definition(typed: Typed, pair: Pair,
 @given(pairs=CONDITIONS, batch=BATCH)
 def test_matcher_equals_reference(typed: Typed, pairs: list[Pair], batch: list[Event]) -> None:
     matcher, expected = matcher_of([text for text, _ in pairs]), expected_matches(pairs, batch)
+    many = {(turn * len(batch) + row, id) for turn in range(FEW_ROWS) for row, id in expected}
     assert found_in(matcher.match_batch(batch)) == expected
-    assert found_in(matcher.match_batch(typed(batch))) == expected
+    assert found_in(matcher.match_batch(batch * FEW_ROWS)) == many
+    assert found_in(matcher.match_batch(typed(batch * FEW_ROWS))) == many
     assert {(0, id) for id in matcher.match(batch[0]).ids} == {pair for pair in expected if pair[0] == 0}
     for id in map(str, range(len(pairs))):
         assert matcher.explain(batch[0], id).matches == ((0, id) in expected)

@@ -1,5 +1,6 @@
 """The Matcher equals the reference, and DuckDB, on generated subscriptions and events."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -52,12 +53,29 @@ def found_in(table: pa.Table) -> Found:
     return found
 
 
+def one_by_one(matcher: Matcher, batch: Sequence[Event]) -> Found:
+    """What `match` and `top_k` find for each event, which is what a batch finds, with the same evidence."""
+    found = set()
+    for row, event in enumerate(batch):
+        matches = matcher.match(event)
+        # A batch of two events does not go by the lane of single ones.
+        twice = matcher.match_batch([event, {}])
+        evidence = json.loads(twice.schema.metadata[b"tocsin"])
+        own = [answer for answer in twice.to_pylist() if answer["event"] == 0]
+        assert list(matches) == [(answer["subscription"], answer["score"]) for answer in own]
+        assert (matches.evidence.mismatches, matches.evidence.errors) == (evidence["mismatches"], evidence["errors"])
+        best = matcher.top_k(event, len(own) // 2)
+        assert list(best) == sorted(matches, key=lambda match: (-match[1], match[0]))[: len(own) // 2]
+        found |= {(row, id) for id in matches.ids}
+    return found
+
+
 @given(SUBSCRIPTIONS, EVENTS)
 def test_events_as_mappings(texts: list[str], batch: list[Event]) -> None:
     matcher = matcher_of(texts)
     expected = by_reference(texts, batch)
     assert found_in(matcher.match_batch(batch)) == expected
-    assert {(0, id) for id in matcher.match(batch[0]).ids} == {pair for pair in expected if pair[0] == 0}
+    assert one_by_one(matcher, batch) == expected
 
 
 @given(texts=SUBSCRIPTIONS, batch=EVENTS)
@@ -82,13 +100,48 @@ def test_segments_that_match_together(
         # Twenty times the same events: enough that tables are laid out.
         repeated = batch * 20
         found = found_in(matcher.match_batch(repeated if odd else typed(repeated)))
+        assert one_by_one(matcher, batch) == {(row, id) for row, id in found if row < len(batch)}
     expected = by_reference(texts, batch)
     assert found == {(turn * len(batch) + row, id) for turn in range(20) for row, id in expected}
 
 
 @given(st.lists(odd_conditions(), min_size=1, max_size=12), st.lists(odd_events(), min_size=1, max_size=4))
 def test_values_of_another_kind_are_null(texts: list[str], batch: list[Event]) -> None:
-    assert found_in(matcher_of(texts).match_batch(batch)) == by_reference(texts, batch)
+    matcher = matcher_of(texts)
+    assert found_in(matcher.match_batch(batch)) == by_reference(texts, batch) == one_by_one(matcher, batch)
+
+
+@given(
+    texts=st.lists(conditions() | odd_conditions(), min_size=2, max_size=24),
+    batch=st.lists(events() | odd_events(), min_size=1, max_size=3),
+    standing=st.integers(0, 24),
+    few_complex=st.sampled_from([0, 2, 100]),
+)
+def test_new_subscriptions_are_found_before_they_are_in_a_segment(
+    texts: list[str], batch: list[Event], standing: int, few_complex: int
+) -> None:
+    """Some stand in a segment, the others come one by one; then some go, come back and get another score."""
+    with patch("tocsin.index.buffer.FEW_COMPLEX", few_complex), patch("tocsin.index.buffer.MOST_GONE", 1):
+        matcher = matcher_of(texts[:standing])
+        for number, text in list(enumerate(texts))[standing:]:
+            matcher.subscribe(str(number), text)
+        expected = by_reference(texts, batch)
+        assert {(row, id) for row, event in enumerate(batch) for id in matcher.match(event).ids} == expected
+        for number in range(0, len(texts), 2):
+            matcher.unsubscribe(str(number))
+        odd = {(row, id) for row, id in expected if int(id) % 2}
+        assert {(row, id) for row, event in enumerate(batch) for id in matcher.match(event).ids} == odd
+        for number in range(0, len(texts), 2):
+            matcher.subscribe(str(number), texts[number], tags={"of": "ada"})
+            matcher.rescore(str(number), float(number))
+        for row, event in enumerate(batch):
+            of_event = {id: 1.0 if int(id) % 2 else float(id) for place, id in expected if place == row}
+            assert list(matcher.match(event)) == sorted(of_event.items())
+            best = sorted(of_event.items(), key=lambda match: (-match[1], match[0]))
+            assert list(matcher.top_k(event, 3)) == best[:3]
+            tagged = [id for id in sorted(of_event) if int(id) % 2 == 0]
+            assert matcher.match(event, tags={"of": "ada"}).ids == tagged
+        assert one_by_one(matcher, batch) == expected
 
 
 @given(
@@ -113,7 +166,7 @@ def test_every_choice_of_algorithms(
 ) -> None:
     table = pa.table({"id": list(map(str, range(len(texts)))), "where": list(texts)})
     chosen = Matcher.from_table(table, index=index, matcher=matcher)
-    assert found_in(chosen.match_batch(batch)) == by_reference(texts, batch)
+    assert found_in(chosen.match_batch(batch)) == by_reference(texts, batch) == one_by_one(chosen, batch)
 
 
 @given(

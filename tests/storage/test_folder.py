@@ -90,10 +90,8 @@ def test_another_version_is_refused_by_number(folder: Folder, monkeypatch: pytes
     with monkeypatch.context() as older:
         older.setattr("tocsin.storage.folder.VERSION", 0)
         commit(folder, 1, {"parts": []})
-    with pytest.raises(
-        StorageError,
-        match=rf"snapshot-000001\.json has format version 0, .* {VERSION}\. Run `tocsin index upgrade {folder.path}`",
-    ):
+    said = rf"snapshot-000001\.json has format version 0, .* {VERSION}\. Run `tocsin index upgrade {folder.path}`"
+    with pytest.raises(StorageError, match=said):
         folder.read(1)
     assert folder.read(1, oldest=0)["version"] == 0
 

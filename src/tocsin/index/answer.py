@@ -4,19 +4,25 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from tocsin.arrays import Int64s, Ragged
 from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
+from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History, Judged
 from tocsin.index.id_order import FEW_ROWS, IdOrder, named_only, sort_lists
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
-from tocsin.model.events import EventBatch
+from tocsin.model.events import Event, EventBatch
 from tocsin.model.result import Evidence
+from tocsin.model.subscription import Subscription
 from tocsin.ranking.request import Question, best_of
 from tocsin.tuning import TUNING
+
+_NO_INTERVAL = {float, int, str, bool, bytes, type(None)}
+"""Types of values that are no intervals, nor hold any."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ def judge_history(
 ) -> list[Judged]:
     """Judge the tests on the history of each segment; events to remember become history, one after the other."""
     if history is None:
-        return [{} for _ in snapshot.states]
+        return snapshot.nothing_judged
     start = time.perf_counter()
     every_test = request.question is not None and request.question.asks_every_test(snapshot, batch)
     judged = history.judge(snapshot, batch, request.remember, every_test)
@@ -142,13 +148,78 @@ def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Ragged]]) 
     return Rows(starts, subscriptions, pa.array(by_rank[ranks]))
 
 
-def matches_of(found: Sequence[tuple[SegmentState, Ragged]]) -> list[tuple[str, float]]:
-    """Return the ids and scores of a batch of one event, sorted by id."""
-    return sorted(
-        (state.segment.ids[number], float(state.scores[number]))
-        for state, slices in found
-        for number in slices.values.tolist()
-    )
+def match_one(
+    snapshot: Snapshot,
+    event: Event,
+    batch: EventBatch,
+    tags: Tags,
+    judged: Sequence[Judged],
+    fresh: Sequence[Subscription],
+    evidence: Evidence,
+) -> tuple[list[str], list[float]]:
+    """Return the ids and the scores of the event of a batch of one, sorted by id; `fresh` ones were found already."""
+    ids = [subscription.id for subscription in fresh]
+    scores = [subscription.score for subscription in fresh]
+    segments = len(fresh)
+    for state, truths in zip(snapshot.states, judged, strict=True):
+        numbers = state.segment.match_one(event, batch, state.left_out(tags), truths, evidence)
+        if numbers.size:
+            # Subscriptions are numbered in the order of their ids.
+            numbers = np.sort(numbers)
+            ids += state.segment.ids.at(numbers)
+            scores += state.scores[numbers].tolist()
+            segments += 1
+    if segments > 1:
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        ids, scores = [ids[place] for place in order], [scores[place] for place in order]
+    return ids, scores
+
+
+def best_of_one(
+    snapshot: Snapshot,
+    event: Event,
+    batch: EventBatch,
+    tags: Tags,
+    question: Question,
+    fresh: Sequence[Subscription],
+    options: Options,
+    evidence: Evidence,
+) -> tuple[list[str], list[float]] | None:
+    """Return the ids and the scores of the best k matches of one event, best first; None if only `answer` can tell."""
+    k = question.k
+    if question.mode != "exact" or snapshot.looks_back or any(state.ranking.serve(k) for state in snapshot.states):
+        return None
+    if not all(type(value) in _NO_INTERVAL for value in event.values()):
+        return None
+    found = [(-subscription.score, subscription.id) for subscription in fresh]
+    for state in snapshot.states:
+        before = evidence.candidates
+        numbers = state.segment.match_one(event, batch, state.left_out(tags), {}, evidence)
+        start = time.perf_counter()
+        state.ranking.learn(np.array([numbers.size]), evidence.candidates - before, state.scores, k, options)
+        scores = state.scores[numbers]
+        if numbers.size > k:
+            # Subscriptions are numbered in the order of their ids.
+            best = np.lexsort((numbers, -scores))[:k]
+            numbers, scores = numbers[best], scores[best]
+        ids = state.segment.ids.at(numbers)
+        found += [(-score, id) for score, id in zip(scores.tolist(), ids, strict=True)]
+        evidence.rank_s += time.perf_counter() - start
+    found = sorted(found)[:k]
+    evidence.matches = len(found)
+    return [id for _, id in found], [-score for score, _ in found]
+
+
+def fresh_of(
+    view: FreshView | None, event: Event, batch: EventBatch, tags: Tags, options: Options, evidence: Evidence
+) -> list[Subscription]:
+    """Return the subscriptions that hold for an event, of those that are too new for a segment."""
+    if view is None:
+        return []
+    start = time.perf_counter()
+    found = view.match(event, batch, options.namespaces, evidence)
+    evidence.match_s += time.perf_counter() - start
+    return [one for one in found if all(one.tags.get(name) == tag for name, tag in tags)] if tags else found
 
 
 def tags_key(tags: Mapping[str, str] | None) -> Tags:

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.index.fresh_rows import FreshRows, FreshView
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
-from tocsin.language.normal_form import NormalForm
+from tocsin.language.normal_form import NormalForm, form_of
+from tocsin.language.normalise import Expression
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
@@ -16,12 +18,19 @@ FACTOR = 4
 """A match rebuilds the segments that are at most this many times larger than what is new. It visits every segment, so
 that keeping few of them is worth the rebuilding."""
 
+FEW_COMPLEX = 16
+"""So many subscriptions may be judged by their definition for each single event, some 5 µs each; more of them become a
+segment."""
+
+MOST_GONE = 64
+"""Rows are written anew when more than this and than what is fresh was dropped or replaced."""
+
 
 class Fresh(NamedTuple):
     """A subscription that is not in a segment yet, with its normal form."""
 
     subscription: Subscription
-    form: NormalForm
+    expression: Expression
 
 
 class Buffer:
@@ -34,11 +43,50 @@ class Buffer:
 
     def __init__(self) -> None:
         self.fresh: dict[str, Fresh] = {}
+        self._rows = FreshRows()
+        self._number_of: dict[str, int] = {}
+        """The numbers of fresh subscriptions in the rows."""
         self.segments: tuple[LiveSegment, ...] = ()
         """From large to small."""
 
     def __len__(self) -> int:
         return len(self.fresh) + sum(len(live) for live in self.segments)
+
+    def subscriptions(self) -> list[Subscription]:
+        """Return all subscriptions of the buffer, with their scores of now."""
+        standing = [subscription for live in self.segments for subscription in live.subscriptions()]
+        return standing + [one.subscription for one in self.fresh.values()]
+
+    def put(self, id: str, fresh: Fresh) -> None:
+        """Add a fresh subscription, or replace it."""
+        self._leave(id)
+        self.fresh[id] = fresh
+        if len(self._rows.gone) > len(self.fresh) + MOST_GONE:
+            self._rows = FreshRows()
+            self._number_of = {name: self._rows.add(*one) for name, one in self.fresh.items()}
+        else:
+            self._number_of[id] = self._rows.add(*fresh)
+
+    def drop(self, id: str) -> bool:
+        """Drop a subscription if it is fresh; tell whether it was."""
+        self._leave(id)
+        return self.fresh.pop(id, None) is not None
+
+    def _leave(self, id: str) -> None:
+        if id in self._number_of:
+            self._rows.gone.add(self._number_of.pop(id))
+
+    @property
+    def may_be_viewed(self) -> bool:
+        """Whether few fresh subscriptions must be judged by their definition, and all can be judged so."""
+        return len(self._rows.complex) <= FEW_COMPLEX and not self._rows.needs_segment
+
+    def view(self) -> FreshView | None:
+        """Return the fresh subscriptions as a single event is compared with them; None if there are none."""
+        return FreshView(self._rows) if self.fresh else None
+
+    def _settle(self) -> None:
+        self.fresh, self._rows, self._number_of = {}, FreshRows(), {}
 
     def index(self, build: Build) -> None:
         """Build segments, so that every subscription is in one."""
@@ -48,19 +96,20 @@ class Buffer:
         while segments and len(segments[-1]) <= FACTOR * len(taken):
             _take_out(segments.pop(), taken, forms)
         self.segments = (*segments, LiveSegment(build(taken, forms)))
-        self.fresh = {}
+        self._settle()
 
     def empty(self, build: Build) -> tuple[LiveSegment, ...]:
         """Empty the buffer; return its subscriptions as one segment, or () if there are none."""
         taken, forms = _columns(self.fresh)
         for live in self.segments:
             _take_out(live, taken, forms)
-        self.fresh, self.segments = {}, ()
+        self.segments = ()
+        self._settle()
         return (LiveSegment(build(taken, forms)),) if taken else ()
 
 
 def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
-    return [one.subscription for one in fresh.values()], [one.form for one in fresh.values()]
+    return [one.subscription for one in fresh.values()], [form_of([one.expression for one in fresh.values()])]
 
 
 def _take_out(live: LiveSegment, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:

@@ -57,6 +57,8 @@ def judged_by_reference(segment: Segment, namespaces: Mapping[str, str]) -> Segm
 class ReferenceFamily:
     """Whole subscriptions as tests: number i is TRUE for an event if the text of subscription i is."""
 
+    texts = None
+
     def __init__(self, texts: Strings, namespaces: Mapping[str, str]) -> None:
         self._texts, self._namespaces = texts, namespaces
         self.count = len(texts)

@@ -1,15 +1,18 @@
 """Write segments and their changes to an index folder, and read them back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tocsin.errors import StorageError
 from tocsin.index.form import FORM_VERSION
+from tocsin.index.intake import SubscriptionRows, parse_rows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import LiveSegment
+from tocsin.index.snapshot import IN_SNAPSHOT, LiveSegment
+from tocsin.model.subscription import Subscription
 from tocsin.storage import container
 from tocsin.storage.container import Container
 from tocsin.storage.folder import Folder
@@ -17,16 +20,19 @@ from tocsin.storage.folder import Folder
 _TRIES = 100
 
 
-def commit(folder: Folder, number: int, segments: Sequence[LiveSegment], options: Options) -> None:
+def commit(
+    folder: Folder, number: int, segments: Sequence[LiveSegment], options: Options, fresh: Sequence[Subscription] = ()
+) -> None:
     """Write what is not on disk yet, then the snapshot that names everything; undo all of it on failure.
 
-    Files that the snapshot does not name stay until `Folder.clean`.
+    The snapshot itself holds the `fresh` subscriptions, as they were given: a commit of a few is one file. Files that
+    the snapshot does not name stay until `Folder.clean`.
     """
     before = [(live, live.file, live.changes_file) for live in segments]
     written = []
     try:
         for live in segments:
-            if live.file is None:
+            if not live.file:
                 written.append(folder.new_name("segment"))
                 container.write(folder.path / written[-1], live.segment.container())
                 live.file = written[-1]
@@ -41,7 +47,9 @@ def commit(folder: Folder, number: int, segments: Sequence[LiveSegment], options
         for name in files:
             if not (folder.path / name).exists():
                 raise StorageError(f"{folder.path} lacks its file {name}", "Save to another folder")
-        folder.commit(number, {"options": options.document(), "parts": entries}, files)
+        rows = SubscriptionRows.of(fresh)
+        held = {**rows._asdict(), "scores": rows.scores.tolist()}
+        folder.commit(number, {"options": options.document(), "parts": entries, "fresh": held}, files)
     except BaseException:
         for live, file, changes_file in before:
             live.file, live.changes_file = file, changes_file
@@ -74,7 +82,7 @@ def missing_file(folder: Folder, error: FileNotFoundError) -> StorageError:
 
 def _load(folder: Folder, number: int, known: Sequence[LiveSegment]) -> tuple[int, Options, tuple[LiveSegment, ...]]:
     content = folder.read(number)
-    mapped = {live.file: live.segment for live in known if live.file is not None}
+    mapped = {live.file: live.segment for live in known if live.file}
     segments = []
     for entry in content["parts"]:
         segment = mapped.get(entry["segment"])
@@ -87,7 +95,20 @@ def _load(folder: Folder, number: int, known: Sequence[LiveSegment]) -> tuple[in
             live = LiveSegment(segment, arrays["dropped"].tolist(), scores)
         live.file, live.changes_file = entry["segment"], entry["changes"]
         segments.append(live)
-    return number, Options.of(content["options"]), tuple(segments)
+    options = Options.of(content["options"])
+    rows, form, errors = parse_rows(fresh_rows(content), options)
+    if errors:
+        raise errors[0]
+    if rows.ids:
+        segments.append(LiveSegment(Segment.build(rows, form, options)))
+        segments[-1].file = IN_SNAPSHOT
+    return number, options, tuple(segments)
+
+
+def fresh_rows(content: Mapping[str, Any]) -> SubscriptionRows:
+    """Return the subscriptions that a snapshot itself holds; those before version 5 hold none."""
+    rows = content.get("fresh") or SubscriptionRows.of([])._asdict()
+    return SubscriptionRows(**{**rows, "scores": np.array(rows["scores"], np.float64)})
 
 
 def _read_segment(path: Path) -> Segment:
@@ -100,7 +121,7 @@ def _read_segment(path: Path) -> Segment:
 def verify(folder: Folder) -> list[str]:
     """Read every file of the newest snapshot and compare checksums; return the files, or raise StorageError."""
     number, _, segments = load(folder)
-    files = [name for live in segments for name in (live.file, live.changes_file) if name is not None]
+    files = [name for live in segments for name in (live.file, live.changes_file) if name]
     for name in files:
         container.verify(folder.path / name)
     for live in segments:

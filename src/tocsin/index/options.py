@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, SubscriptionError
 from tocsin.language.bulk import normalise_texts
 from tocsin.language.normal_form import NormalForm
-from tocsin.language.normalise import MAX_PREDICATES
+from tocsin.language.normalise import MAX_PREDICATES, Expression, normalise
+from tocsin.language.parse import parse
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, check_name
 
@@ -44,6 +45,13 @@ class Options:
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
         return normalise_texts(texts, ids, self.max_predicates, self.check_xpath)
+
+    def normalise_one(self, text: str, id: str) -> Expression:
+        """The normal form of one text. Raises SubscriptionError."""
+        try:
+            return normalise(parse(text), self.max_predicates, self.check_xpath)
+        except SubscriptionError as error:
+            raise error.of(id) from None
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""

@@ -19,16 +19,18 @@ from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
+from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
 from tocsin.forks import cached
 from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
+from tocsin.index.event_lane import EventLane
 from tocsin.index.form import FORM_VERSION, StoredForm
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.tags import TagIndex
 from tocsin.language.normal_form import NormalForm
-from tocsin.model.events import EventBatch
+from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import given_attributes
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
@@ -40,6 +42,7 @@ from tocsin.registry import by_reference, conjunction_index
 from tocsin.storage.container import Container
 
 NO_BOOLS = np.empty(0, np.bool_)
+_NO_NUMBERS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,11 @@ class Segment:
         return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
 
     @cached
+    def lane(self) -> EventLane:
+        """What encodes single events."""
+        return EventLane(self.columns, self.families)
+
+    @cached
     def same_score(self) -> float | None:
         """The score that all subscriptions were given, if they were given the same."""
         scores = self.scores
@@ -206,6 +214,10 @@ class Segment:
 
         `judged` has the families, by place, that were judged elsewhere: those on the history.
         """
+        if batch.single is not None:
+            evidence = Evidence(events=1)
+            numbers = self.match_one(batch.single, batch, dropped, judged or {}, evidence)
+            return Ragged(np.array([0, numbers.size]), numbers), evidence
         events, evidence = self.encode(batch, judged or {})
         return self.match_encoded(batch, events, evidence, dropped), evidence
 
@@ -242,10 +254,35 @@ class Segment:
         evidence.match_s += time.perf_counter() - start
         return Ragged(starts, values)
 
+    def match_one(
+        self, event: Event, batch: EventBatch, dropped: Bools, judged: Mapping[int, Probed], evidence: Evidence
+    ) -> Int32s:
+        """The subscriptions of the event of a batch of one, in no order; `evidence` takes what `match` returns."""
+        if len(self.trees):
+            events, work = self.encode(batch, judged)
+            numbers = self.match_encoded(batch, events, work, dropped).values
+            evidence.add_segment(work)
+            return numbers
+        pairs = self._found_for_one(event, batch, judged, evidence)
+        if self.is_one_to_one:
+            numbers = pairs[:, FOUND]
+            if dropped.size:
+                numbers = numbers[~dropped[numbers]]
+        elif len(pairs):
+            _, numbers = group_by_event(pairs, self.owners, dropped, self.several, 1)
+        else:
+            numbers = _NO_NUMBERS
+        evidence.matches += numbers.size
+        return numbers
+
     def match_subscriptions(
         self, batch: EventBatch, judged: Mapping[int, Probed] | None = None
     ) -> tuple[Int32s, Evidence]:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
+        if batch.single is not None and not len(self.trees):
+            evidence = Evidence(events=1)
+            pairs = self._found_for_one(batch.single, batch, judged or {}, evidence)
+            return pairs_with_owners(pairs, self.owners), evidence
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
         pairs = pairs_with_owners(np.ascontiguousarray(self._found(batch, events, evidence)), self.owners)
@@ -264,7 +301,9 @@ class Segment:
         """Phase 1 for a batch, and the evidence of it."""
         start = time.perf_counter()
         evidence = Evidence(events=len(batch))
-        if self.needs_codes:
+        if batch.single is not None:
+            events = self.lane.encode(batch.single, batch, judged, evidence).events
+        elif self.needs_codes:
             events = encode(self.columns, self.families, batch, judged, evidence)
         else:
             events = encode_short(self.columns, batch, evidence)
@@ -279,6 +318,20 @@ class Segment:
         """The (event, conjunction) pairs that match, in no order."""
         pairs, candidates = self.index.match(events, self.codes_of(batch), by_pairs)
         evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
+        return pairs
+
+    def _found_for_one(
+        self, event: Event, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence
+    ) -> Int32s:
+        """Do both phases for a batch of one event."""
+        start = time.perf_counter()
+        encoded = self.lane.encode(event, batch, judged, evidence)
+        middle = time.perf_counter()
+        pairs, candidates = self.index.match(encoded.events)
+        self.lane.give_back(encoded)
+        evidence.candidates += int(candidates)
+        evidence.encode_s += middle - start
+        evidence.match_s += time.perf_counter() - middle
         return pairs
 
     def container(self) -> Container:

@@ -1,6 +1,5 @@
 """Segments with the changes made to them since they were built, and snapshots, which matches see."""
 
-import weakref
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -14,6 +13,7 @@ from tocsin.index.id_order import IdOrder
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.index.shared_layout import SharedLayout
 from tocsin.model.subscription import Subscription
+from tocsin.predicates.families import Probed
 from tocsin.ranking.exact import ExactTopK, SegmentRanking
 
 Tags = tuple[tuple[str, str], ...]
@@ -29,15 +29,34 @@ class SegmentState:
     """
 
     def __init__(
-        self, ranking: SegmentRanking, dropped: Bools, scores: Float64s, lacking: Callable[[Tags], Bools]
+        self,
+        ranking: SegmentRanking,
+        dropped: Bools,
+        scores: Float64s,
+        lacking: Callable[[Tags], Bools],
+        give_back: Sequence[Callable[[], None]] = (),
     ) -> None:
         self.segment = ranking.segment
         self.ranking = ranking
         self.dropped = dropped
         """Whether each subscription has a tombstone; empty if none has."""
         self.scores = scores
-        self.exact = ExactTopK(ranking, scores)
-        self._left_out = lru_cache(maxsize=MOST_TAGS)(partial(_either, lacking, dropped))
+        self._lacking = lacking
+        self._give_back = give_back
+        """What to call when this state is gone."""
+
+    def __del__(self) -> None:
+        for give_back in self._give_back:
+            give_back()
+
+    @cached
+    def exact(self) -> ExactTopK:
+        """What finds the best of those that match."""
+        return ExactTopK(self.ranking, self.scores)
+
+    @cached
+    def _left_out(self) -> Callable[[Tags], Bools]:
+        return lru_cache(maxsize=MOST_TAGS)(partial(_either, self._lacking, self.dropped))
 
     def left_out(self, tags: Tags) -> Bools:
         """Return a mask of the subscriptions that are dropped or lack one of the tags; empty if there are none."""
@@ -78,10 +97,19 @@ class Snapshot:
         """The scores of all subscriptions by rank."""
         return self.id_order.in_order([state.scores for state in self.states])
 
-    @property
+    @cached
+    def nothing_judged(self) -> list[dict[int, Probed]]:
+        """For each segment, no family that was judged elsewhere."""
+        return [{} for _ in self.states]
+
+    @cached
     def looks_back(self) -> bool:
         """Whether some subscription compares events with the history."""
         return any(state.segment.history_demands.size for state in self.states)
+
+
+IN_SNAPSHOT = ""
+"""The file of a segment that was made of the subscriptions in the snapshot itself."""
 
 
 class LiveSegment:
@@ -92,7 +120,7 @@ class LiveSegment:
     ) -> None:
         self.segment = segment
         self.file: str | None = None
-        """The file of the segment, once it is committed."""
+        """The file of the segment, once it is committed; IN_SNAPSHOT if it has none of its own."""
         self.changes_file: str | None = None
         """The file of the changes, if there are changes and all are committed."""
         self._dropped: ArrayPool[bool] = ArrayPool(lambda: np.zeros(len(segment), bool), dict.fromkeys(dropped, True))
@@ -162,7 +190,5 @@ class LiveSegment:
             if self.scores:
                 scores, give_back = self._scores.lend()
                 returns.append(give_back)
-            self._state = SegmentState(self._ranking, dropped, scores, self._lacking)
-            for give_back in returns:
-                weakref.finalize(self._state, give_back).atexit = False
+            self._state = SegmentState(self._ranking, dropped, scores, self._lacking, returns)
         return self._state

@@ -56,13 +56,14 @@ def upgrade(path: Path, *, drop_rejected: bool = False) -> Upgrade:
 def _upgrade(folder: Folder, drop_rejected: bool) -> Upgrade:
     number = folder.committed()
     content = folder.read(number, OLDEST)
-    version, entries = content["version"], content["parts"]
+    version, entries, fresh = content["version"], content["parts"], store.fresh_rows(content)
     if version == VERSION and all(_has_current_form(folder.path / entry["segment"]) for entry in entries):
-        return Upgrade(version, sum(entry["subscriptions"] for entry in entries), [], is_committed=False)
+        standing = sum(entry["subscriptions"] for entry in entries) + len(fresh.ids)
+        return Upgrade(version, standing, [], is_committed=False)
     options = _options(content["options"])
     segments, rejected = [], []
-    for entry in entries:
-        rows, form, errors = parse_rows(_live_rows(folder.path, entry), options)
+    for live_rows in [*(_live_rows(folder.path, entry) for entry in entries), fresh]:
+        rows, form, errors = parse_rows(live_rows, options)
         rejected += errors
         if rows.ids:
             segments.append(LiveSegment(Segment.build(rows, form, options)))

@@ -25,6 +25,19 @@ LATELY = 0.02
 """Matches that follow each other within so many seconds count as one stream, which changes sleep for."""
 
 
+class _UnderWay:
+    """A match under way. It costs a third of a generator that does the same."""
+
+    def __init__(self, throttle: "WriteThrottle") -> None:
+        self._throttle = throttle
+
+    def __enter__(self) -> None:
+        self._throttle.begin_match()
+
+    def __exit__(self, *_: object) -> None:
+        self._throttle.end_match()
+
+
 class WriteThrottle:
     """Track the matches under way and the time that changes took, and let changes sleep."""
 
@@ -33,21 +46,25 @@ class WriteThrottle:
         """Held by the one change that sleeps or works."""
         self._counting = threading.Lock()
         self._matches = 0
+        self._under_way = _UnderWay(self)
         self._last_match, self._last_thread = -LATELY, 0
         self._owed = 0.0
         """Seconds of sleep that are due for work done so far."""
 
-    @contextmanager
-    def matching(self) -> Iterator[None]:
-        """Count a match as under way."""
+    def matching(self) -> "_UnderWay":
+        """Count a match as under way, within the block of a `with`."""
+        return self._under_way
+
+    def begin_match(self) -> None:
+        """Count a match as begun."""
         with self._counting:
             self._matches += 1
-        try:
-            yield
-        finally:
-            with self._counting:
-                self._matches -= 1
-                self._last_match, self._last_thread = time.monotonic(), threading.get_ident()
+
+    def end_match(self) -> None:
+        """Count a match as done."""
+        with self._counting:
+            self._matches -= 1
+            self._last_match, self._last_thread = time.monotonic(), threading.get_ident()
 
     @contextmanager
     def changing(self) -> Iterator[None]:

@@ -1,1 +1,1 @@
-"""The subscription language: parse (sqlglot, cached by shape), rewrite (ordered RULES), and back to SQL."""
+"""The subscription language: parse (grammar, and sqlglot for the rest), rewrite (ordered RULES), and back to SQL."""

@@ -1,4 +1,4 @@
-"""Normalise millions of texts: split each, group them by shape, and bind whole columns of literals at once."""
+"""Normalise millions of texts: split each, collect the literals of equal parts, and bind whole columns at once."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -6,24 +6,22 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from tocsin.arrays import Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normal_form import Builder, NormalForm
-from tocsin.language.normalise import MAX_PREDICATES, check_size, expression
-from tocsin.language.parse import parse_shape
-from tocsin.language.rewrite import VALUES, rewrite
-from tocsin.language.shape import Shape, literal_types, split
-from tocsin.language.shape_plan import ShapePlan, plan
-from tocsin.language.vectors import Columns, Unreadable, add_vectors
-from tocsin.model.condition import Slot
+from tocsin.language.normalise import MAX_PREDICATES, normalise
+from tocsin.language.parse import Key, fixed_literals, parse_pieces
+from tocsin.language.shape import literal_types, split
+from tocsin.language.shape_plan import Part, Plans
+from tocsin.language.vectors import PartRows, Unreadable, part_rows
 
 BATCH = 65_536
 """How many texts are split into pieces at a time."""
 
 SMALL = 4
-"""Groups of fewer texts than this are bound one by one: a vector operation would cost more."""
+"""Parts of fewer texts than this are bound text by text: vector operations would cost more."""
 
-_Key = tuple[str, tuple[bool | str, ...], tuple[str, ...]]
-"""The code of a shape, which of its literals are strings (() if none is), and those that its template contains."""
+_PLANS = Plans()
 
 
 def normalise_texts(
@@ -34,7 +32,7 @@ def normalise_texts(
 ) -> NormalForm:
     """Return the normal form of many texts; those in error are reported, the others are kept.
 
-    Costs some microseconds a text, and one parse by sqlglot a shape.
+    Costs some microseconds a text, however many shapes they have, as long as they are clauses joined by AND.
 
     >>> form = normalise_texts(["price < 10", "price < 20 AND price > 30", "price <"])
     >>> form.owner.tolist(), form.never, list(form.errors)
@@ -59,105 +57,127 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _by_fixed(key: Key, numbers: list[int], members: list[list[str]]) -> list[tuple[Key, list[int], list[list[str]]]]:
+    """Group the texts of a shape by the literals that its templates contain."""
+    groups: dict[Key, tuple[list[int], list[list[str]]]] = {}
+    for number, pieces in zip(numbers, members, strict=True):
+        group = groups.setdefault((key[0], key[1], fixed_literals(key[0], pieces)), ([], []))
+        group[0].append(number)
+        group[1].append(pieces)
+    return [(inner, *group) for inner, group in groups.items()]
+
+
+class _PartTexts:
+    """The literals of one part in the texts of a batch, by slot, and the conjunction of each."""
+
+    __slots__ = ("conjunctions", "literals")
+
+    def __init__(self, slots: int) -> None:
+        self.conjunctions: list[int] = []
+        self.literals: list[list[str]] = [[] for _ in range(slots)]
+
+
 class _Work:
-    """One run over many texts, with a cache of the plans of their shapes."""
+    """One run over many texts."""
 
     def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: int) -> None:
         self.builder = builder
         self._ids = ids
         self._limit = limit
-        self._plans: dict[_Key, ShapePlan | None] = {}
-        self._fixed: dict[_Key, tuple[int, ...]] = {}
-        """The literals, by number, that templates of a shape contain."""
 
     def add_batch(self, start: int, texts: Sequence[str]) -> None:
         """Add consecutive texts, of which the first has the number `start`."""
-        groups: dict[_Key, tuple[list[int], list[list[str]]]] = {}
+        groups: dict[Key, tuple[list[int], list[list[str]]]] = {}
+        pieces_of: dict[int, list[str]] = {}
         for number, text in enumerate(texts, start):
             try:
-                pieces = split(text)
+                pieces = pieces_of[number] = split(text)
             except SubscriptionError as error:
                 self._report(number, error)
                 continue
             # Texts without a quote have only numbers.
-            key: _Key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else (), ()
+            key: Key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else (), ()
             group = groups.get(key)
             if group is None:
                 group = groups[key] = [], []
             group[0].append(number)
             group[1].append(pieces)
-        for key, (numbers, members) in groups.items():
-            self._add_group(key, numbers, members)
+        owners: list[int] = []
+        parts: dict[Part, _PartTexts] = {}
+        waiting = [(key, *group) for key, group in groups.items()]
+        while waiting:
+            key, numbers, members = waiting.pop()
+            clauses = _PLANS.of_clauses(members[0], bool(key[1]))
+            alternatives = None if clauses is None else [clauses]
+            if alternatives is None and len(members) >= SMALL:
+                alternatives = _PLANS.of_shape(key, members[0])
+                if alternatives is None and not key[2] and fixed_literals(key[0], members[0]):
+                    waiting += _by_fixed(key, numbers, members)
+                    continue
+            # A predicate has a literal, or is a part of its own: more than these there are not.
+            if not alternatives or len(members[0]) // 2 + sum(map(len, alternatives)) > self._limit:
+                for number in numbers:
+                    self._add_one(number, pieces_of[number])
+                continue
+            alone = len(members) == 1
+            columns = [] if alone else list(zip(*(pieces[1::2] for pieces in members), strict=True))
+            literals = members[0][1::2]
+            for placed in alternatives:
+                size = len(owners)
+                owners += numbers
+                for part, places, first in placed:
+                    same = parts.get(part)
+                    if same is None:
+                        same = parts[part] = _PartTexts(len(places))
+                    # Most groups are of one text if shapes are as many as texts.
+                    if alone:
+                        same.conjunctions.append(size)
+                        for column, place in zip(same.literals, places, strict=False):
+                            column.append(literals[first + place])
+                    else:
+                        same.conjunctions.extend(range(size, len(owners)))
+                        for column, place in zip(same.literals, places, strict=False):
+                            column.extend(columns[first + place])
+        for number in self._add_parts(np.array(owners, np.int32), parts):
+            self._add_one(number, pieces_of[number])
 
-    def _add_group(self, key: _Key, numbers: list[int], members: list[list[str]]) -> None:
-        if key not in self._plans:
+    def _add_parts(self, owners: Int32s, parts: dict[Part, _PartTexts]) -> list[int]:
+        """Add conjunctions, part by part; return the texts that must be bound one by one instead."""
+        alive, planned = np.ones(len(owners), np.bool_), np.ones(len(owners), np.bool_)
+        prepared: list[tuple[Part, Int32s, PartRows]] = []
+        for part, texts in parts.items():
+            conjunctions = np.array(texts.conjunctions, np.int32)
+            literals: Sequence[Sequence[str]] = texts.literals
+            if len(conjunctions) < SMALL:
+                planned[conjunctions] = False
+                continue
             try:
-                template, generic = parse_shape(Shape(members[0]))
-                if not generic and not key[2]:
-                    self._fixed[key] = template.fixed
-                is_known = generic or template.fixed == self._fixed.get((*key[:2], ()))
-                self._plans[key] = plan(template) if is_known and (generic or key[2]) else None
-            except SubscriptionError:
-                # Each text is parsed again, since its error has a position of its own.
-                self._plans[key] = None
-        planned = self._plans[key]
-        if planned is None and not key[2] and self._fixed.get(key):
-            self._add_by_fixed(key, numbers, members)
-        elif planned is None:
-            for number, pieces in zip(numbers, members, strict=True):
-                self._add_unplanned(number, pieces)
-        elif planned.vector is None or len(members) < SMALL or planned.predicates > self._limit:
-            for number, pieces in zip(numbers, members, strict=True):
-                self._add_one(planned, number, pieces)
-        else:
-            columns = Columns(planned.template.sources, [pieces[1::2] for pieces in members])
-            try:
-                add_vectors(self.builder, planned.vector, np.array(numbers, np.int32), columns)
+                rows = part_rows(part, literals, len(conjunctions), self.builder)
             except Unreadable as unreadable:
-                self._add_without(unreadable.rows, planned, key, numbers, members)
+                planned[conjunctions[list(unreadable.rows)]] = False
+                readable = [row for row in range(len(conjunctions)) if row not in unreadable.rows]
+                if not readable:
+                    continue
+                conjunctions = conjunctions[readable]
+                literals = [[column[row] for row in readable] for column in literals]
+                rows = part_rows(part, literals, len(readable), self.builder)
+            alive[conjunctions[~rows.alive]] = False
+            prepared.append((part, conjunctions, rows))
+        one_by_one = np.unique(owners[~planned])
+        planned &= ~np.isin(owners, one_by_one)
+        alive &= planned
+        number = np.full(len(owners), -1, np.int32)
+        number[alive] = self.builder.new_conjunctions(owners[alive])
+        for part, conjunctions, rows in prepared:
+            rows.add_to(self.builder, part, number[conjunctions])
+        self.builder.never.extend(np.setdiff1d(owners[planned], owners[alive]).tolist())
+        return [int(owner) for owner in one_by_one]
 
-    def _add_by_fixed(self, key: _Key, numbers: list[int], members: list[list[str]]) -> None:
-        """Add a group whose template contains some of the literals: those with the same ones share a template."""
-        groups: dict[_Key, tuple[list[int], list[list[str]]]] = {}
-        fixed = self._fixed[key]
-        for number, pieces in zip(numbers, members, strict=True):
-            group = groups.setdefault((*key[:2], tuple([pieces[2 * literal + 1] for literal in fixed])), ([], []))
-            group[0].append(number)
-            group[1].append(pieces)
-        for inner, (some, theirs) in groups.items():
-            self._add_group(inner, some, theirs)
-
-    def _add_without(
-        self,
-        bad: set[int],
-        planned: ShapePlan,
-        key: _Key,
-        numbers: list[int],
-        members: list[list[str]],
-    ) -> None:
-        """Add a group of which some rows have literals that cannot be read."""
-        for row in sorted(bad):
-            self._add_one(planned, numbers[row], members[row])
-        good = [row for row in range(len(numbers)) if row not in bad]
-        if good:
-            self._add_group(key, [numbers[row] for row in good], [members[row] for row in good])
-
-    def _add_one(self, planned: ShapePlan, number: int, pieces: list[str]) -> None:
+    def _add_one(self, number: int, pieces: list[str]) -> None:
         try:
-            check_size(planned.predicates, self._limit)
-            constants = planned.template.constants(Shape(pieces))
-            bound = rewrite(planned.tree, VALUES, lambda v: constants[v.index] if isinstance(v, Slot) else v)
-            self.builder.add(number, expression(bound))
+            self.builder.add(number, normalise(parse_pieces(pieces), self._limit))
         except SubscriptionError as error:
             self._report(number, error)
-
-    def _add_unplanned(self, number: int, pieces: list[str]) -> None:
-        try:
-            template, _ = parse_shape(Shape(pieces))
-        except SubscriptionError as error:
-            self._report(number, error)
-            return
-        self._add_one(plan(template), number, pieces)
 
     def _report(self, number: int, error: SubscriptionError) -> None:
         self.builder.errors[number] = error if self._ids is None else error.of(self._ids[number])

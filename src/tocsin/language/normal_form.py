@@ -248,7 +248,7 @@ class Builder:
     def add_predicate(self, number: int, predicate: Predicate) -> None:
         """Add one predicate to one conjunction."""
         if isinstance(predicate, Tested):
-            self._single_tests.append((number, self.test_id(predicate)))
+            self.add_test(number, self.test_id(predicate))
             return
         key = predicate.attribute, predicate.kind
         if predicate.or_null:
@@ -256,6 +256,10 @@ class Builder:
         rows = self._singles.setdefault(key, [])
         for candidate in predicate.ranges:
             rows.append((number, candidate))
+
+    def add_test(self, number: int, test: int) -> None:
+        """Add one test, by its number, to one conjunction."""
+        self._single_tests.append((number, test))
 
     def test_id(self, predicate: Tested) -> int:
         """Return the number of a test; a new one with an XPath is checked first."""
@@ -320,6 +324,14 @@ class Builder:
             sorted(self.never),
             trees.renumbered(number),
         )
+
+
+def form_of(texts: Sequence[Expression]) -> NormalForm:
+    """Return the normal form of texts, given the expression of each."""
+    builder = Builder()
+    for number, found in enumerate(texts):
+        builder.add(number, found)
+    return builder.finish(len(texts))
 
 
 def _objects(values: Values, has: Bools) -> Values:

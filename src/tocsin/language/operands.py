@@ -64,11 +64,6 @@ class Reader:
     fixed: set[int] = field(default_factory=set)
     """The literals, by number, whose values the condition depends on."""
 
-    @property
-    def generic(self) -> bool:
-        """Whether the condition is valid for every text of the shape."""
-        return not self.fixed
-
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
         """Return the error that names the place of `node` in the user's text."""
         starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]

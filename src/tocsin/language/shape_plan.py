@@ -1,17 +1,24 @@
-"""Plan how to bind all texts of one shape at once.
+"""Plan how the texts of many shapes become conjunctions, column by column.
 
-A shape is *regular* if its template is a few conjunctions that cannot merge, each of comparisons with constants, which
-become vector operations, and of other leaves on other attributes, which are bound one by one and remembered. All other
-shapes keep a tree of goals that is bound text by text.
+A text is *regular* if it is a few conjunctions that cannot merge, each of *parts*: comparisons of one column with
+constants, which become vector operations, and other leaves on other attributes, which are bound for each distinct
+literal. Texts that are clauses joined by AND are planned clause by clause: 100,000 texts may have as many shapes, and
+their clauses few. All other texts are bound one by one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
 
+from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
 from tocsin.language.normal_form import ColumnKey
-from tocsin.language.normalise import always, never, predicate_count
+from tocsin.language.normalise import always, never
+from tocsin.language.parse import Key, has_known_literals, parse_shape
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
+from tocsin.language.shape import Shape, literal_types
 from tocsin.language.template import Template, fill_atom
 from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, Slot
 from tocsin.model.predicate import Accepts, Predicate, Ranges
@@ -19,45 +26,145 @@ from tocsin.model.predicate import Accepts, Predicate, Ranges
 MAX_CONJUNCTIONS = 16
 """Shapes with more conjunctions than this are rare: they are bound text by text."""
 
+REMEMBERED = 16_384
+"""How many pieces of code, clauses and shapes are remembered, each."""
 
-@dataclass(slots=True)
-class VectorConjunction:
-    """One conjunction of a regular shape."""
-
-    bounds: dict[ColumnKey, list[tuple[Op, Slot]]] = field(default_factory=dict)
-    """Comparisons by column, of which all must hold."""
-    points: dict[ColumnKey, list[Slot]] = field(default_factory=dict)
-    """Constants by column, of which one must be equal."""
-    leaves: list[Goal] = field(default_factory=list)
-    """Conditions that are bound for each distinct literal."""
-    constant: list[Predicate] = field(default_factory=list)
-    """Predicates without a slot."""
-
-    def names(self) -> list[object]:
-        """Return the subject of each part; parts with the same subject could merge."""
-        columns = [*self.bounds, *self.points]
-        return [attribute for attribute, _ in columns] + [_about(leaf) for leaf in [*self.leaves, *self.constant]]
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_CLAUSE = re.compile(r"[\w\s.<>=!(),]*")
+_AND = re.compile(r"\bAND\b", re.I)
+_AND_OF_BETWEEN = re.compile(r"\s*AND\s*", re.I)
+_OR = re.compile(r"\bOR\b", re.I)
 
 
-@dataclass(slots=True)
-class ShapePlan:
-    """What to do with the texts of one shape: `vector` conjunctions if it is regular, else bind the `tree`."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """What the literals of one part of a conjunction demand: bounds, points, a leaf, or a constant predicate.
 
-    template: Template
-    tree: Node
-    predicates: int
-    """How many predicates each text has."""
-    vector: list[VectorConjunction] | None
+    Slots are numbered from 0 in each part.
+    """
+
+    subject: object
+    """Parts with the same subject could merge."""
+    readings: tuple[Reading, ...] = ()
+    """How the literal of each slot is read."""
+    column: ColumnKey | None = None
+    """Of bounds and points."""
+    bounds: tuple[tuple[Op, Slot], ...] = ()
+    """Comparisons of which all must hold."""
+    points: tuple[Slot, ...] = ()
+    """Constants of which one must be equal."""
+    leaf: Goal | None = None
+    """A condition that is bound for each distinct literal."""
+    constant: Predicate | None = None
+    """A predicate without a slot."""
 
 
-def plan(template: Template) -> ShapePlan:
-    """Plan the texts of a shape, once."""
-    tree = rewrite(Goal(template.condition), STRUCTURAL)
-    alternatives = _alternatives(tree)
-    readings = [source.reading for source in template.sources]
-    vectors = None if alternatives is None else [_vector(leaves, readings) for leaves in alternatives]
-    regular = None if vectors is None or None in vectors else [vector for vector in vectors if vector is not None]
-    return ShapePlan(template, tree, predicate_count(tree), regular)
+Placed = tuple[Part, tuple[int, ...], int]
+"""A part, the literal of each of its slots, numbered within a clause, and the number of the clause's first literal."""
+Alternatives = list[list[Placed]]
+"""The conjunctions of a regular shape."""
+
+
+class Plans:
+    """The plans of clauses and shapes, kept for the texts to come."""
+
+    def __init__(self) -> None:
+        self._clauses: dict[Key, list[Placed] | None] = {}
+        self._shapes: dict[Key, Alternatives | None] = {}
+        self._joint: dict[tuple[Part, Part], Part] = {}
+
+    def of_clauses(self, pieces: list[str], has_strings: bool) -> list[Placed] | None:
+        """Return the parts of a text of clauses joined by AND; None if it is not one, or not regular."""
+        found: dict[object, Placed] = {}
+        code: list[str] = []
+        first, literals, known = 0, pieces[1::2], self._clauses
+        # The last cut is an end that closes the last clause.
+        for place, piece in enumerate([*pieces[::2], None]):
+            cut = ("", "") if piece is None else _cut(piece)
+            if cut is None:
+                return None
+            if piece is not None:
+                code.append(cut[0])
+            for following in cut[1:]:
+                key = "\0".join(code), literal_types(literals[first:place]) if has_strings else (), ()
+                parts = known[key] if key in known else self._plan_clause(key, code, literals[first:place])
+                if parts is None:
+                    return None
+                for part, places, _ in parts:
+                    before = found.get(part.subject)
+                    if before is None:
+                        found[part.subject] = part, places, first
+                    elif before[0].bounds and part.bounds and before[0].column == part.column:
+                        moved = tuple(first - before[2] + place for place in places)
+                        found[part.subject] = self._join(before[0], part), before[1] + moved, before[2]
+                    else:
+                        return None
+                code, first = [following], place
+        return list(found.values())
+
+    def _plan_clause(self, key: Key, code: list[str], literals: list[str]) -> list[Placed] | None:
+        pieces = [""] * (len(code) + len(literals))
+        pieces[::2], pieces[1::2] = code, literals
+        alternatives = _plan_shape(pieces, is_fixed=False)
+        parts = alternatives[0] if alternatives is not None and len(alternatives) == 1 else None
+        _remember(self._clauses, key, parts)
+        return parts
+
+    def _join(self, left: Part, right: Part) -> Part:
+        """Return the part of two parts with bounds on one column."""
+        joint = self._joint.get((left, right))
+        if joint is None:
+            moved = tuple((op, Slot(slot.index + len(left.readings))) for op, slot in right.bounds)
+            joint = Part(left.subject, left.readings + right.readings, left.column, left.bounds + moved)
+            _remember(self._joint, (left, right), joint)
+        return joint
+
+    def of_shape(self, key: Key, pieces: list[str]) -> Alternatives | None:
+        """Return the conjunctions of a shape with the literals of its key; None if it is not regular."""
+        try:
+            return self._shapes[key]
+        except KeyError:
+            found = _plan_shape(pieces, bool(key[2]))
+            _remember(self._shapes, key, found)
+            return found
+
+
+def _remember(known: dict[_K, _V], key: _K, value: _V) -> None:
+    if len(known) >= REMEMBERED:
+        known.clear()
+    known[key] = value
+
+
+@lru_cache(REMEMBERED)
+def _cut(code: str) -> tuple[str, ...] | None:
+    """Cut a piece of code at each AND; None if it may hold more than clauses joined by AND.
+
+    An AND between two literals is that of BETWEEN. A clause that is cut in its middle cannot be parsed.
+    """
+    if not _CLAUSE.fullmatch(code) or _OR.search(code):
+        return None
+    return (code,) if _AND_OF_BETWEEN.fullmatch(code) else tuple(part.strip() for part in _AND.split(code))
+
+
+def _plan_shape(pieces: list[str], is_fixed: bool) -> Alternatives | None:
+    """Plan a shape; `is_fixed` tells whether it is asked for with the literals that its template contains."""
+    shape = Shape(pieces)
+    try:
+        template = parse_shape(shape)
+    except SubscriptionError:
+        # Each text is parsed again, since its error has a position of its own.
+        return None
+    return plan(template) if bool(template.fixed) == is_fixed and has_known_literals(shape, template) else None
+
+
+def plan(template: Template) -> Alternatives | None:
+    """Plan the texts of a shape, once; None if it is not regular."""
+    alternatives = _alternatives(rewrite(Goal(template.condition), STRUCTURAL))
+    if alternatives is None:
+        return None
+    planned = [_parts(leaves, template) for leaves in alternatives]
+    return [parts for parts in planned if parts is not None] if None not in planned else None
 
 
 def slots(goal: Goal) -> list[Slot]:
@@ -71,6 +178,19 @@ def slots(goal: Goal) -> list[Slot]:
 
     fill_atom(goal.condition, note)
     return found
+
+
+class _Renumber:
+    """Number slots from 0, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, value: object) -> object:
+        if not isinstance(value, Slot):
+            return value
+        self._count += 1
+        return Slot(self._count - 1)
 
 
 def _about(leaf: Goal | Predicate) -> object:
@@ -118,36 +238,41 @@ def _sum(parts: list[list[tuple[Goal | Predicate, ...]]]) -> list[tuple[Goal | P
     return total if len(set(alone)) == len(alone) and all(total) else None
 
 
-def _vector(leaves: Sequence[Goal | Predicate], readings: list[Reading]) -> VectorConjunction | None:
-    vector = VectorConjunction()
+def _parts(leaves: Sequence[Goal | Predicate], template: Template) -> list[Placed] | None:
+    """Return the parts of one conjunction; None if some could merge."""
+    bounds: dict[ColumnKey, list[tuple[Op, Slot]]] = {}
+    found: list[Placed] = []
+    readings = [source.reading for source in template.sources]
+
+    def place(used: Iterable[Slot]) -> tuple[int, ...]:
+        return tuple(template.sources[slot.index].literal for slot in used)
+
     for leaf in leaves:
         if not isinstance(leaf, Goal):
             if never(leaf) or always(leaf):
                 return None
-            vector.constant.append(leaf)
-        elif not _add_comparison(vector, leaf, readings):
-            vector.leaves.append(leaf)
-    names = vector.names()
-    return vector if len(set(names)) == len(names) else None
-
-
-def _add_comparison(vector: VectorConjunction, goal: Goal, readings: list[Reading]) -> bool:
-    """Add a goal to the bounds or points, if it is one."""
-    condition = goal.condition
-    if Accepts.NULL in goal.accepts:
-        return False
-    if isinstance(condition, Comparison) and isinstance(condition.constant, Slot):
-        op = condition.op if Accepts.TRUE in goal.accepts else condition.op.negated
-        if op is not Op.NE:
-            key = condition.attribute, readings[condition.constant.index].kind
-            vector.bounds.setdefault(key, []).append((op, condition.constant))
-            return True
-    if isinstance(condition, InList) and Accepts.TRUE in goal.accepts:
-        constants = [constant for constant in condition.constants if isinstance(constant, Slot)]
-        kinds = {readings[slot.index].kind for slot in constants}
-        if len(constants) == len(condition.constants) and len(kinds) == 1:
-            key = condition.attribute, kinds.pop()
-            if key not in vector.points:
-                vector.points[key] = constants
-                return True
-    return False
+            found.append((Part(_about(leaf), constant=leaf), (), 0))
+            continue
+        used = slots(leaf)
+        read = tuple(readings[slot.index] for slot in used)
+        condition, kinds = leaf.condition, {reading.kind for reading in read}
+        affirmed, or_null = Accepts.TRUE in leaf.accepts, Accepts.NULL in leaf.accepts
+        if isinstance(condition, Comparison) and not or_null:
+            op = condition.op if affirmed else condition.op.negated
+            if op is not Op.NE:
+                bounds.setdefault((condition.attribute, kinds.pop()), []).append((op, used[0]))
+                continue
+        all_slots = isinstance(condition, InList) and len(used) == len(condition.constants)
+        if isinstance(condition, InList) and all_slots and affirmed and not or_null and len(kinds) == 1:
+            column, points = (condition.attribute, kinds.pop()), tuple(map(Slot, range(len(used))))
+            found.append((Part(condition.attribute, read, column, points=points), place(used), 0))
+            continue
+        renumbered = fill_atom(condition, _Renumber())
+        found.append((Part(_about(leaf), read, leaf=Goal(renumbered, leaf.accepts)), place(used), 0))
+    for column, several in bounds.items():
+        used = [slot for _, slot in several]
+        numbered = tuple((op, Slot(number)) for number, (op, _) in enumerate(several))
+        read = tuple(readings[slot.index] for slot in used)
+        found.append((Part(column[0], read, column, numbered), place(used), 0))
+    subjects = [part.subject for part, _, _ in found]
+    return found if len(set(subjects)) == len(subjects) else None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tocsin.language.parse import dialect
+from tocsin.language.reserved import RESERVED
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -53,8 +53,6 @@ from tocsin.model.values import Constant, Kind, Number, Scalar
 
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_READ_OTHERWISE = {"connect_by_root", "event", "if", "lambda"}
-"""Not keywords, but sqlglot reads a name that begins with one of them as something else."""
 _ACCEPTS = {
     Accepts.TRUE: "{}",
     Accepts.FALSE: "NOT {}",
@@ -231,10 +229,9 @@ def _name(attribute: str) -> str:
     """Return the name, in quotes only if the parser needs them; the expression of a derived attribute."""
     if attribute[:1] == MARK:
         return name(attribute) if attribute == NOW else expression_sql(expression_of(attribute), _name)
-    if not _PLAIN_NAME.fullmatch(attribute) or attribute.partition(".")[0].lower() in _READ_OTHERWISE:
-        return name(attribute)
-    parts = dialect().tokenize(attribute)[::2]
-    return attribute if all(part.token_type.name == "VAR" for part in parts) else name(attribute)
+    parts = attribute.upper().split(".")
+    plain = _PLAIN_NAME.fullmatch(attribute) and parts[0] != "EVENT" and RESERVED.isdisjoint(parts)
+    return attribute if plain else name(attribute)
 
 
 def _word(word: Word) -> str:

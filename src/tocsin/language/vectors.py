@@ -1,7 +1,7 @@
-"""Bind all texts of a regular shape at once: literals are columns, conjunctions a few comparisons of columns."""
+"""Bind one part of many texts at once: literals are columns, and bounds a few comparisons of columns."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,20 +9,24 @@ import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import LiteralSource, Reading, number, read, unquote
-from tocsin.language.normal_form import EXACT_FLOAT, Builder, ColumnKey, RangeColumn, Values
+from tocsin.language.constants import Reading, number, read, unquote
+from tocsin.language.normal_form import EXACT_FLOAT, Builder, RangeColumn, Values
 from tocsin.language.normalise import always, never
 from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
-from tocsin.language.shape_plan import VectorConjunction, slots
+from tocsin.language.shape_plan import Part
 from tocsin.model.condition import Op, Slot
-from tocsin.model.predicate import Predicate, Ranges
+from tocsin.model.predicate import Ranges, Tested
 from tocsin.model.values import Number, Scalar, scalar
 
 _SAFE_LENGTH = 15
 """A decimal of at most this many digits is the shortest one that reads as its float64."""
 
-_BoundLeaf = tuple[Predicate, ...] | None
-"""The predicates of a leaf whose slots are filled; None if it can never hold."""
+
+class _BoundLeaf(NamedTuple):
+    """The predicates of a leaf whose slots are filled: tests as the builder numbers them, and ranges."""
+
+    tests: list[int]
+    ranges: list[Ranges]
 
 
 class Unreadable(Exception):  # noqa: N818  # tells the caller to bind these rows one by one; not an error of the user
@@ -34,18 +38,17 @@ class Unreadable(Exception):  # noqa: N818  # tells the caller to bind these row
 
 
 class Columns:
-    """The literals of the texts of one shape, by slot."""
+    """The literals of one part in many texts, by slot."""
 
-    def __init__(self, sources: Sequence[LiteralSource], literals: list[list[str]]) -> None:
-        self.sources = sources
-        self._literals = list(zip(*literals, strict=True))
+    def __init__(self, readings: Sequence[Reading], literals: Sequence[Sequence[str]]) -> None:
+        self.readings = readings
+        self.literals = literals
         self._read: dict[int, Values] = {}
 
     def __getitem__(self, slot: Slot) -> Values:
         """Return the constants of a slot: float64, microseconds, or objects."""
         if slot.index not in self._read:
-            source = self.sources[slot.index]
-            self._read[slot.index] = _column(self._literals[source.literal], source.reading)
+            self._read[slot.index] = _column(self.literals[slot.index], self.readings[slot.index])
         return self._read[slot.index]
 
     def alike(self, slots: Sequence[Slot]) -> list[Values]:
@@ -54,10 +57,6 @@ class Columns:
         if len({array.dtype for array in arrays}) == 1:
             return arrays
         return [array if array.dtype == object else _objects([Number(v) for v in array.tolist()]) for array in arrays]
-
-    def literals(self, slot: Slot) -> Sequence[str]:
-        """Return the literal of a slot in every text, as written."""
-        return self._literals[self.sources[slot.index].literal]
 
 
 def _column(literals: Sequence[str], reading: Reading) -> Values:
@@ -81,7 +80,7 @@ def _floats(literals: Sequence[str]) -> Float64s | None:
     floats: Float64s = read_back.to_numpy()
     if not bool((np.abs(floats) <= EXACT_FLOAT).all()):
         return None
-    if max(map(len, literals)) > _SAFE_LENGTH:
+    if pc.max(pc.binary_length(texts)).as_py() > _SAFE_LENGTH:
         differing = np.flatnonzero(~pc.equal(texts, read_back.cast(pa.string())).to_numpy(zero_copy_only=False))
         if not all(len(literals[row]) <= _SAFE_LENGTH or _is_float(literals[row]) for row in differing.tolist()):
             return None
@@ -116,44 +115,46 @@ def _objects(values: Sequence[Any]) -> Values:
     return array
 
 
-def add_vectors(builder: Builder, vectors: list[VectorConjunction], owners: Int32s, columns: Columns) -> None:
-    """Add the conjunctions of all texts; `owners` are the numbers of the texts."""
-    # Read before anything is added, so that nothing is added twice if a literal cannot be read.
-    prepared = [
-        (
-            vector,
-            {key: _intersect(bounds, columns) for key, bounds in vector.bounds.items()},
-            {key: columns.alike(slots) for key, slots in vector.points.items()},
-            [_bind_leaf(leaf, columns, builder.check) for leaf in vector.leaves],
-        )
-        for vector in vectors
-    ]
-    matchable = np.zeros(len(owners), np.bool_)
-    for vector, ranges, points, leaves in prepared:
-        alive = np.ones(len(owners), np.bool_)
-        for rows in ranges.values():
-            alive &= _inhabited(rows)
-        for bound in leaves:
-            alive &= np.fromiter((predicates is not None for predicates in bound), np.bool_, len(owners))
-        matchable |= alive
-        numbers = builder.new_conjunctions(owners[alive])
-        number_of = np.full(len(owners), -1, np.int32)
-        number_of[alive] = numbers
-        for key, rows in ranges.items():
-            builder.add_rows(key, rows.renumbered(number_of))
-        for key, values in points.items():
-            _add_points(builder, key, numbers, [array[alive] for array in values])
-        texts = np.flatnonzero(alive).tolist()
-        for bound in leaves:
-            for conjunction, text in zip(numbers.tolist(), texts, strict=True):
-                for predicate in bound[text] or ():
+class PartRows(NamedTuple):
+    """What one part demands of its texts, which are numbered from 0."""
+
+    alive: Bools
+    """Whether the part can hold."""
+    ranges: RangeColumn | None = None
+    """Of the part's column."""
+    bound: Sequence[_BoundLeaf | None] = ()
+    """The part's leaf for each text."""
+
+    def add_to(self, builder: Builder, part: Part, number: Int32s) -> None:
+        """Add the rows to the conjunctions of the texts; those that have none are numbered -1."""
+        if self.ranges is not None and part.column is not None:
+            builder.add_rows(part.column, self.ranges.renumbered(number))
+        if part.constant is not None:
+            builder.add_constant(number[number >= 0], part.constant)
+        for conjunction, leaf in zip(number.tolist() if self.bound else (), self.bound, strict=True):
+            if conjunction >= 0 and leaf is not None:
+                for test in leaf.tests:
+                    builder.add_test(conjunction, test)
+                for predicate in leaf.ranges:
                     builder.add_predicate(conjunction, predicate)
-        for predicate in vector.constant:
-            builder.add_constant(numbers, predicate)
-    builder.never.extend(owners[~matchable].tolist())
 
 
-def _intersect(bounds: list[tuple[Op, Slot]], columns: Columns) -> RangeColumn:
+def part_rows(part: Part, literals: Sequence[Sequence[str]], size: int, builder: Builder) -> PartRows:
+    """Return what a part demands of `size` texts with these literals. Raises Unreadable."""
+    columns = Columns(part.readings, literals)
+    every = np.ones(size, np.bool_)
+    if part.leaf is not None:
+        bound = _bind_leaf(part.leaf, columns, builder)
+        return PartRows(np.fromiter((leaf is not None for leaf in bound), np.bool_, size), bound=bound)
+    if part.points:
+        return PartRows(every, _points(columns.alike(part.points)))
+    if part.bounds:
+        rows = _intersect(part.bounds, columns)
+        return PartRows(_inhabited(rows), rows)
+    return PartRows(every)
+
+
+def _intersect(bounds: Sequence[tuple[Op, Slot]], columns: Columns) -> RangeColumn:
     """Return the intersection of the comparisons: one range for each text, numbered as the texts are."""
     ends: dict[int, tuple[Values, Bools]] = {}
     for (op, _), values in zip(bounds, columns.alike([slot for _, slot in bounds]), strict=True):
@@ -184,50 +185,45 @@ def _inhabited(rows: RangeColumn) -> Bools:
     return point | np.asarray(rows.low < rows.high, np.bool_)
 
 
-def _add_points(builder: Builder, key: ColumnKey, numbers: Int32s, values: list[Values]) -> None:
-    """Add one row for each distinct constant of each text, in order."""
+def _points(values: list[Values]) -> RangeColumn:
+    """Return one row for each distinct constant of each text, in order."""
     table = np.sort(np.stack(values, axis=1), axis=1)
     first = np.ones(table.shape, np.bool_)
     first[:, 1:] = table[:, 1:] != table[:, :-1]
     points = table[first]
     true = np.ones(len(points), np.bool_)
-    conjunction = np.repeat(numbers, first.sum(axis=1)).astype(np.int32)
-    builder.add_rows(key, RangeColumn(conjunction, points, points, true, true, true, true))
+    text = np.repeat(np.arange(len(table), dtype=np.int32), first.sum(axis=1))
+    return RangeColumn(text, points, points, true, true, true, true)
 
 
-def _bind_leaf(goal: Goal, columns: Columns, check: Callable[[Predicate], None]) -> list[_BoundLeaf]:
-    """Bind a leaf for each text, each distinct combination of its literals once.
+def _bind_leaf(goal: Goal, columns: Columns, builder: Builder) -> list[_BoundLeaf | None]:
+    """Bind a leaf for each text, each distinct combination of its literals once; None where it can never hold.
 
     Raises Unreadable for the texts that must be bound one by one: those whose leaf does not become a conjunction, and
-    those with a predicate for which `check` raises SubscriptionError.
+    those with a predicate that the builder refuses.
     """
-    found = slots(goal)
-    keys = list(zip(*(columns.literals(slot) for slot in found), strict=True))
-    known: dict[tuple[str, ...], _BoundLeaf] = {}
+    keys = list(zip(*columns.literals, strict=True))
+    known: dict[tuple[str, ...], _BoundLeaf | None] = {}
     general: set[tuple[str, ...]] = set()
     for key in set(keys):
-        constants = {slot.index: literal for slot, literal in zip(found, key, strict=True)}
 
-        def fill(value: Any, constants: dict[int, str] = constants) -> Any:
-            if not isinstance(value, Slot):
-                return value
-            return read(constants[value.index], columns.sources[value.index].reading)
+        def fill(value: Any, key: tuple[str, ...] = key) -> Any:
+            return read(key[value.index], columns.readings[value.index]) if isinstance(value, Slot) else value
 
         try:
             node = rewrite(goal, VALUES, fill)
             parts = node.children if isinstance(node, All) else (node,)
             predicates = [part for part in parts if not isinstance(part, (All, Some, Goal))]
-            for predicate in predicates:
-                check(predicate)
+            tests = [part for part in predicates if isinstance(part, Tested) and not always(part)]
+            ranges = [part for part in predicates if isinstance(part, Ranges) and not always(part)]
+            numbers = [builder.test_id(test) for test in tests]
         except SubscriptionError:
             general.add(key)
             continue
-        if len(predicates) < len(parts) or (len(parts) > 1 and any(isinstance(p, Ranges) for p in predicates)):
+        if len(predicates) < len(parts) or (ranges and len(parts) > 1):
             general.add(key)
-        elif any(map(never, predicates)):
-            known[key] = None
         else:
-            known[key] = tuple(predicate for predicate in predicates if not always(predicate))
+            known[key] = None if any(map(never, predicates)) else _BoundLeaf(numbers, ranges)
     if general:
         raise Unreadable({row for row, key in enumerate(keys) if key in general})
     return [known[key] for key in keys]

@@ -33,6 +33,8 @@ from tocsin.model.vector import (
     read_vector,
 )
 
+FEW_ROWS = 8
+"""Fewer rows than this are evaluated one by one: the vectors of one function cost as much as some ten of its rows."""
 _EXACT_FLOAT = 2.0**53
 _SAFE_PRODUCT = 2.0**62
 """A product of two floats below this one is one of integers below 2**63."""
@@ -66,6 +68,8 @@ class Columns(Protocol):
 
 def derive(expression: Expression, batch: Columns) -> tuple[Values, Lost]:
     """Return the values of an expression, and by reason for how many events it has none."""
+    if len(batch) < FEW_ROWS:
+        return _row_by_row(expression, batch, np.arange(len(batch)))
     vectors = _Vectors(batch)
     with np.errstate(all="ignore"):
         found = vectors.of(expression)

@@ -16,6 +16,10 @@ from tocsin.model.readable import Lost, Values, fields_of, python_values, read_c
 from tocsin.model.sql_text import name as sql_name
 
 Event = Mapping[str, Any]
+
+FEW_ROWS = 8
+"""Columns of fewer mappings stay lists: an Arrow array costs as much as the codes of about so many values."""
+_ARROW_TYPES = {float: pa.float64(), int: pa.int64(), str: pa.large_string(), bool: pa.bool_()}
 Events: TypeAlias = Any
 """A batch of events: Arrow, whatever has `__arrow_c_stream__` (pandas, Polars, DuckDB), or dicts."""
 
@@ -76,6 +80,11 @@ class EventBatch:
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def single(self) -> Event | None:
+        """The event as it was given, if it is a mapping and the only one."""
+        return self._rows[0] if len(self._rows) == 1 else None
+
     def column(self, attribute: str) -> Values | None:
         """Return the values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
         if attribute not in self._columns:
@@ -93,7 +102,7 @@ class EventBatch:
         if attribute[:1] == MARK:
             return self._derive_column(attribute)
         if self.table is None:
-            values, lost = read_values([lookup(row, attribute) for row in self._rows])
+            values, lost = self._read_rows(attribute)
         else:
             values, lost = read_attribute(self.table, attribute)
         for reason, count in lost.items():
@@ -107,6 +116,22 @@ class EventBatch:
         for reason, count in lost.items():
             self.unreadable[f"{sql_name(attribute)}: {reason}"] = count
         return values
+
+    def _read_rows(self, attribute: str) -> tuple[Values | None, Lost]:
+        """Read an attribute of mappings, as an Arrow array where all its values are of one plain type."""
+        rows = self._rows
+        given = [lookup(row, attribute) for row in rows] if "." in attribute else [row.get(attribute) for row in rows]
+        types = set(map(type, given)) - {type(None)}
+        if not types:
+            return (given if any(attribute in row for row in rows) else None), {}
+        if len(types) == 1 and len(rows) >= FEW_ROWS:
+            kind = _ARROW_TYPES.get(types.pop())
+            if kind is not None:
+                try:
+                    return pa.array(given, kind), {}
+                except (OverflowError, UnicodeEncodeError, pa.ArrowException):
+                    pass  # an integer beyond 64 bits, or a text that is not Unicode
+        return read_values(given)
 
     def values(self, attribute: str) -> list[Any] | None:
         """Return the values of an attribute as Python has them (see `python_values`), or None if no event has it."""

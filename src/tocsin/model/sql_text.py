@@ -30,6 +30,11 @@ def name(attribute: str) -> str:
     )
 
 
+def shown_name(attribute: str) -> str:
+    """Return an attribute as a report names it: as it is, or the expression that it is derived from."""
+    return name(attribute) if is_derived(attribute) else attribute
+
+
 def constant(value: Any) -> str:
     """Return a constant as a literal; times are converted to UTC."""
     if value is None:

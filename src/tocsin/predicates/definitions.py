@@ -16,6 +16,8 @@ from tocsin.predicates.protocol import Arrays, Probed
 class DefinedFamily(ABC):
     """A family whose state is the definitions of its tests."""
 
+    texts = None
+
     def __init__(self, attribute: str, tests: Sequence[Test]) -> None:
         self.count = len(tests)
         self.attributes = {attribute}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,6 +11,9 @@ from tocsin.arrays import Int32s, Ragged
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
+
+if TYPE_CHECKING:
+    from tocsin.predicates.texts import TextIndex
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -48,6 +51,10 @@ class Family(Protocol):
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge the tests for every event of a batch."""
+
+    @property
+    def texts(self) -> "TextIndex | None":
+        """The index that judges the tests, if they are on nothing but the text of one attribute."""
 
     @property
     def attributes(self) -> set[str]:

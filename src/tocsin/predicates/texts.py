@@ -152,6 +152,10 @@ class TextIndex(ABC):
             return np.zeros(len(distinct.place) + 1, np.int64), np.empty(0, np.int32)
         return repeat_lists(*self.probe_texts(distinct.texts), distinct.place)
 
+    @abstractmethod
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+
 
 class TextFamily(ABC):
     """A family on the texts of one attribute, judged by an index."""
@@ -162,6 +166,7 @@ class TextFamily(ABC):
         self.attributes = {attribute}
         self.count = index.predicate_count
         self._attribute = attribute
+        self.texts: TextIndex | None = index
         self._index = index
 
     @classmethod
@@ -174,6 +179,8 @@ class TextFamily(ABC):
         return self._index.arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
-        """Judge all tests on every distinct text in one pass."""
+        """Judge all tests on every distinct text in one pass; events without a text cost nothing."""
+        if batch.column(self._attribute) is None:
+            return Probed(Ragged.side_by_side([], [], len(batch)), np.full(len(batch), -1, np.int32))
         distinct = DistinctTexts.of(text_column(batch, self._attribute))
         return Probed(Ragged(*self._index.probe_distinct(distinct)), np.minimum(distinct.place, 0))

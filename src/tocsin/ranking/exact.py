@@ -6,6 +6,7 @@ holds all subscriptions. Layers are not rebuilt when scores change or subscripti
 can offer is computed from the current scores.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -31,6 +32,8 @@ Bound = tuple[float, int]
 REPAID, MATCH = 5_000, 16
 """Building a layer costs as much for each of its subscriptions as verifying some 5,000 candidates, and selecting from a
 match as much as 16. Layers are built once that much work was done without them."""
+LOOK_AGAIN = 1.1
+"""Whether layers would pay is asked again when a tenth more work was done: asking costs 30 µs, as much as an event."""
 SAMPLE = 1_024
 """Events whose numbers of matches say how large layers should be."""
 
@@ -51,7 +54,9 @@ class SegmentRanking:
         """Best first; the last is the segment itself. Empty until they are built."""
         self._k = 0
         self._done_without = 0
-        self._matches = np.empty(0, np.int64)
+        self._next_look = 0.0
+        """How much work must be done without layers before they are thought of again."""
+        self._matches: deque[int] = deque(maxlen=SAMPLE)
         self._weights: Weights | None = None
 
     def weights(self) -> Weights:
@@ -70,23 +75,24 @@ class SegmentRanking:
         Tests on the history are judged for a whole segment, so that one with such tests has no layers.
         """
         self._done_without += candidates + MATCH * int(matches.sum())
-        self._matches = np.concatenate([self._matches, matches])[-SAMPLE:]
-        if not self._matches.size or self.segment.history_demands.size:
+        self._matches.extend(matches[-SAMPLE:].tolist())
+        if self._done_without < self._next_look or not self._matches or self.segment.history_demands.size:
             return
-        *sizes, _ = layer_sizes(len(self.segment), k, float(np.median(self._matches)))
+        self._next_look = LOOK_AGAIN * self._done_without
+        *sizes, _ = layer_sizes(len(self.segment), k, float(np.median(list(self._matches))))
         if sizes and self._done_without > REPAID * sum(sizes):
             best_first = np.argsort(-scores, kind="stable").astype(np.int32)
             parts = np.split(best_first, np.cumsum(sizes))[:-1]
             whole = _Layer(self.segment, np.arange(len(self.segment), dtype=np.int32))
             self.layers = (*(self._build(part, options) for part in parts), whole)
-            self._k, self._done_without = k, 0
+            self._k, self._done_without, self._next_look = k, 0, 0.0
 
     def plan(self) -> tuple[str, str]:
         """Say how the best k are found now, and why."""
         exact = "all matches, then the best"
         why = "layers are built when they would have paid"
-        if self._matches.size:
-            matches, least = np.median(self._matches), TUNING.layers_pay
+        if self._matches:
+            matches, least = np.median(list(self._matches)), TUNING.layers_pay
             why = f"a typical event has {matches:,.0f} matches: layers pay beyond {least:.0f} k of them"
         if self.segment.history_demands.size:
             why = "tests on the history are judged for the segment as a whole"

@@ -1,6 +1,7 @@
 """The folder of an index: segment files, files of changes, and numbered snapshots that list them.
 
-    snapshot-000012.json     what is committed: the names of the files below; the highest number counts
+    snapshot-000012.json     what is committed: the names of the files below, and the newest subscriptions, if they are
+                             few; the highest number counts
     segment-….tocsin         a segment, never changed
     changes-….tocsin         the subscriptions dropped from a segment and the scores changed, up to one snapshot
     write.lock               held by the one process that may commit

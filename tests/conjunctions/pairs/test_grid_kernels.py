@@ -5,10 +5,10 @@ import pytest
 
 from pair_cases import Found, PairCase, as_set, random_case
 from tocsin._compile import VECTOR_WIDTH
-from tocsin.arrays import Bools, Int32s
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.conjunctions.pairs import bucket_kernels, grid_kernels
 from tocsin.conjunctions.pairs.bucket_kernels import GridMatches, GridTable, match_few, match_table
-from tocsin.conjunctions.pairs.grid_kernels import match_grids, transpose_short_codes
+from tocsin.conjunctions.pairs.grid_kernels import match_event, match_grids, transpose_short_codes
 from tocsin.conjunctions.pairs.kernels import (
     COLUMN_C,
     HIGH_A,
@@ -202,20 +202,20 @@ def test_set_places() -> None:
 
 def test_is_end_and_holds_in_full() -> None:
     fields = np.array([3, 9, 9, 5, 9, 9], np.uint16)
-    assert [bucket_kernels._is_end(fields, 0, 3, code) for code in (2, 3, 4, 5)] == [False, True, False, True]
+    assert [bucket_kernels.is_end(fields, 0, 3, code) for code in (2, 3, 4, 5)] == [False, True, False, True]
     case = random_case(5, rectangles=60, events=30)
     accepted = case.accepted()
     for number in range(60):
         a, b = (column[case.of_table[number]] for column in (case.tables.column_a, case.tables.column_b))
         for event in range(30):
             for tagged in (number, ~number):
-                holds = bucket_kernels._holds_in_full(case.rectangles, tagged, case.events.codes, a, b, event)
+                holds = bucket_kernels.holds_in_full(case.rectangles, tagged, case.events.codes, a, b, event)
                 assert holds == accepted[number, event]
 
 
 def test_write_doubt() -> None:
     doubts = np.zeros((3, 4), np.int32)
-    assert bucket_kernels._write_doubt(doubts, 1, 5, ~6, 7, 8) == 2
+    assert bucket_kernels.write_doubt(doubts, 1, 5, ~6, 7, 8) == 2
     assert doubts.tolist() == [[0] * 4, [5, ~6, 7, 8], [0] * 4]
 
 
@@ -255,3 +255,51 @@ def test_expand_words(count: int) -> None:
     assert used == 1 + len(expected)
     assert pairs[0].tolist() == [-7, -7]
     assert list(map(tuple, pairs[1:used])) == expected
+
+
+def grids_of(case: PairCase) -> Int64s:
+    return np.stack([getattr(case.tables, name) for name in grid_kernels.GRIDS], axis=1, dtype=np.int64)
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+@pytest.mark.parametrize("codes", [True, False])
+@pytest.mark.parametrize("rectangles", [0, 5, 300])
+def test_match_event(rectangles: int, codes: bool, shift: int) -> None:
+    for seed in range(8):
+        case = random_case(seed, rectangles, 1, shift=shift)
+        expected, doubtful = case.expected(), on_an_end(case, shift) if shift else np.zeros((rectangles, 1), bool)
+        # Both tables are for every event: they stand behind the last column.
+        grids, starts_of = grids_of(case), np.array([0, 0, 0, 0, 0, 0, 2])
+        if not codes:
+            case = without_codes(case)
+        pairs, candidates, doubts = match_event(grids, starts_of, case.postings, case.events)
+        sizes = np.diff(case.postings.starts)
+        look, count = grid_kernels._buckets_of_event(
+            grids, starts_of, case.postings, case.events.short, case.events.row_of
+        )
+        assert candidates == look[:count, grid_kernels.LOOK_SIZE].sum() <= sizes.sum()
+        if codes:
+            assert as_set(pairs) == expected
+            assert len(doubts) == 0
+        else:
+            certain = {(0, int(number)) for number in np.flatnonzero(~doubtful[:, 0])}
+            assert as_set(pairs) == expected & certain
+            assert doubts_of(doubts, case) == {(0, int(number)) for number in np.flatnonzero(doubtful[:, 0])}
+
+
+def test_an_event_looks_only_into_tables_on_its_columns() -> None:
+    case = random_case(1, 200, 1)
+    short = case.events.short.copy()
+    short[:3, 0] = 1
+    starts_of = np.array([0, 1, 2, 2, 2, 2, 2])
+
+    def tables(*without: int) -> set[int]:
+        some = short.copy()
+        some[list(without), 0] = 0
+        look, count = grid_kernels._buckets_of_event(grids_of(case), starts_of, case.postings, some, case.events.row_of)
+        return set(look[:count, grid_kernels.LOOK_COLUMN_A].tolist())
+
+    assert tables() == {0, 1}
+    assert tables(0) == {1}, "column a of the first table is NULL"
+    assert tables(2) == {0}, "column b of the second table is NULL"
+    assert tables(1) == set()

@@ -1,16 +1,27 @@
 """The kernels that encode values, against `np.searchsorted` and the formulas of their docstrings."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from tocsin.arrays import Float64s, Strings
 from tocsin.predicates.ranges import kernels
 from tocsin.predicates.ranges.kernels import (
+    LOGARITHMIC,
+    NO_LINE,
     NULL_CODE,
+    NUMBER_GIVEN,
+    STRAIGHT,
+    TEXT_GIVEN,
+    ColumnCoders,
+    code_of_bytes,
     codes_of_integers,
     codes_of_numbers,
     codes_of_strings,
     compare_bytes,
+    encode_event,
     guide_of,
     quantize_values,
     short_codes_by_rank,
@@ -120,3 +131,55 @@ def test_quantize_values() -> None:
         steps = np.trunc(np.clip((values - 1.5) * 10.0, -1, 298))
     assert short.tolist() == np.where(np.isnan(values), 0, steps + 2).astype(int).tolist()
     assert short[-5:].tolist() == [0, 300, 1, 2, 2], "less than a step below the origin is in its step"
+
+
+def test_code_of_bytes() -> None:
+    constants, values = ["b", "ba", "c", "é"], ["", "a", "b", "ba", "bab", "c", "é", "z", "𝄞"]
+    strings = Strings.of(constants)
+    for value in values:
+        encoded = np.frombuffer(f"x{value}".encode(), np.uint8)
+        code = code_of_bytes(strings.offsets, strings.data, encoded, 1, encoded.size)
+        assert code == sum(value > constant for constant in constants) + sum(
+            value >= constant for constant in constants
+        )
+
+
+def test_encode_event() -> None:
+    """Column 0 by rank, 1 and 2 by quantizers, 3 of strings, 4 with a given code, 5 NULL, 6 by rank, shifted."""
+    random = np.random.default_rng(7)
+    floats = [np.unique(random.normal(size=size)) for size in (9, 300, 300)]
+    strings = Strings.of(["a", "bc", "é"])
+    arrays: list[npt.NDArray[Any]] = [*floats, strings.data, strings.data, strings.data, floats[1]]
+    rows = 7
+    coders = ColumnCoders(
+        constants=np.array([array.ctypes.data for array in arrays]),
+        offsets=np.full(rows, strings.offsets.ctypes.data),
+        size=np.array([9, 300, 300, 3, 3, 3, 300]),
+        shift=np.array([0, 0, 0, 0, 0, 0, 3], np.int32),
+        line=np.array([NO_LINE, STRAIGHT, LOGARITHMIC, NO_LINE, NO_LINE, NO_LINE, NO_LINE], np.int8),
+        origin=np.array([0.0, -2.0, -1e18, 0, 0, 0, 0]),
+        steps_per_unit=np.array([0.0, 1000.0, 1e-15, 0, 0, 0, 0]),
+    )
+    codes = np.full((rows, 1), NULL_CODE, np.int32)
+    short, before = np.zeros((rows, 1), np.uint16), np.zeros(rows + 1, np.int32)
+    columns = np.array([3, 0, 1, 2, 4, 6], np.int32)
+    given = np.array([TEXT_GIVEN, NUMBER_GIVEN, NUMBER_GIVEN, NUMBER_GIVEN, 4, NUMBER_GIVEN], np.int32)
+    for value in (*floats[1][:3].tolist(), -9.5, 0.0, 0.01, 77.0):
+        for text in ("", "a", "bb", "é"):
+            numbers = np.full(6, value)
+            encoded = np.frombuffer(text.encode(), np.uint8)
+            texts = np.frombuffer(text.encode() + b" ", np.uint8)
+            ends = np.array([encoded.size])
+            encode_event(coders, LAST_SHORT, before, columns, given, numbers, 6, texts, ends, codes, short)
+            ranks = [expected_codes(array, np.array([value]))[0] for array in floats]
+            of_text = code_of_bytes(strings.offsets, strings.data, encoded, 0, encoded.size)
+            assert codes[:, 0].tolist() == [*ranks, of_text, 4, NULL_CODE, ranks[1]]
+            straight, logarithmic = np.empty(1, np.uint16), np.empty(1, np.uint16)
+            quantize_values(-2.0, 1000.0, LAST_SHORT, np.array([value]), straight)
+            bits = int(np.array([value]).view(np.int64)[0])
+            line = float(bits if bits >= 0 else np.iinfo(np.int64).min - bits)
+            quantize_values(-1e18, 1e-15, LAST_SHORT, np.array([line]), logarithmic)
+            quantized = [int(straight[0]), int(logarithmic[0])]
+            assert short[:, 0].tolist() == [ranks[0] + 1, *quantized, of_text + 1, 5, 0, (ranks[1] >> 3) + 1]
+    encode_event(coders, LAST_SHORT, before, columns[1:], given[1:], np.zeros(5), 1, texts, ends, codes, short)
+    assert np.flatnonzero(short[:, 0]).tolist() == [0], "what the event before had is forgotten"

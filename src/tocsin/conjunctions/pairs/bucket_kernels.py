@@ -85,14 +85,14 @@ class GridMatches(NamedTuple):
 
 
 @kernel
-def _is_end(short: UInt16s, low: int, size: int, code: int) -> bool:
+def is_end(short: UInt16s, low: int, size: int, code: int) -> bool:
     """Tell whether a short code is the low end of a posting, at place `low`, or its high end, one field further."""
     is_end: bool = (short[low] == code) | (short[low + size] == code)
     return is_end
 
 
 @kernel
-def _holds_in_full(rectangles: Int32s, tagged: int, codes: Int32s, column_a: int, column_b: int, event: int) -> bool:
+def holds_in_full(rectangles: Int32s, tagged: int, codes: Int32s, column_a: int, column_b: int, event: int) -> bool:
     """Tell whether the full codes of an event lie in a rectangle."""
     rectangle = rectangles[tagged if tagged >= 0 else ~tagged]
     a, b, c = codes[column_a, event], codes[column_b, event], codes[rectangle[COLUMN_C], event]
@@ -108,7 +108,7 @@ def _holds_in_full(rectangles: Int32s, tagged: int, codes: Int32s, column_a: int
 
 
 @inlined_kernel
-def _write_doubt(doubts: Int32s, doubted: int, event: int, tagged: int, column_a: int, column_b: int) -> int:
+def write_doubt(doubts: Int32s, doubted: int, event: int, tagged: int, column_a: int, column_b: int) -> int:
     """Write a pair that full codes must decide; return the end of the doubts."""
     doubts[doubted, DOUBT_EVENT] = event
     doubts[doubted, DOUBT_TAGGED] = tagged
@@ -173,13 +173,13 @@ def match_few(
                 if (c < fields[at + SHORT_LOW_C * size]) | (c > fields[at + SHORT_HIGH_C * size]):
                     continue
                 tagged = rectangle_of[first + place]
-                unsure = unsure_a & _is_end(fields, at + SHORT_LOW_A * size, size, a)
-                unsure |= unsure_b & _is_end(fields, at + SHORT_LOW_B * size, size, b)
-                unsure |= (shift[column_c] != 0) & _is_end(fields, at + SHORT_LOW_C * size, size, c)
+                unsure = unsure_a & is_end(fields, at + SHORT_LOW_A * size, size, a)
+                unsure |= unsure_b & is_end(fields, at + SHORT_LOW_B * size, size, b)
+                unsure |= (shift[column_c] != 0) & is_end(fields, at + SHORT_LOW_C * size, size, c)
                 if unsure and codes.shape[1] == 0:
-                    doubted = _write_doubt(doubts, doubted, event, tagged, column_a, column_b)
+                    doubted = write_doubt(doubts, doubted, event, tagged, column_a, column_b)
                     continue
-                if unsure and not _holds_in_full(rectangles, tagged, codes, column_a, column_b, event):
+                if unsure and not holds_in_full(rectangles, tagged, codes, column_a, column_b, event):
                     continue
                 pairs[used, EVENT] = event
                 pairs[used, FOUND] = tagged
@@ -207,8 +207,8 @@ def _decide(
         doubtful ^= lowest
         event = order[begin + lowest_bit(lowest)]
         if codes.shape[1] == 0:
-            doubted = _write_doubt(doubts, doubted, event, tagged, column_a, column_b)
-        elif _holds_in_full(rectangles, tagged, codes, column_a, column_b, event):
+            doubted = write_doubt(doubts, doubted, event, tagged, column_a, column_b)
+        elif holds_in_full(rectangles, tagged, codes, column_a, column_b, event):
             matching |= lowest
     return matching, doubted
 

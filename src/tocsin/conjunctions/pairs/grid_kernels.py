@@ -5,11 +5,35 @@ The events are laid out by bucket, and the postings of each bucket are compared 
 
 import numpy as np
 
-from tocsin._compile import VECTOR_WIDTH, kernel
-from tocsin.arrays import Int32s, UInt16s
+from tocsin._compile import VECTOR_WIDTH, admit, contain, fetch, kernel, lowest_bit
+from tocsin.arrays import Int32s, Int64s, UInt16s
 from tocsin.conjunctions.coded import Events
-from tocsin.conjunctions.pairs.bucket_kernels import GridMatches, GridTable, match_few, match_table
-from tocsin.conjunctions.pairs.kernels import BY_TEST, WORDS_PER_FLUSH, FoundPairs, PairTables, Postings, verify_rest
+from tocsin.conjunctions.pairs.bucket_kernels import (
+    GridMatches,
+    GridTable,
+    holds_in_full,
+    is_end,
+    match_few,
+    match_table,
+    write_doubt,
+)
+from tocsin.conjunctions.pairs.kernels import (
+    BY_TEST,
+    EVENT,
+    FOUND,
+    SHORT_COLUMN_C,
+    SHORT_FIELDS,
+    SHORT_HIGH_C,
+    SHORT_LOW_A,
+    SHORT_LOW_B,
+    SHORT_LOW_C,
+    WORDS_PER_FLUSH,
+    FoundPairs,
+    PairTables,
+    Postings,
+    grown,
+    verify_rest,
+)
 from tocsin.conjunctions.pairs.layout_kernels import (
     PRIVATE_LAYOUT,
     SKIP_TABLE,
@@ -19,6 +43,22 @@ from tocsin.conjunctions.pairs.layout_kernels import (
     max_block_codes,
     write_entries,
 )
+
+LOOK_COLUMN_A, LOOK_COLUMN_B, LOOK_FIRST, LOOK_SIZE = range(4)
+"""A bucket that one event looks into: the columns of its table, and its postings among those of grids."""
+
+GRIDS = ("column_a", "shift_a", "multiplier_a", "column_b", "shift_b", "multiplier_b", "mask", "first_bucket")
+"""The fields of PairTables that one event needs, and their columns in an array that has a row for each grid."""
+(
+    GRID_COLUMN_A,
+    GRID_SHIFT_A,
+    GRID_MULTIPLIER_A,
+    GRID_COLUMN_B,
+    GRID_SHIFT_B,
+    GRID_MULTIPLIER_B,
+    GRID_MASK,
+    GRID_FIRST_BUCKET,
+) = range(8)
 
 
 @kernel
@@ -121,3 +161,105 @@ def match_grids(
     if postings.conjunction_of.size > 0 or postings.rest.size > 0:
         used = verify_rest(postings, events, postings.conjunction_of, pairs, found.used, used)
     return FoundPairs(pairs, used), candidates, matches.doubts[: matches.doubted]
+
+
+@kernel
+def match_event(grids: Int64s, starts_of: Int64s, postings: Postings, events: Events) -> tuple[Int32s, int, Int32s]:
+    """Do what `match_grids` does for a batch of one event, which looks only into tables on columns where it has values.
+
+    `grids[starts_of[c]:starts_of[c + 1]]` are the tables, as rows GRID_…, that only an event with a value in column c
+    looks into; those behind the last column are for every event. One array costs less to hand over than PairTables.
+    """
+    codes, short, row_of = events.codes, events.short, events.row_of
+    fields, rectangle_of = postings.short, postings.rectangle
+    shift, rectangles = postings.short_shift, postings.rectangles
+    short_by_event = transpose_short_codes(short, row_of)
+    look, count = _buckets_of_event(grids, starts_of, postings, short, row_of)
+    pairs, used, candidates = np.empty((VECTOR_WIDTH, 2), np.int32), 0, 0
+    doubts, doubted = np.empty((0, 4), np.int32), 0
+    for number in range(count):
+        column_a, column_b = look[number, LOOK_COLUMN_A], look[number, LOOK_COLUMN_B]
+        first, size = look[number, LOOK_FIRST], look[number, LOOK_SIZE]
+        a, b = short[row_of[column_a], 0], short[row_of[column_b], 0]
+        candidates += size
+        for start in range(0, size, VECTOR_WIDTH):
+            field, low_a = np.uint64(size), np.uint64(SHORT_FIELDS * first + start)
+            low_b = low_a + np.uint64(SHORT_LOW_B) * field
+            column = low_a + np.uint64(SHORT_COLUMN_C) * field
+            left = contain(fields, (low_a, low_b), (low_a + field, low_b + field), (a, b))
+            left &= admit(fields, column, column + field, column + field + field, short_by_event, np.uint64(0))
+            if size - start < VECTOR_WIDTH:
+                # The vector reads on into the next field.
+                left &= (np.uint64(1) << np.uint64(size - start)) - np.uint64(1)
+            while left != np.uint64(0):
+                place = start + lowest_bit(left)
+                left &= left - np.uint64(1)
+                at = SHORT_FIELDS * first + place
+                column_c = np.int64(fields[at + SHORT_COLUMN_C * size])
+                # The vector of an event has its first columns only.
+                c = short[row_of[column_c], 0]
+                if (c < fields[at + SHORT_LOW_C * size]) | (c > fields[at + SHORT_HIGH_C * size]):
+                    continue
+                tagged = rectangle_of[first + place]
+                unsure = (shift[column_a] != 0) & is_end(fields, at + SHORT_LOW_A * size, size, a)
+                unsure |= (shift[column_b] != 0) & is_end(fields, at + SHORT_LOW_B * size, size, b)
+                unsure |= (shift[column_c] != 0) & is_end(fields, at + SHORT_LOW_C * size, size, c)
+                if unsure and codes.shape[1] == 0:
+                    if doubted == len(doubts):
+                        doubts = grown(doubts, doubted + 1)
+                    doubted = write_doubt(doubts, doubted, 0, tagged, column_a, column_b)
+                    continue
+                if unsure and not holds_in_full(rectangles, tagged, codes, column_a, column_b, 0):
+                    continue
+                if used == len(pairs):
+                    pairs = grown(pairs, used + 1)
+                pairs[used, EVENT] = 0
+                pairs[used, FOUND] = tagged
+                used += 1
+    if postings.conjunction_of.size > 0 or postings.rest.size > 0:
+        used = verify_rest(postings, events, postings.conjunction_of, pairs, 0, used)
+    return pairs[:used], candidates, doubts[:doubted]
+
+
+@kernel
+def _buckets_of_event(
+    grids: Int64s, starts_of: Int64s, postings: Postings, short: UInt16s, row_of: Int32s
+) -> tuple[Int64s, int]:
+    """Return the buckets with postings that one event looks into, as rows LOOK_…, and how many they are.
+
+    They are prefetched one step at a time for all, so that no step waits for the memory that the one before asked for.
+    """
+    starts, fields, by_test = postings.starts, postings.short, len(postings.rows)
+    look, looked = np.empty((len(grids), 4), np.int64), 0
+    columns = starts_of.size - 2
+    for column in range(columns + 1):
+        if column < columns and short[row_of[column], 0] == 0:
+            continue
+        for grid in range(starts_of[column], starts_of[column + 1]):
+            column_a, column_b = grids[grid, GRID_COLUMN_A], grids[grid, GRID_COLUMN_B]
+            a, b = np.int64(short[row_of[column_a], 0]), np.int64(short[row_of[column_b], 0])
+            if b == 0 and column < columns:
+                continue
+            place = (a >> grids[grid, GRID_SHIFT_A]) * grids[grid, GRID_MULTIPLIER_A]
+            place += (b >> grids[grid, GRID_SHIFT_B]) * grids[grid, GRID_MULTIPLIER_B]
+            bucket = grids[grid, GRID_FIRST_BUCKET] + (place & grids[grid, GRID_MASK])
+            fetch(starts, np.uint64(bucket))
+            look[looked, LOOK_COLUMN_A], look[looked, LOOK_COLUMN_B] = column_a, column_b
+            look[looked, LOOK_FIRST] = bucket
+            looked += 1
+    count = 0
+    for number in range(looked):
+        bucket = look[number, LOOK_FIRST]
+        first, end = starts[bucket] - by_test, starts[bucket + 1] - by_test
+        if first == end:
+            continue
+        for place in range(SHORT_FIELDS * first, SHORT_FIELDS * end, VECTOR_WIDTH):
+            fetch(fields, np.uint64(place))
+        fetch(postings.rectangle, np.uint64(first))
+        look[count, LOOK_COLUMN_A], look[count, LOOK_COLUMN_B] = (
+            look[number, LOOK_COLUMN_A],
+            look[number, LOOK_COLUMN_B],
+        )
+        look[count, LOOK_FIRST], look[count, LOOK_SIZE] = first, end - first
+        count += 1
+    return look, count

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import VECTOR_WIDTH
-from tocsin.arrays import Float64s, Int32s
+from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
 from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
 from tocsin.conjunctions.pairs.build import Prepared, file_conjunctions, prepare
 from tocsin.conjunctions.pairs.by_test_kernels import match_by_test
-from tocsin.conjunctions.pairs.grid_kernels import match_grids, transpose_short_codes
+from tocsin.conjunctions.pairs.grid_kernels import GRIDS, match_event, match_grids, transpose_short_codes
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
     COLUMN_C,
@@ -80,9 +80,33 @@ class PairIndex:
         Unless `needs_codes`, the events may come with short codes only; then `codes_of` gives the codes of a few
         events.
         """
+        if len(events.true_starts) == 2:
+            return self._match_event(self.with_short_codes(events), codes_of)
         matching = Matching(self, events)
         matching.match_grids(NO_LAYOUTS)
         return matching.finish(codes_of)
+
+    def _match_event(self, events: Events, codes_of: CodesOf | None) -> tuple[Int32s, int]:
+        """Match a batch of one event."""
+        pairs, candidates, doubts = match_event(*self._grids, self.postings, events)
+        if len(doubts):
+            assert codes_of is not None, "events without codes come with a way to get them"
+            pairs = np.concatenate([pairs, self.decide(doubts, codes_of)])
+        if self.postings.rows.size:
+            nothing = FoundPairs(np.empty((TUNING.matches_per_event, 2), np.int32), 0)
+            found, looked_at = match_by_test(self.tables, self.postings, events, nothing)
+            pairs, candidates = np.concatenate([pairs, found.pairs[: found.used]]), candidates + looked_at
+        return pairs, candidates
+
+    @cached
+    def _grids(self) -> tuple[Int64s, Int64s]:
+        """The grids by the column in which an event must have a value to look into them, for `match_event`."""
+        tables, columns = self.tables, self.postings.short_shift.size
+        grids = np.flatnonzero(tables.column_a != BY_TEST)
+        column = np.where(tables.needs_value[grids], tables.column_a[grids], columns)
+        grids = grids[np.argsort(column, kind="stable")]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=columns + 1))])
+        return np.stack([getattr(tables, name)[grids] for name in GRIDS], axis=1, dtype=np.int64), starts
 
     @property
     def needs_codes(self) -> bool:

@@ -19,6 +19,8 @@ from tocsin.predicates.protocol import Arrays, Probed
 class HistoryFamily:
     """All tests on the history in a segment; the matcher that owns the history judges them (`index/history.py`)."""
 
+    texts = None
+
     def __init__(self, tests: Sequence[Test]) -> None:
         self.tests: list[HistoryTest] = [test for test in tests if isinstance(test, (Exists, Quantified))]
         self.count = len(self.tests)

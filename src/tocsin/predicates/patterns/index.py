@@ -1,6 +1,7 @@
 """The index of patterns: which of many LIKE patterns match each text, their literal fragments found in one pass."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from tocsin.predicates.patterns.kernels import (
     merge_lists,
     prepare_scan,
 )
-from tocsin.predicates.texts import DistinctTexts, TextIndex, as_bytes, repeat_lists
+from tocsin.predicates.texts import DistinctTexts, TextBytes, TextIndex, as_bytes, repeat_lists
 
 if TYPE_CHECKING:
     from tocsin.predicates.protocol import Arrays
@@ -101,35 +102,44 @@ class Patterns(TextIndex):
 
     def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
-        starts, predicates, _ = self._find(texts)
+        starts, predicates, _ = self._find(partial(_read, texts), len(texts))
         return starts, predicates
+
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+        texts = {}
+        for case in _CASES:
+            read = text if case == "exact" or text.isascii() else lower(text)
+            data = np.frombuffer(read.encode(), np.uint8)
+            texts[case] = TextBytes(np.array([0, data.size]), lower_ascii(data) if case == "lowered" else data)
+        return self._find(texts.__getitem__, 1)[1]
 
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
         distinct = DistinctTexts.of(column)
-        starts, predicates, verified = self._find(distinct.texts)
+        starts, predicates, verified = self._find(partial(_read, distinct.texts), len(distinct.texts))
         return FoundPatterns(*repeat_lists(starts, predicates, distinct.place), verified)
 
-    def _find(self, texts: pa.Array) -> tuple[Int64s, Int32s, int]:
+    def _find(self, texts_of: Callable[[str], TextBytes], count: int) -> tuple[Int64s, Int32s, int]:
+        """Find the predicates of `count` texts, given as each case reads them, and count the patterns compared."""
         found: tuple[Int64s, Int32s] | None = None
         verified = 0
         for case, index in self._index.items():
             if not len(index.kind):
                 continue
-            read = as_bytes(texts, LOWER if case == "lowered" else None)
-            data = lower_ascii(read.data) if case == "lowered" else read.data
+            texts = texts_of(case)
             try:
                 done, seen = self._scratch[case].pop()
             except IndexError:
                 done, seen = np.zeros(len(index.kind), np.int8), np.zeros(self.predicate_count, np.int8)
             starts, predicates, compared = find_patterns(
-                read.offsets, data, index, self._scans[case], self._owners[case], done, seen
+                texts.offsets, texts.data, index, self._scans[case], self._owners[case], done, seen
             )
             self._scratch[case].append((done, seen))
             verified += int(compared)
             lists = starts, predicates
             found = lists if found is None else merge_lists(found, lists)
-        starts, predicates = found or (np.zeros(len(texts) + 1, np.int64), np.empty(0, np.int32))
+        starts, predicates = found or (np.zeros(count + 1, np.int64), np.empty(0, np.int32))
         return starts, predicates, verified
 
     def check(self) -> None:
@@ -147,20 +157,34 @@ class Patterns(TextIndex):
             assert owners.max(initial=-1) < self.predicate_count, "patterns belong to predicates"
 
 
+def _read(texts: pa.Array, case: str) -> TextBytes:
+    """Read texts as the patterns of a case see them."""
+    if case == "exact":
+        return as_bytes(texts)
+    read = as_bytes(texts, LOWER)
+    return read._replace(data=lower_ascii(read.data))
+
+
 def _fragments(patterns: Sequence[Pattern]) -> Fragments:
     """Return the arrays for the patterns of one case, numbered as given."""
     literals: list[bytes] = []
-    literal_counts, programs, kinds = [0], [], []
+    literal_ends, program_ends, kinds = [0], [0], []
+    program: list[int] = []
     for each in patterns:
-        parts = [lower(part) if each.ignore_case and isinstance(part, str) else part for part in each.parts]
-        own = [part.encode() for part in parts if isinstance(part, str) and part]
-        literals += own
-        literal_counts.append(len(own))
-        programs.append(np.array([code for part in parts for code in _program(part)], np.int16))
-        kinds.append(_kind(parts))
+        for part in each.parts:
+            if isinstance(part, str):
+                encoded = (lower(part) if each.ignore_case else part).encode()
+                program += encoded
+                if encoded:
+                    literals.append(encoded)
+            else:
+                program += [ONE] * part.least + [MANY] * part.many
+        literal_ends.append(len(literals))
+        program_ends.append(len(program))
+        kinds.append(_kind(each.parts))
     data = np.frombuffer(b"".join(literals), np.uint8)
     offsets = np.cumsum([0, *map(len, literals)]).astype(np.int64)
-    literal, window, level, hashes = choose_windows(data, offsets, np.cumsum(literal_counts).astype(np.int64))
+    literal, window, level, hashes = choose_windows(data, offsets, np.array(literal_ends, np.int64))
     has_literal = np.flatnonzero(literal >= 0)
     buckets, bucket = np.unique(hashes[has_literal], return_inverse=True)
     bits, table = fill_buckets(buckets)
@@ -173,8 +197,8 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
         literal_length=np.append(np.diff(offsets), 0)[of_pattern].astype(np.int32),
         window_offset=window,
         kind=np.array(kinds, np.int8),
-        program_offsets=np.cumsum([0, *map(len, programs)]).astype(np.int64),
-        program=np.concatenate([*programs, np.empty(0, np.int16)]),
+        program_offsets=np.array(program_ends, np.int64),
+        program=np.array(program, np.int16),
         unfiled=np.flatnonzero(literal < 0).astype(np.int32),
         levels=levels,
         filter=bits,
@@ -182,12 +206,6 @@ def _fragments(patterns: Sequence[Pattern]) -> Fragments:
         bucket_starts=np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=len(buckets)))]).astype(np.int64),
         bucket_patterns=has_literal[np.argsort(bucket, kind="stable")].astype(np.int32),
     )
-
-
-def _program(part: str | Wildcard) -> list[int]:
-    if isinstance(part, str):
-        return list(part.encode())
-    return [ONE] * part.least + [MANY] * part.many
 
 
 def _kind(parts: Sequence[str | Wildcard]) -> int:

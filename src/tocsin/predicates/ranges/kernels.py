@@ -3,17 +3,18 @@
 Constant i has code 2i + 1; the gap before it has code 2i, the gap behind the last of n constants code 2n; NULL is -1.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import inlined_kernel, kernel
-from tocsin.arrays import Float64s, Int32s, Int64s, UInt8s, UInt16s
+from tocsin._compile import bytes_at, floats_at, inlined_kernel, integers_at, kernel
+from tocsin.arrays import Float64s, Int8s, Int32s, Int64s, UInt8s, UInt16s
 from tocsin.tuning import TUNING
 
 NULL_CODE = -1
 _COMPARED = TUNING.guide_compared
+_LEAST = np.iinfo(np.int64).min
 
 
 @inlined_kernel
@@ -138,24 +139,26 @@ def codes_of_strings(
     codes: Int32s,
 ) -> None:
     """Write the code of each UTF-8 value into `codes`."""
-    count = constant_offsets.size - 1
     for row in range(value_offsets.size - 1):
-        start, end = value_offsets[row], value_offsets[row + 1]
-        low, high = 0, count
-        code = -2
-        while low < high:
-            middle = (low + high) >> 1
-            sign = compare_bytes(
-                constant_bytes, constant_offsets[middle], constant_offsets[middle + 1], value_bytes, start, end
-            )
-            if sign == 0:
-                code = 2 * middle + 1
-                break
-            if sign < 0:
-                low = middle + 1
-            else:
-                high = middle
-        codes[row] = code if code >= 0 else 2 * low
+        codes[row] = code_of_bytes(
+            constant_offsets, constant_bytes, value_bytes, value_offsets[row], value_offsets[row + 1]
+        )
+
+
+@kernel
+def code_of_bytes(constant_offsets: Int64s, constant_bytes: UInt8s, value: UInt8s, start: int, end: int) -> int:
+    """Return the code of the UTF-8 value that is `value[start:end]`."""
+    low, high = 0, constant_offsets.size - 1
+    while low < high:
+        middle = (low + high) >> 1
+        sign = compare_bytes(constant_bytes, constant_offsets[middle], constant_offsets[middle + 1], value, start, end)
+        if sign == 0:
+            return 2 * middle + 1
+        if sign < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return 2 * low
 
 
 @kernel
@@ -181,3 +184,77 @@ def quantize_values(origin: float, steps_per_unit: float, last: int, values: Flo
         step = step if step > -1.0 else -1.0
         step = step if step < last - 2.0 else last - 2.0
         short[row] = np.uint16(int(step) + 2) if value == value else np.uint16(0)
+
+
+class ColumnCoders(NamedTuple):
+    """How the columns of a segment make codes of values, a row each; constants by the address of their array."""
+
+    constants: Int64s
+    """The floats of a column of numbers, the bytes of one of strings."""
+    offsets: Int64s
+    """Where each string starts in the bytes."""
+    size: Int64s
+    """The constants."""
+    shift: Int32s
+    """How far codes are shifted to be short, unless there is a quantizer."""
+    line: Int8s
+    """What makes short codes: NO_LINE: they are codes, shifted; else a quantizer on a STRAIGHT or LOGARITHMIC line."""
+    origin: Float64s
+    steps_per_unit: Float64s
+
+
+NO_LINE, STRAIGHT, LOGARITHMIC = range(3)
+NUMBER_GIVEN, TEXT_GIVEN = -3, -2
+"""Instead of the code of a value: it is to be found by the number, or by the next text."""
+
+
+@kernel
+def encode_event(
+    coders: ColumnCoders,
+    last_short: int,
+    before: Int32s,
+    columns: Int32s,
+    given: Int32s,
+    numbers: Float64s,
+    count: int,
+    texts: UInt8s,
+    text_ends: Int64s,
+    codes: Int32s,
+    short: UInt16s,
+) -> None:
+    """Write the codes and short codes of one event; those of columns without a value are NULL.
+
+    Value i, of `count`, is for column `columns[i]` and has the code `given[i]`, or NUMBER_GIVEN, or TEXT_GIVEN. In a
+    column of numbers it is `numbers[i]`, at least nearly; the texts follow each other in `texts`. `before` has the
+    number of columns that the event before had values in, and these; they are forgotten.
+    """
+    for place in range(1, before[0] + 1):
+        codes[before[place], 0], short[before[place], 0] = NULL_CODE, 0
+    bits = numbers.view(np.int64)
+    text, start = 0, 0
+    for place in range(count):
+        column, code, line = columns[place], int(given[place]), coders.line[columns[place]]
+        if code == TEXT_GIVEN:
+            offsets = integers_at(coders.offsets[column], coders.size[column] + 1)
+            constants = bytes_at(coders.constants[column], offsets[offsets.size - 1])
+            code = code_of_bytes(offsets, constants, texts, start, text_ends[text])
+            start = text_ends[text]
+            text += 1
+        elif code == NUMBER_GIVEN:
+            size = coders.size[column]
+            floats = floats_at(coders.constants[column], size)
+            base = _first_at_least(floats, 0, size, numbers[place])
+            code = 2 * base + int(base < size and floats[base] == numbers[place])
+        codes[column, 0] = code
+        if line == NO_LINE:
+            short[column, 0] = (code >> coders.shift[column]) + 1
+        else:
+            value = numbers[place]
+            if line == LOGARITHMIC:
+                value = float(bits[place] if bits[place] >= 0 else _LEAST - bits[place])
+            step = (value - coders.origin[column]) * coders.steps_per_unit[column]
+            step = step if step > -1.0 else -1.0
+            step = step if step < last_short - 2.0 else last_short - 2.0
+            short[column, 0] = int(step) + 2
+        before[place + 1] = column
+    before[0] = count

@@ -105,7 +105,7 @@ class Quantizer:
         if values is None:
             return np.zeros(count, np.uint16)
         if isinstance(values, list):
-            return self._codes(np.array([_nearest(value) for value in values], np.float64))
+            return self._codes(np.array([nearest_number(value) for value in values], np.float64))
         return self._codes(floats_of(values))
 
     def of_codes(self, domain: Domain) -> ShortCodes:
@@ -130,5 +130,6 @@ def _on_line(values: Float64s, logarithmic: bool) -> Float64s:
     return line
 
 
-def _nearest(value: Any) -> float:
+def nearest_number(value: Any) -> float:
+    """Return the float nearest to a number; NaN for what is no number."""
     return nearest_float(value) if kind_of(value) is Kind.NUMBER else math.nan

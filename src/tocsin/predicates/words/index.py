@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s
 from tocsin.model.predicate import Word
-from tocsin.model.text import word_spans
+from tocsin.model.text import fold, word_spans
 from tocsin.predicates.folding import ASCII, FOLD
 from tocsin.predicates.protocol import Arrays
-from tocsin.predicates.texts import TextIndex, as_bytes
+from tocsin.predicates.texts import TextBytes, TextIndex, as_bytes
 from tocsin.predicates.words.kernels import NamedWords, WordTable, fill_table, find_words
 
 
@@ -87,7 +87,14 @@ class Vocabulary(TextIndex):
 
     def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
-        read = as_bytes(texts, FOLD)
+        return self._find(as_bytes(texts, FOLD))
+
+    def probe_text(self, text: str) -> Int32s:
+        """Return the predicates that hold for one text, ascending."""
+        data = np.frombuffer((text if text.isascii() else fold(text)).encode(), np.uint8)
+        return self._find(TextBytes(np.array([0, data.size]), data))[1]
+
+    def _find(self, read: TextBytes) -> tuple[Int64s, Int32s]:
         # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
         is_word = _word_characters() if len(read.data) and int(read.data.max()) >= ASCII else np.zeros(0, np.bool_)
         try:

@@ -21,6 +21,8 @@ from tocsin.predicates.xpath import XPathIndex, parse_xpath
 class XPathFamily:
     """xpath_exists on one attribute. The index is built, or opened, when it is first needed."""
 
+    texts = None
+
     def __init__(self, attribute: str, count: int, index: Callable[[], XPathIndex]) -> None:
         self.attributes = {attribute}
         self.count = count

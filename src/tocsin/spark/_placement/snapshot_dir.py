@@ -84,7 +84,8 @@ def share(view: PinnedSnapshot, shares: Sequence[Sequence[dict[str, Any]]]) -> l
         name = f"{view.path.name}-{place}of{len(shares)}"
         shared = PinnedSnapshot(view.path.parent / name, view.snapshot)
         if not shared.path.exists():
-            _link(view.path, shared, content, parts)
+            # The newest subscriptions, which are in the snapshot itself, belong to the first.
+            _link(view.path, shared, content if place == 0 else {**content, "fresh": None}, parts)
         views.append(shared)
     return views
 

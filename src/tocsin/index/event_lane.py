@@ -1,0 +1,300 @@
+"""Phase 1 for a single event: its values to codes without columns of a table, in one compiled call.
+
+A batch has columns, and every column of a segment is read from it. A single event is read the other way round: each of
+its values is looked up among the attributes that the segment knows, so that it pays for the attributes it has. Numbers
+and texts are written into arrays that are used again for the next event, and a kernel finds their codes. What is not a
+plain number, text or boolean is encoded as in a batch.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tocsin.arrays import Int32s, Strings
+from tocsin.conjunctions.coded import Events
+from tocsin.index.encoding import Column
+from tocsin.model.events import Event, EventBatch
+from tocsin.model.expression_tree import is_derived
+from tocsin.model.lookup import lookup
+from tocsin.model.readable import NO_UNICODE, read_values
+from tocsin.model.result import Evidence
+from tocsin.model.sql_text import shown_name
+from tocsin.model.values import Kind, is_null
+from tocsin.predicates.families import Family, Probed
+from tocsin.predicates.ranges.domain import Domain
+from tocsin.predicates.ranges.kernels import (
+    LOGARITHMIC,
+    NO_LINE,
+    NULL_CODE,
+    NUMBER_GIVEN,
+    STRAIGHT,
+    TEXT_GIVEN,
+    ColumnCoders,
+    encode_event,
+)
+from tocsin.predicates.ranges.quantize import LAST_SHORT, nearest_number, shifts_by_rank
+from tocsin.predicates.texts import TextIndex
+
+_EXACT_AS_FLOAT = 2**53
+_NOTHING = np.empty(0, np.int32)
+_NO_TEXT = np.frombuffer(b" ", np.uint8)
+"""Read-only, as texts are: kernels are compiled for each kind of array."""
+_NO_STARTS = np.zeros(2, np.int64)
+
+
+class _Known(NamedTuple):
+    """What a segment does with the values of one attribute; columns by place, -1 if there is none of that kind."""
+
+    number: int
+    text: int
+    boolean: int
+    any: int
+    columns: tuple[tuple[int, Column], ...]
+    """All columns of the attribute."""
+    exact: Domain | None
+    """The domain of numbers, if some constants are no floats."""
+    booleans: Mapping[bool, int]
+    """The codes of both booleans."""
+    compares: bool
+    """Whether the attribute is compared with constants of some kind."""
+    families: tuple[tuple[int, TextIndex | None], ...]
+    """The families on the attribute, by place, with the index of one that judges texts."""
+
+
+class _Scratch:
+    """Arrays for the event that is being encoded, and views of them that Python writes to quickly."""
+
+    def __init__(self, rows: int) -> None:
+        self.codes = np.full((rows, 1), NULL_CODE, np.int32)
+        self.short = np.zeros((rows, 1), np.uint16)
+        # The last column is ANYTHING's.
+        self.codes[-1], self.short[-1] = 0, 1
+        self.row_of = np.arange(rows, dtype=np.int32)
+        self.before = np.zeros(rows + 1, np.int32)
+        self.columns, self.given = np.empty(rows, np.int32), np.empty(rows, np.int32)
+        self.numbers, self.text_ends = np.empty(rows, np.float64), np.empty(rows, np.int64)
+        views: list[Any] = [self.columns, self.given, self.numbers, self.text_ends]
+        self.views: tuple[memoryview[Any], ...] = tuple(memoryview(view) for view in views)
+        self.plain = self.events(_NOTHING, _NOTHING)
+
+    def events(self, true: Int32s, null: Int32s) -> Events:
+        """The event as a batch of one, with the tests that are TRUE and those that are NULL."""
+        starts = _NO_STARTS if not true.size else np.array([0, true.size])
+        null_starts = _NO_STARTS if not null.size else np.array([0, null.size])
+        return Events(self.codes, starts, true, null_starts, null, self.short, self.row_of)
+
+
+class EventLane:
+    """What a segment prepares to encode single events. Threads may share it."""
+
+    def __init__(self, columns: Sequence[Column], families: Sequence[tuple[str, str, Family]]) -> None:
+        self._families = [family for _, _, family in families]
+        self._first_test = np.cumsum([0, *(family.count for family in self._families)]).tolist()
+        self._first_family = len(columns)
+        self._rows = len(columns) + len(families) + 1
+        self._unattributed = tuple(place for place, (_, attribute, _) in enumerate(families) if not attribute)
+        self._known = _known(columns, families)
+        self._derived = tuple(filter(is_derived, self._known))
+        self._below = _below(name for name in self._known if not is_derived(name))
+        self._coders, self._kept = _coders(columns, self._rows)
+        self._spare: list[_Scratch] = []
+
+    def encode(self, event: Event, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence) -> "_Encoded":
+        """Encode the event of a batch of one. `judged` has families, by place, that were judged elsewhere."""
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = _Scratch(self._rows)
+        columns, given, numbers, text_ends = scratch.views
+        count, length = 0, 0
+        texts: list[bytes] = []
+        held: dict[int, Int32s] = {}
+        probed: dict[int, Probed] = dict(judged)
+        known = self._known
+        for name, value in self._values(event, batch) if self._below or self._derived else event.items():
+            attribute = known.get(name)
+            if attribute is None or value is None:
+                continue
+            kind = type(value)
+            if kind is float or (kind is int and -_EXACT_AS_FLOAT <= value <= _EXACT_AS_FLOAT):
+                if value != value:
+                    continue
+                if attribute.number >= 0:
+                    columns[count], numbers[count] = attribute.number, value
+                    given[count] = NUMBER_GIVEN if attribute.exact is None else attribute.exact.code(value)
+                    count += 1
+                elif attribute.compares:
+                    evidence.mismatches[shown_name(name)] = 1
+            elif kind is str:
+                try:
+                    encoded = value.encode()
+                except UnicodeEncodeError:
+                    evidence.errors[f"{name}: {NO_UNICODE}"] = 1
+                    continue
+                if attribute.text >= 0:
+                    length += len(encoded)
+                    columns[count], given[count], text_ends[len(texts)] = attribute.text, TEXT_GIVEN, length
+                    texts.append(encoded)
+                    count += 1
+                elif attribute.compares:
+                    evidence.mismatches[shown_name(name)] = 1
+                for place, index in attribute.families:
+                    if index is None:
+                        probed[place] = self._families[place].probe(batch)
+                    else:
+                        held[place] = index.probe_text(value)
+                        columns[count], given[count] = self._first_family + place, 0
+                        count += 1
+            elif kind is bool:
+                if attribute.boolean >= 0:
+                    columns[count], given[count] = attribute.boolean, attribute.booleans[value]
+                    count += 1
+                elif attribute.compares:
+                    evidence.mismatches[shown_name(name)] = 1
+            else:
+                [read], lost = read_values([value])
+                for reason, times in lost.items():
+                    evidence.errors[f"{name}: {reason}"] = times
+                if is_null(read):
+                    continue
+                missed = attribute.compares
+                for place, column in attribute.columns:
+                    code = column.domain.code(read)
+                    if code != NULL_CODE:
+                        columns[count], given[count], numbers[count] = place, code, nearest_number(read)
+                        missed &= column.kind is Kind.ANY
+                        count += 1
+                if missed:
+                    evidence.mismatches[shown_name(name)] = 1
+                for place, _ in attribute.families:
+                    probed[place] = self._families[place].probe(batch)
+                continue
+            if attribute.any >= 0:
+                columns[count], given[count] = attribute.any, 0
+                count += 1
+        for place in self._unattributed:
+            if place not in judged:
+                probed[place] = self._families[place].probe(batch)
+        null = [_NOTHING]
+        for place, found in probed.items():
+            held[place] = found.true.values
+            evidence.errors |= found.errors
+            if found.null is not None:
+                null.append(found.null.values + np.int32(self._first_test[place]))
+            if found.present is None or found.present[0] == 0:
+                columns[count], given[count] = self._first_family + place, 0
+                count += 1
+        encode_event(
+            self._coders,
+            LAST_SHORT,
+            scratch.before,
+            scratch.columns,
+            scratch.given,
+            scratch.numbers,
+            count,
+            np.frombuffer(b"".join(texts), np.uint8) if texts else _NO_TEXT,
+            scratch.text_ends,
+            scratch.codes,
+            scratch.short,
+        )
+        if not held:
+            return _Encoded(scratch.plain, scratch)
+        parts = [held[place] + np.int32(self._first_test[place]) for place in sorted(held)]
+        true = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return _Encoded(scratch.events(true, np.sort(np.concatenate(null))), scratch)
+
+    def give_back(self, encoded: "_Encoded") -> None:
+        """Take the arrays of an event that was matched for the next one."""
+        self._spare.append(encoded.scratch)
+
+    def _values(self, event: Event, batch: EventBatch) -> Iterator[tuple[str, Any]]:
+        """The attributes of an event, nested ones by their dotted names, and what is derived from them."""
+        below: dict[str, Any] = {}
+        for name, value in event.items():
+            yield name, value
+            if isinstance(value, Mapping):
+                for attribute in self._below.get(name, ()):
+                    if attribute not in event:
+                        below[attribute] = lookup(event, attribute)
+        yield from below.items()
+        for attribute in self._derived:
+            yield attribute, (batch.values(attribute) or [None])[0]
+
+
+class _Encoded(NamedTuple):
+    events: Events
+    scratch: _Scratch
+
+
+def _known(columns: Sequence[Column], families: Sequence[tuple[str, str, Family]]) -> dict[str, _Known]:
+    """What is known of each attribute, by its name."""
+    columns_of: dict[str, list[tuple[int, Column]]] = {}
+    families_of: dict[str, list[int]] = {}
+    for place, column in enumerate(columns):
+        columns_of.setdefault(column.attribute, []).append((place, column))
+    for place, (_, attribute, _) in enumerate(families):
+        if attribute:
+            families_of.setdefault(attribute, []).append(place)
+    known = {}
+    for attribute in {*columns_of, *families_of}:
+        own = tuple(columns_of.get(attribute, ()))
+        place_of = {column.kind: place for place, column in own}
+        domains = {column.kind: column.domain for _, column in own}
+        numbers, booleans = domains.get(Kind.NUMBER), domains.get(Kind.BOOLEAN)
+        known[attribute] = _Known(
+            number=place_of.get(Kind.NUMBER, -1),
+            text=place_of.get(Kind.STRING, -1),
+            boolean=place_of.get(Kind.BOOLEAN, -1),
+            any=place_of.get(Kind.ANY, -1),
+            columns=own,
+            exact=numbers if numbers is not None and numbers.exact else None,
+            booleans={} if booleans is None else {value: booleans.code(value) for value in (False, True)},
+            compares=any(kind is not Kind.ANY for kind in domains),
+            families=tuple((place, families[place][2].texts) for place in families_of.get(attribute, ())),
+        )
+    return known
+
+
+def _below(attributes: Iterable[str]) -> dict[str, list[str]]:
+    """The attributes that a nested value may have, by the name of the value: all names that go on behind its dots."""
+    below: dict[str, list[str]] = {}
+    for attribute in attributes:
+        head, dot, rest = attribute.partition(".")
+        while dot:
+            below.setdefault(head, []).append(attribute)
+            part, dot, rest = rest.partition(".")
+            head = f"{head}.{part}"
+    return below
+
+
+def _coders(columns: Sequence[Column], rows: int) -> tuple[ColumnCoders, list[npt.NDArray[Any]]]:
+    """How a kernel makes codes, and the arrays that it is told the addresses of."""
+    coders = ColumnCoders(
+        constants=np.zeros(rows, np.int64),
+        offsets=np.zeros(rows, np.int64),
+        size=np.zeros(rows, np.int64),
+        shift=np.zeros(rows, np.int32),
+        line=np.full(rows, NO_LINE, np.int8),
+        origin=np.zeros(rows),
+        steps_per_unit=np.zeros(rows),
+    )
+    kept: list[npt.NDArray[Any]] = []
+
+    def address(array: npt.NDArray[Any]) -> int:
+        kept.append(np.ascontiguousarray(array))
+        return int(kept[-1].ctypes.data)
+
+    for place, column in enumerate(columns):
+        constants, quantizer = column.domain.constants, column.quantizer
+        coders.size[place] = len(constants)
+        if isinstance(constants, Strings):
+            coders.offsets[place], coders.constants[place] = address(constants.offsets), address(constants.data)
+        else:
+            coders.constants[place] = address(constants)
+        if quantizer is not None:
+            coders.line[place] = LOGARITHMIC if quantizer.logarithmic else STRAIGHT
+            coders.origin[place], coders.steps_per_unit[place] = quantizer.origin, quantizer.steps_per_unit
+    coders.shift[: len(columns)] = shifts_by_rank(np.array([column.domain.last for column in columns], np.int32))
+    return coders, kept

@@ -1,0 +1,273 @@
+"""New subscriptions as plain rows, which a single event is compared with one by one: nothing is built after a change.
+
+Each range of a conjunction is a row (slot, low, high) over floats. A slot is an attribute as one kind sees it: a number
+is itself, a string the number of a constant that it equals, a boolean 0 or 1, and presence is 1; NULL is NaN. A
+subscription that rows cannot express, with words or patterns or ranges of strings, is judged by its definition, and so
+are all of them for an event with a number that is no float. Rows are only ever appended, so that a
+view of the first n of them stays as it is.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from tocsin._compile import kernel
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s
+from tocsin.language.normalise import Expression
+from tocsin.model.condition import Exists, Quantified
+from tocsin.model.events import Event, EventBatch
+from tocsin.model.expression_tree import is_derived
+from tocsin.model.lookup import lookup
+from tocsin.model.predicate import Range, Ranges
+from tocsin.model.result import Evidence
+from tocsin.model.sql_text import shown_name
+from tocsin.model.subscription import Subscription
+from tocsin.model.values import Kind, Number, Scalar, is_null, kind_of
+from tocsin.predicates.evaluate import holds
+
+if TYPE_CHECKING:
+    from tocsin.model.predicate import Predicate
+
+_EXACT_AS_FLOAT = 2**53
+_NO_CONSTANT = -1.0
+"""The value of a string that equals no constant."""
+
+
+class _Slots(NamedTuple):
+    """The slot of an attribute for each of the KINDS, -1 if there is none, and the kinds that it is compared with."""
+
+    of_kind: tuple[int, ...]
+    compared: frozenset[Kind]
+
+
+KINDS = (Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.ANY)
+"""The kinds that rows can express."""
+_NO_SLOTS = _Slots((-1,) * len(KINDS), frozenset())
+
+
+class _Row(NamedTuple):
+    slot: int
+    low: float
+    high: float
+    or_null: bool
+    """Whether NULL will do."""
+    goes_on: bool
+    """Whether the next row is another range of the same predicate."""
+
+
+@kernel
+def match_rows(
+    starts: Int64s, slot: Int32s, low: Float64s, high: Float64s, or_null: Bools, goes_on: Bools, values: Float64s
+) -> Int32s:
+    """Return the conjunctions that hold for an event with a value for each slot, NaN for NULL."""
+    found, used = np.empty(starts.size - 1, np.int32), 0
+    for conjunction in range(starts.size - 1):
+        row, end = starts[conjunction], starts[conjunction + 1]
+        holding = True
+        while holding and row < end:
+            value = values[slot[row]]
+            holding = (low[row] <= value) & (value <= high[row])
+            holding |= or_null[row] & (value != value)
+            while goes_on[row]:
+                row += 1
+                holding |= (low[row] <= value) & (value <= high[row])
+            row += 1
+        found[used] = conjunction
+        used += holding
+    return found[:used].copy()
+
+
+class FreshRows:
+    """New subscriptions, numbered as they come; one that is dropped or replaced is `gone`."""
+
+    def __init__(self) -> None:
+        self.subscriptions: list[Subscription] = []
+        self.forms: list[Sequence[Sequence[Predicate]]] = []
+        self.gone: set[int] = set()
+        self.complex: list[int] = []
+        """The numbers of those that rows cannot express."""
+        self.owner: list[int] = []
+        """The subscription of each conjunction that is in rows."""
+        self.slots: dict[str, _Slots] = {}
+        self.dotted: list[str] = []
+        """Attributes that may be nested."""
+        self.derived: list[str] = []
+        """Attributes that are computed from others."""
+        self.slot_count = 0
+        self.needs_segment = False
+        """Whether one compares events with the history, or is a tree."""
+        self.strings: dict[str, float] = {}
+        self.starts = np.zeros(2, np.int64)
+        """Where the rows of each conjunction start; one more entry at the end of those that there are."""
+        types: tuple[Any, ...] = np.int32, np.float64, np.float64, np.bool_, np.bool_
+        self.columns: tuple[Any, ...] = tuple(np.zeros(1, of_field) for of_field in types)
+        """The fields of rows."""
+
+    def add(self, subscription: Subscription, expression: Expression) -> int:
+        """Add a subscription and return its number. O(its predicates)."""
+        number = len(self.subscriptions)
+        self.subscriptions.append(subscription)
+        self.forms.append(expression.leaves)
+        self.needs_segment |= bool(expression.nesting)
+        is_plain = True
+        for predicate in chain.from_iterable(expression.leaves):
+            if isinstance(predicate, Ranges):
+                self._open_slot(predicate.attribute, predicate.kind)
+                is_plain = is_plain and _is_plain(predicate)
+            else:
+                self.needs_segment |= isinstance(predicate.test, (Exists, Quantified))
+                is_plain = False
+        if not is_plain:
+            self.complex.append(number)
+            return number
+        for conjunction in expression.leaves:
+            ranges = (predicate for predicate in conjunction if isinstance(predicate, Ranges))
+            self._append(number, [row for predicate in ranges for row in self._rows_of(predicate)])
+        return number
+
+    def _open_slot(self, attribute: str, kind: Kind) -> None:
+        slots = self.slots.get(attribute, _NO_SLOTS)
+        if slots is _NO_SLOTS and is_derived(attribute):
+            self.derived.append(attribute)
+        elif slots is _NO_SLOTS and "." in attribute:
+            self.dotted.append(attribute)
+        if kind in KINDS and slots.of_kind[KINDS.index(kind)] < 0:
+            places = [self.slot_count if one is kind else old for one, old in zip(KINDS, slots.of_kind, strict=True)]
+            slots = slots._replace(of_kind=tuple(places))
+            self.slot_count += 1
+        if kind is not Kind.ANY:
+            slots = slots._replace(compared=slots.compared | {kind})
+        self.slots[attribute] = slots
+
+    def _rows_of(self, predicate: Ranges) -> Iterator[_Row]:
+        slot = self.slots[predicate.attribute].of_kind[KINDS.index(predicate.kind)]
+        ends = [self._ends(predicate.kind, one) for one in predicate.ranges] or [(math.inf, -math.inf)]
+        for place, (low, high) in enumerate(ends, 1):
+            yield _Row(slot, low, high, predicate.or_null, place < len(ends))
+
+    def _ends(self, kind: Kind, one: Range) -> tuple[float, float]:
+        """A range as closed ends."""
+        if kind is Kind.STRING:
+            constant = self.strings.setdefault(str(one.low), float(len(self.strings)))
+            return constant, constant
+        low, high = -math.inf, math.inf
+        if one.low is not None:
+            low = _as_float(one.low)
+            low = low if one.low_closed else math.nextafter(low, math.inf)
+        if one.high is not None:
+            high = _as_float(one.high)
+            high = high if one.high_closed else math.nextafter(high, -math.inf)
+        return low, high
+
+    def _append(self, number: int, rows: list[_Row]) -> None:
+        place = len(self.owner)
+        start = int(self.starts[place])
+        end = start + len(rows)
+        if place + 2 > self.starts.size:
+            self.starts = np.concatenate([self.starts, np.zeros_like(self.starts)])
+        if end > self.columns[0].size:
+            more = max(end, self.columns[0].size)
+            self.columns = tuple(np.concatenate([column, np.zeros(more, column.dtype)]) for column in self.columns)
+        for column, values in zip(self.columns, zip(*rows, strict=True), strict=False):
+            column[start:end] = values
+        self.starts[place + 1] = end
+        self.owner.append(number)
+
+
+def _is_plain(predicate: Ranges) -> bool:
+    """Whether a predicate can be a row: numbers that are floats, strings that equal a constant, booleans, presence."""
+    ends = [end for one in predicate.ranges for end in (one.low, one.high)]
+    if predicate.kind is Kind.NUMBER:
+        numbers = (end for end in ends if isinstance(end, Number))
+        return all(number.is_float and -_EXACT_AS_FLOAT <= number.exact <= _EXACT_AS_FLOAT for number in numbers)
+    if predicate.kind is Kind.STRING:
+        return all(one.low == one.high and one.low is not None and one.low_closed for one in predicate.ranges)
+    return predicate.kind in KINDS
+
+
+def _as_float(end: Scalar) -> float:
+    return end.nearest if isinstance(end, Number) else float(end)
+
+
+class FreshView:
+    """The new subscriptions at one moment. Never changed, whatever is added to the rows."""
+
+    def __init__(self, rows: FreshRows) -> None:
+        conjunctions = len(rows.owner)
+        end = int(rows.starts[conjunctions])
+        self._arrays: tuple[Any, ...] = (rows.starts[: conjunctions + 1], *(column[:end] for column in rows.columns))
+        self._rows, self._gone, self._slot_count = rows, frozenset(rows.gone), rows.slot_count
+        self._dotted, self._derived, self._count = tuple(rows.dotted), tuple(rows.derived), len(rows.subscriptions)
+        self._complex = [number for number in rows.complex if number not in self._gone]
+
+    def match(
+        self, event: Event, batch: EventBatch, namespaces: Mapping[str, str], evidence: Evidence
+    ) -> list[Subscription]:
+        """Return the subscriptions that hold for an event, in no order."""
+        values = self._values(event, batch, evidence)
+        found: set[int] = set()
+        judged: Iterable[int] = self._complex
+        if values is None:
+            judged = [number for number in range(self._count) if number not in self._gone]
+        elif len(self._arrays[0]) > 1:
+            owner = self._rows.owner
+            found = {owner[conjunction] for conjunction in self._holding(values)} - self._gone
+            evidence.candidates += len(self._arrays[0]) - 1
+        for number in judged:
+            evidence.candidates += 1
+            read = batch.event(0)
+            if any(all(holds(p, read, (), namespaces) for p in one) for one in self._rows.forms[number]):
+                found.add(number)
+        evidence.matches += len(found)
+        return [self._rows.subscriptions[number] for number in found]
+
+    def _holding(self, values: Float64s) -> list[int]:
+        starts, slot, low, high, or_null, goes_on = self._arrays
+        found: list[int] = match_rows(starts, slot, low, high, or_null, goes_on, values).tolist()
+        return found
+
+    def _values(self, event: Event, batch: EventBatch, evidence: Evidence) -> Float64s | None:
+        """The value of each slot; None if there is a number that is no float."""
+        values, slots_of, strings = np.full(self._slot_count, np.nan), self._rows.slots, self._rows.strings
+        given: Iterable[tuple[str, Any]] = event.items()
+        if self._dotted:
+            given = [*given, *((name, lookup(event, name)) for name in self._dotted if name not in event)]
+        if self._derived:
+            given = [*given, *((name, (batch.values(name) or [None])[0]) for name in self._derived)]
+        view: Any = values.data
+        for name, raw in given:
+            slots, value = slots_of.get(name), raw
+            if slots is None or value is None:
+                continue
+            if type(value) is float and 0 <= slots.of_kind[0] < self._slot_count:
+                # Most values are of this kind, and NaN is NULL as it is.
+                view[slots.of_kind[0]] = value
+                if value == value and 0 <= slots.of_kind[-1] < self._slot_count:
+                    view[slots.of_kind[-1]] = 1.0
+                continue
+            if type(value) not in (float, int, bool) and not (type(value) is str and value.isascii()):
+                value = (batch.values(name) or [None])[0]
+            if is_null(value):
+                continue
+            kind = kind_of(value)
+            number, string, boolean, presence = slots.of_kind
+            place = -1
+            if kind is Kind.NUMBER:
+                place = number
+                is_exact = isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_AS_FLOAT)
+                if place >= 0 and not is_exact:
+                    return None
+            elif kind is Kind.STRING:
+                place, value = string, strings.get(str(value), _NO_CONSTANT)
+            elif kind is Kind.BOOLEAN:
+                place = boolean
+            if 0 <= place < self._slot_count:
+                view[place] = value
+            if 0 <= presence < self._slot_count:
+                view[presence] = 1.0
+            if slots.compared and kind not in slots.compared:
+                evidence.mismatches[shown_name(name)] = 1
+        return values

@@ -1,0 +1,62 @@
+"""Parse a shape with sqlglot: the whole language, and every error with the place of its culprit."""
+
+from functools import cache
+
+from sqlglot import Dialect, ErrorLevel, exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.convert import convert
+from tocsin.language.names import with_names
+from tocsin.language.operands import Reader
+from tocsin.language.shape import MAX_DEPTH, Shape
+from tocsin.language.template import Template
+
+
+def template_by_sqlglot(shape: Shape) -> Template:
+    """Return the template of a shape."""
+    shape.check()
+    reader = Reader(shape)
+    try:
+        condition = convert(_tree(shape), reader)
+    except RecursionError:
+        raise SubscriptionError(
+            "the condition is nested too deeply", f"Nest at most {MAX_DEPTH} levels; remove needless parentheses"
+        ) from None
+    return Template(condition, tuple(reader.sources), tuple(sorted(reader.fixed)))
+
+
+@cache
+def dialect() -> Dialect:
+    """Return the SQL that texts are read as."""
+    return Dialect.get_or_raise("duckdb")
+
+
+def _tree(shape: Shape) -> exp.Expr:
+    text = shape.text
+    try:
+        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(with_names(dialect().tokenize(text)), text)
+    except ParseError as error:
+        raise _syntax_error(shape, text, error) from None
+    except SqlglotError:
+        raise SubscriptionError("the condition cannot be read", "Look for stray quotes and signs", position=0) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise SubscriptionError(
+            "the text holds several conditions or none",
+            "Write one condition, without ';'",
+            position=shape.position(text.index(";")) if ";" in text else 0,
+        )
+    return trees[0]
+
+
+def _syntax_error(shape: Shape, text: str, error: ParseError) -> SubscriptionError:
+    details = error.errors[0]
+    lines = text.split("\n")
+    # sqlglot gives the line and the column where the token ends that it could not use.
+    offset = sum(len(line) + 1 for line in lines[: details["line"] - 1]) + details["col"]
+    offset = max(0, min(offset, len(text)) - len(details["highlight"]))
+    position = shape.position(offset)
+    culprit = shape.culprit(position)
+    if "missing" in details["description"]:
+        return SubscriptionError(f"something is missing near {culprit!r}", "Complete the condition", position=position)
+    return SubscriptionError(f"{culprit!r} is not expected here", "Join conditions by AND or OR", position=position)

@@ -1,0 +1,352 @@
+"""Parse the common part of the language without sqlglot: from the pieces of a text to its condition, in one pass.
+
+Whatever is not known here is declined, and sqlglot decides: rare syntax, odd names, and every error. The tests hold
+both to one answer. A piece of code is cut into tokens once; the pieces of many texts are few.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from tocsin.errors import SubscriptionError
+from tocsin.language.constants import Reading
+from tocsin.language.reserved import RESERVED
+from tocsin.language.shape import MAX_DEPTH
+from tocsin.model.condition import (
+    And,
+    ArrayContains,
+    AttributeComparison,
+    Between,
+    Comparison,
+    Condition,
+    HasPhrase,
+    HasWords,
+    InList,
+    IsNull,
+    IsTruth,
+    Like,
+    Not,
+    Op,
+    Or,
+    Truth,
+    Value,
+    XPathExists,
+)
+
+ReadLiteral = Callable[[int, Reading], Value]
+"""Return the value of a literal, given its number in the text, or a slot for it."""
+
+_OPS = {op.value: op for op in Op} | {"==": Op.EQ, "!=": Op.NE}
+_TYPES = {"DATE": Reading.DATE, "TIMESTAMP": Reading.TIMESTAMP, "TIMESTAMPTZ": Reading.TIMESTAMP}
+_CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+_KEYWORDS = {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "ESCAPE", "IS", *_CONSTANTS, *_TYPES}
+_TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
+    "has_words": HasWords,
+    "has_phrase": HasPhrase,
+    "xpath_exists": XPathExists,
+}
+_DEEPEST = MAX_DEPTH // 2
+"""Parentheses and NOT on one path, each at most this many, are never more than MAX_DEPTH together."""
+
+_PART = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
+_TOKEN = re.compile(rf"[ \t\r\n]*(?:({_PART}(?:\.{_PART})*)|(<>|<=|>=|==|!=|[<>=(),]))")
+_PARTS = re.compile(_PART)
+
+
+class _Name:
+    """The name of an attribute; one word without quotes may be that of a function too."""
+
+    __slots__ = ("is_word", "text")
+
+    def __init__(self, text: str, is_word: bool) -> None:
+        self.text, self.is_word = text, is_word
+
+
+class _Constant:
+    """A literal, TRUE, FALSE or NULL where an operand may stand."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value | None) -> None:
+        self.value = value
+
+
+class Declined(Exception):  # noqa: N818  # not an error: sqlglot decides
+    """The text is not of the common part."""
+
+
+_Token = str | int | _Name
+"""A keyword or sign, a name, or the number of a literal."""
+_Operand = _Name | _Constant | Condition
+
+
+@lru_cache(16_384)
+def _tokens(code: str) -> tuple[str | _Name, ...] | None:
+    """Return the tokens of a piece of code; None if one is unknown."""
+    found: list[str | _Name] = []
+    place, end = 0, len(code.rstrip(" \t\r\n"))
+    while place < end:
+        token = _TOKEN.match(code, place)
+        if token is None:
+            return None
+        place = token.end()
+        name, sign = token.groups()
+        if name is None:
+            found.append(sign)
+            continue
+        upper = name.upper()
+        if upper in _KEYWORDS:
+            found.append(upper)
+            continue
+        parts = _PARTS.findall(name)
+        if any(part[0] != '"' and part.upper() in RESERVED for part in parts):
+            return None
+        if len(parts) == 1 and parts[0][0] != '"':
+            found.append(_Name(name, is_word=True))
+            continue
+        qualified = len(parts) > 1 and parts[0].lower() == "event"
+        names = [part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts[qualified:]]
+        found.append(_Name(".".join(names), is_word=False))
+    return tuple(found)
+
+
+def read_condition(pieces: Sequence[str], read: ReadLiteral) -> Condition | None:
+    """Return the condition of the pieces of a text, or None if sqlglot is to decide. Linear in the text."""
+    tokens: list[_Token] = []
+    for place in range(0, len(pieces), 2):
+        found = _tokens(pieces[place])
+        if found is None:
+            return None
+        tokens += found
+        tokens.append(place >> 1)
+    tokens[-1] = ""
+    try:
+        return _Parser(tokens, pieces, read).whole()
+    except (Declined, SubscriptionError):
+        return None
+
+
+class _Parser:
+    """The tokens of one text, read from left to right."""
+
+    __slots__ = ("_depth", "_next", "_pieces", "_place", "_read", "_tokens")
+
+    def __init__(self, tokens: list[_Token], pieces: Sequence[str], read: ReadLiteral) -> None:
+        self._tokens, self._pieces, self._read = tokens, pieces, read
+        self._place = 0
+        self._depth = 0
+        self._next = tokens[0]
+
+    def _advance(self) -> None:
+        self._place += 1
+        self._next = self._tokens[self._place]
+
+    def _expect(self, token: str) -> None:
+        if self._next != token:
+            raise Declined
+        self._advance()
+
+    def _takes(self, token: str) -> bool:
+        """Skip the next token if it is this one."""
+        if self._next != token:
+            return False
+        self._advance()
+        return True
+
+    def whole(self) -> Condition:
+        condition = _condition(self._any())
+        if self._next != "":
+            raise Declined
+        return condition
+
+    def _any(self) -> _Operand:
+        """Read operands of OR."""
+        first = self._all()
+        if self._next != "OR":
+            return first
+        found: list[Condition] = []
+        _extend(found, first, Or)
+        while self._takes("OR"):
+            _extend(found, self._all(), Or)
+        return Or(tuple(found))
+
+    def _all(self) -> _Operand:
+        """Read operands of AND."""
+        first = self._term()
+        if self._next != "AND":
+            return first
+        found: list[Condition] = []
+        _extend(found, first, And)
+        while self._takes("AND"):
+            _extend(found, self._term(), And)
+        return And(tuple(found))
+
+    def _term(self) -> _Operand:
+        """Read what stands between AND and OR."""
+        if self._takes("NOT"):
+            self._deeper()
+            negated = Not(_condition(self._term()))
+            self._depth -= 1
+            return negated
+        left = self._operand()
+        token = self._next
+        op = _OPS.get(token)  # type: ignore[arg-type]  # only signs are found
+        if op is not None:
+            self._advance()
+            compared = _compare(left, op, self._operand())
+            if self._next in _OPS or self._next == "IS":
+                raise Declined
+            return compared
+        if self._takes("IS"):
+            return self._is(left)
+        negated_test = self._takes("NOT")
+        if self._next in ("BETWEEN", "IN", "LIKE", "ILIKE"):
+            if not isinstance(left, _Name):
+                raise Declined
+            test = self._test(left.text)
+            return Not(test) if negated_test else test
+        if negated_test:
+            raise Declined
+        return left
+
+    def _is(self, tested: _Operand) -> Condition:
+        negated = self._takes("NOT")
+        word = self._next
+        if word not in _CONSTANTS or isinstance(tested, _Constant):
+            raise Declined
+        self._advance()
+        if word != "NULL":
+            condition: Condition = IsTruth(_condition(tested), word == "TRUE", False)
+        elif isinstance(tested, _Name):
+            condition = IsNull(tested.text)
+        else:
+            raise Declined
+        if self._next in _OPS or self._next == "IS":
+            raise Declined
+        return Not(condition) if negated else condition
+
+    def _test(self, attribute: str) -> Condition:
+        """Read BETWEEN, IN or LIKE and what follows."""
+        word = self._next
+        self._advance()
+        if word == "BETWEEN":
+            low = self._constant()
+            self._expect("AND")
+            high = self._constant()
+            if low is None or high is None:
+                raise Declined
+            test: Condition = Between(attribute, low, high)
+        elif word == "IN":
+            self._expect("(")
+            constants = [self._constant()]
+            while self._takes(","):
+                constants.append(self._constant())
+            self._expect(")")
+            test = InList(attribute, tuple(constants))
+        else:
+            pattern = self._text()
+            escape = self._text() if self._takes("ESCAPE") else None
+            test = Like(attribute, pattern, escape, word == "ILIKE")
+        if self._next in _OPS or self._next in ("IS", "ESCAPE"):
+            raise Declined
+        return test
+
+    def _operand(self) -> _Operand:
+        """Read an attribute, a constant, a function, or what stands in parentheses."""
+        token = self._next
+        if isinstance(token, _Name):
+            self._advance()
+            if self._next == "(":
+                return self._function(token)
+            return token
+        if token == "(":
+            self._advance()
+            self._deeper()
+            inside = self._any()
+            self._depth -= 1
+            self._expect(")")
+            return inside
+        return _Constant(self._constant())
+
+    def _function(self, name: _Name) -> Condition:
+        lower = name.text.lower()
+        make = _TEXT_FUNCTIONS.get(lower)
+        if not name.is_word or (make is None and lower not in ("array_contains", "list_contains")):
+            raise Declined
+        self._advance()
+        attribute = self._next
+        if not isinstance(attribute, _Name):
+            raise Declined
+        self._advance()
+        self._expect(",")
+        if make is not None:
+            condition: Condition = make(attribute.text, self._text())
+        else:
+            constant = self._constant()
+            if constant is None:
+                raise Declined
+            condition = ArrayContains(attribute.text, constant)
+        self._expect(")")
+        return condition
+
+    def _constant(self) -> Value | None:
+        token = self._next
+        if type(token) is int:
+            self._advance()
+            literal = self._pieces[2 * token + 1]
+            return self._read(token, Reading.STRING if literal[0] == "'" else Reading.NUMBER)
+        if token in _CONSTANTS:
+            self._advance()
+            return _CONSTANTS[token]
+        reading = _TYPES.get(token)  # type: ignore[arg-type]  # a keyword or sign
+        if reading is None:
+            raise Declined
+        self._advance()
+        return self._read(self._string(), reading)
+
+    def _text(self) -> str:
+        return self._read(self._string(), Reading.STRING)  # type: ignore[return-value]  # a string, or a slot for one
+
+    def _string(self) -> int:
+        """Read a string literal; return its number."""
+        token = self._next
+        if type(token) is not int or self._pieces[2 * token + 1][0] != "'":
+            raise Declined
+        self._advance()
+        return token
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Declined
+
+
+def _condition(operand: _Operand) -> Condition:
+    """Return an operand as the condition that it is when it stands alone."""
+    if isinstance(operand, _Name):
+        return Comparison(operand.text, Op.EQ, True)
+    if not isinstance(operand, _Constant):
+        return operand
+    if operand.value is None or isinstance(operand.value, bool):
+        return Truth(operand.value)
+    raise Declined
+
+
+def _extend(found: list[Condition], operand: _Operand, connector: type[And | Or]) -> None:
+    condition = _condition(operand)
+    if isinstance(condition, connector):
+        found += condition.operands
+    else:
+        found.append(condition)
+
+
+def _compare(left: _Operand, op: Op, right: _Operand) -> Condition:
+    if isinstance(left, _Constant):
+        left, op, right = right, op.flipped, left
+    if not isinstance(left, _Name):
+        raise Declined
+    if isinstance(right, _Constant):
+        return Truth(None) if right.value is None else Comparison(left.text, op, right.value)
+    if isinstance(right, _Name):
+        return AttributeComparison(left.text, op, right.text)
+    raise Declined
