@@ -10,6 +10,7 @@ import pytest
 
 from tocsin import Matcher
 from tocsin.errors import SubscriptionError
+from tocsin.files.subscription_files import read_subscriptions
 from tocsin.language import parse as parse_module
 from tocsin.language.bulk import normalise_texts
 from tocsin.language.normalise import normalise
@@ -248,6 +249,18 @@ def test_parameters() -> None:
     assert many.subscribe_many(table) == []
     assert many["c"].where == "day = DATE '2026-01-01'"
     assert many.match({"price": 2, "name": "x"}).ids == ["a", "s"]
+
+
+def test_parameters_in_files(tmp_path: Path) -> None:
+    file = tmp_path / "subscriptions.jsonl"
+    lines = [{"id": "a", "where": "price < :most", "params": {"most": 5}}, {"id": "b", "where": "x", "params": 5}]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    found = read_subscriptions(file)
+    assert [error.subscription for error in found.rejected] == ["b"]
+    assert Matcher.from_table(found)["a"].where == "price < 5"
+    csv = tmp_path / "subscriptions.csv"
+    csv.write_text('id,where,params\na,price < :most,"{""most"": 5}"\n')
+    assert Matcher.from_table(read_subscriptions(csv))["a"].where == "price < 5"
 
 
 @pytest.mark.parametrize(
