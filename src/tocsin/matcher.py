@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,8 @@ from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.language.normalise import MAX_PREDICATES
 from tocsin.model.events import Event, EventBatch, Events, event_batches
+from tocsin.model.expression_tree import expression_of, is_derived
+from tocsin.model.functions import operand_kinds
 from tocsin.model.result import Evidence, Matches
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
@@ -155,19 +157,26 @@ class Matcher:
         *,
         weights: Mapping[str, float] | None = None,
         tags: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a subscription, or replace the one with this id; the next match sees it.
 
+        `params` has the values of `:name` in `where`: numbers, texts, booleans, dates, and lists of these for IN.
         Raises SubscriptionError if `where` cannot be understood. Costs one normalisation, whatever stands already.
         Beside threads that match, changes wait for their turn, a quarter of a second at most.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("mine", "author = :name AND price < :most", params={"name": "O'Brien", "most": 10})
+        >>> matcher["mine"].where
+        "author = 'O''Brien' AND price < 10"
         """
-        self._subscriptions.subscribe(id, where, score, weights, tags)
+        self._subscriptions.subscribe(id, where, score, weights, tags, params)
 
     def subscribe_many(self, subscriptions: Subscriptions) -> list[SubscriptionError]:
         """Add the subscriptions of a table at once, much faster than one by one; return an error for each bad row.
 
-        The columns are `id, where[, score, weights, tags]`; anything that Arrow reads will do (pandas, Polars, DuckDB),
-        and so will dicts. A row replaces an earlier subscription with the same id. `rejected` collects the errors.
+        The columns are `id, where[, score, weights, tags, params]`; anything that Arrow reads will do (pandas, Polars,
+        DuckDB), and so will dicts. A row replaces an earlier subscription with the same id. `rejected` collects errors.
 
         >>> matcher = Matcher()
         >>> matcher.subscribe_many([{"id": "a", "where": "x > 1"}, {"id": "b", "where": "x >"}])[0].subscription
@@ -207,14 +216,22 @@ class Matcher:
 
     # Events are matched.
 
-    def match(self, event: Event, *, tags: Mapping[str, str] | None = None) -> Matches:
+    def match(self, event: Event, *, tags: Mapping[str, str] | None = None, now: dt.datetime | None = None) -> Matches:
         """The subscriptions that an event satisfies, sorted by id, with their scores.
 
-        With `tags`, only subscriptions that have all of them. The history stays as it is.
-        """
-        return self._match_one(event, Request(tags_key(tags)) if tags else _EVERYTHING)
+        With `tags`, only subscriptions that have all of them. `now` is the time that `now()` and CURRENT_DATE mean;
+        the clock's otherwise. The history stays as it is.
 
-    def publish(self, event: Event, *, tags: Mapping[str, str] | None = None) -> Matches:
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("fresh", "published > now() - INTERVAL 7 DAYS")
+        >>> matcher.match({"published": dt.date(2026, 1, 10)}, now=dt.datetime(2026, 1, 15)).ids
+        ['fresh']
+        """
+        return self._match_one(event, Request(tags_key(tags)) if tags else _EVERYTHING, now)
+
+    def publish(
+        self, event: Event, *, tags: Mapping[str, str] | None = None, now: dt.datetime | None = None
+    ) -> Matches:
         """Match an event, then remember it: it is history for the events that follow.
 
         >>> matcher = Matcher()
@@ -222,7 +239,7 @@ class Matcher:
         >>> [matcher.publish({"price": price}).ids for price in (10, 12, 11)]
         [['record'], ['record'], []]
         """
-        return self._match_one(event, Request(tags_key(tags), remember=True))
+        return self._match_one(event, Request(tags_key(tags), remember=True), now)
 
     def match_batch(
         self,
@@ -235,6 +252,7 @@ class Matcher:
         score_by: ScoreBy = "sum",
         interval: Interval = "overlaps",
         ordered: bool = True,
+        now: dt.datetime | None = None,
     ) -> pa.Table:
         """All matches of a batch, a row each: `event, subscription, score`.
 
@@ -242,7 +260,8 @@ class Matcher:
         column `id`, or the number of the row. Rows are ordered by event, then by subscription id; with `top_k`, which
         leaves the best of each event, by score, as `Matcher.top_k` has them by this `mode`, `score_by` and `interval`.
         Without `ordered`, all rows of a segment come before those of the next, which costs less where there are
-        several. The evidence is in the table's metadata, under `tocsin`.
+        several. `now` is the time that `now()` and CURRENT_DATE mean, the same for all events. The evidence is in the
+        table's metadata, under `tocsin`.
 
         >>> matcher = Matcher.from_table(pa.table({"id": ["low"], "where": ["price < 10"]}))
         >>> matcher.match_batch(pa.table({"key": ["p", "q"], "price": [5, 50]}), id="key").to_pylist()
@@ -253,7 +272,7 @@ class Matcher:
         [1, 0]
         """
         question = Question.of_batch(top_k, mode, score_by, interval)
-        return self._match_many(events, id, Request(tags_key(tags), question, ordered=ordered))
+        return self._match_many(events, id, Request(tags_key(tags), question, ordered=ordered), now)
 
     def publish_batch(
         self,
@@ -265,6 +284,7 @@ class Matcher:
         mode: Mode = "exact",
         score_by: ScoreBy = "sum",
         interval: Interval = "overlaps",
+        now: dt.datetime | None = None,
     ) -> pa.Table:
         """Match a batch as `match_batch` does; each event becomes history for the rows behind it.
 
@@ -274,7 +294,7 @@ class Matcher:
         [0, 1]
         """
         question = Question.of_batch(top_k, mode, score_by, interval)
-        return self._match_many(events, id, Request(tags_key(tags), question, remember=True))
+        return self._match_many(events, id, Request(tags_key(tags), question, remember=True), now)
 
     def top_k(
         self,
@@ -285,6 +305,7 @@ class Matcher:
         score_by: ScoreBy = "sum",
         interval: Interval = "overlaps",
         tags: Mapping[str, str] | None = None,
+        now: dt.datetime | None = None,
     ) -> Matches:
         """The best `k` subscriptions for an event, best first, equal scores by id.
 
@@ -304,7 +325,7 @@ class Matcher:
         ([('cheap', 1.0)], 1)
         """
         question, chosen = Question(k, mode, score_by, interval), tags_key(tags)
-        batch, evidence, options = EventBatch([event]), Evidence(events=1), self._subscriptions.options
+        batch, evidence, options = EventBatch([event], now), Evidence(events=1), self._subscriptions.options
         with self._subscriptions.matching():
             snapshot, view = self._subscriptions.current_for_one()
             fresh = fresh_of(view, event, batch, chosen, options, evidence)
@@ -316,9 +337,9 @@ class Matcher:
         [rows] = found.rows
         return Matches(rows.subscriptions.to_pylist(), rows.scores.to_pylist(), found.evidence)
 
-    def _match_one(self, event: Event, request: Request) -> Matches:
+    def _match_one(self, event: Event, request: Request, now: dt.datetime | None) -> Matches:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
-        batch, evidence, view = EventBatch([event]), Evidence(events=1), None
+        batch, evidence, view = EventBatch([event], now), Evidence(events=1), None
         with self._subscriptions.matching():
             if request.remember:
                 snapshot = self._subscriptions.current(request.remember)
@@ -330,12 +351,12 @@ class Matcher:
         evidence.errors |= batch.unreadable
         return Matches(ids, scores, evidence)
 
-    def _match_many(self, events: Events, id: str | None, request: Request) -> pa.Table:
+    def _match_many(self, events: Events, id: str | None, request: Request, now: dt.datetime | None) -> pa.Table:
         evidence, tables, type_of_events = Evidence(), [], pa.int64()
         most = BATCH if request.question is None else min(BATCH, request.question.events_at_once)
         with self._subscriptions.matching():
             snapshot = self._subscriptions.current(request.remember)
-            for batch in event_batches(events):
+            for batch in event_batches(events, now):
                 names = _event_names(batch, id)
                 of_names = Evidence(errors=dict(batch.unreadable))
                 type_of_events = pa.int64() if names is None else names.type
@@ -363,10 +384,10 @@ class Matcher:
 
     # What was found can be explained.
 
-    def explain(self, event: Event, id: str) -> Explanation:
+    def explain(self, event: Event, id: str, *, now: dt.datetime | None = None) -> Explanation:
         """Which predicates of a subscription held for an event and which failed, against the history of now."""
         subscription, form = self[id], self._subscriptions.form_of(id)
-        return explain(subscription, form, EventBatch([event]).event(0), self._subscriptions.options, self.history)
+        return explain(subscription, form, EventBatch([event], now).event(0), self._subscriptions.options, self.history)
 
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""
@@ -405,15 +426,26 @@ class Matcher:
 
     @property
     def kinds(self) -> dict[str, set[Kind]]:
-        """The kinds of values that each attribute is compared with; words, patterns and XPath want strings."""
+        """The kinds of values that each attribute is compared with; words, patterns and XPath want strings.
+
+        For an attribute inside an expression they are those that its functions take.
+        """
         kinds: dict[str, set[Kind]] = {}
+        derived: set[str] = set()
         for state in self._subscriptions.current().states:
-            for column in state.segment.columns:
-                if column.kind is not Kind.ANY:
-                    kinds.setdefault(column.attribute, set()).add(column.kind)
-            for name, attribute, _ in state.segment.families:
+            compared = [(column.attribute, column.kind) for column in state.segment.columns]
+            for name, attribute, family in state.segment.families:
                 if name in ("words", "patterns", "xpath"):
-                    kinds.setdefault(attribute, set()).add(Kind.STRING)
+                    compared.append((attribute, Kind.STRING))
+                derived |= set(filter(is_derived, family.attributes))
+            for attribute, kind in compared:
+                if is_derived(attribute):
+                    derived.add(attribute)
+                elif kind is not Kind.ANY:
+                    kinds.setdefault(attribute, set()).add(kind)
+        for attribute in derived:
+            for name, wanted in operand_kinds(expression_of(attribute)).items():
+                kinds.setdefault(name, set()).update(wanted)
         return kinds
 
     @property

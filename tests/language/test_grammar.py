@@ -50,7 +50,7 @@ def by_grammar(text: str) -> Condition | None:
 
 def by_sqlglot(text: str) -> Condition:
     shape = Shape(split(text))
-    return template_by_sqlglot(shape)[0].bind(shape)
+    return template_by_sqlglot(shape).bind(shape)
 
 
 def agree(text: str) -> bool:

@@ -153,7 +153,7 @@ def test_sqlglot_parses_a_shape_that_the_grammar_declines_once(monkeypatch: pyte
     parsed: list[str] = []
     original = module.template_by_sqlglot
 
-    def note(shape: Shape) -> tuple[Template, bool]:
+    def note(shape: Shape) -> Template:
         parsed.append(shape.text)
         return original(shape)
 

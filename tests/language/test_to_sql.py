@@ -6,7 +6,8 @@ import pytest
 
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
-from tocsin.language.to_sql import constant, to_sql
+from tocsin.language.to_sql import to_sql
+from tocsin.model.sql_text import constant
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,9 @@ def test_events_of_every_type_match_as_in_process(spark: "SparkSession") -> None
         "nested": "maker.home.city = 'Milos'",
         "missing": "maker.name IS NULL",
         "unknown": "nobody IS NULL AND f IS NULL",
+        "product": "i * f = 12.5 AND upper(maker.home.city) = 'MILOS'",
+        "exact": "d * 2 = 39.98 AND d + i = 24.99",
+        "month": "date_trunc('month', at) = DATE '2026-03-01' AND at < now() AND day = '2026-03-02'",
     }
     events = spark.createDataFrame(rows, schema)
     expected = {

@@ -23,8 +23,12 @@ TYPES = {
     "score": pa.float64(),
     "weights": pa.map_(pa.string(), pa.float64()),
     "tags": pa.map_(pa.string(), pa.string()),
+    "params": pa.string(),
 }
-"""The columns of a file of subscriptions. `id` and `where` must be there. In CSV, weights and tags are JSON."""
+"""The columns of a file of subscriptions. `id` and `where` must be there. In CSV, weights and tags are JSON.
+
+`params` are JSON everywhere, since their values are of several types.
+"""
 
 NO_TEXT = "no well-formed text: it has half a surrogate pair, or bytes that are not UTF-8"
 WRITE_TEXT = "Write the file as UTF-8"
@@ -56,7 +60,7 @@ class SubscriptionFile:
 def read_subscriptions(path: str | Path) -> SubscriptionFile:
     """Read subscriptions from JSON Lines, CSV, Parquet or Arrow: a file, compressed or not, a folder, or `-`.
 
-    The columns are `id` and `where`, and may be `score`, `weights` and `tags`; `Matcher.from_table` takes the result.
+    The columns are `id` and `where`, and may be `score`, `weights`, `tags` and `params`; `Matcher.from_table` takes it.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "subscriptions.csv"
@@ -157,7 +161,7 @@ def _checked(row: object, place: Place) -> Row:
     if not is_text(where):
         raise SubscriptionError(f"its condition is {NO_TEXT}", WRITE_TEXT, subscription=name)
     checked: Row = {"id": name, "where": where}
-    for column in ("score", "weights", "tags"):
+    for column in ("score", "weights", "tags", "params"):
         if row.get(column) is not None:
             checked[column] = _converted(column, row[column], name)
     return checked
@@ -168,10 +172,13 @@ def _converted(column: str, value: object, name: str) -> object:
         if column == "score":
             return float(value)  # type: ignore[arg-type]  # what is no number raises
         given: Any = json.loads(value) if isinstance(value, str) else value
+        if column == "params":
+            return json.dumps(dict(given))
         # A map of Arrow is a list of pairs.
         return pa.scalar(list(given.items()), TYPES[column]).as_py()
     except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
-        form = {"score": "a number", "weights": "an object of numbers", "tags": "an object of texts"}[column]
+        forms = {"score": "a number", "weights": "an object of numbers", "tags": "an object of texts"}
+        form = forms.get(column, "an object of constants")
         raise SubscriptionError(
             f"its {column} is {json.dumps(value)[:40]}", f"Write {form}, or leave it out", subscription=name
         ) from error

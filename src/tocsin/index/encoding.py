@@ -11,6 +11,7 @@ from tocsin.conjunctions.coded import Events
 from tocsin.model.events import EventBatch
 from tocsin.model.readable import Values, present
 from tocsin.model.result import Evidence
+from tocsin.model.sql_text import shown_name
 from tocsin.model.values import Kind
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
@@ -114,7 +115,7 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> di
             missing = null[place]
             unread[column.attribute] = unread.get(column.attribute, missing) & missing
     there = {name: missing & _present(batch, name) for name, missing in unread.items() if missing.any()}
-    return {name: int(rows.sum()) for name, rows in there.items() if rows.any()}
+    return {shown_name(name): int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
 def _codes(values: Values | None, column: Column) -> Int32s | int:

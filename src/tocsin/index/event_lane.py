@@ -16,9 +16,11 @@ from tocsin.arrays import Int32s, Strings
 from tocsin.conjunctions.coded import Events
 from tocsin.index.encoding import Column
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
 from tocsin.model.readable import NO_UNICODE, read_values
 from tocsin.model.result import Evidence
+from tocsin.model.sql_text import shown_name
 from tocsin.model.values import Kind, is_null
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
@@ -94,7 +96,8 @@ class EventLane:
         self._rows = len(columns) + len(families) + 1
         self._unattributed = tuple(place for place, (_, attribute, _) in enumerate(families) if not attribute)
         self._known = _known(columns, families)
-        self._below = _below(self._known)
+        self._derived = tuple(filter(is_derived, self._known))
+        self._below = _below(name for name in self._known if not is_derived(name))
         self._coders, self._kept = _coders(columns, self._rows)
         self._spare: list[_Scratch] = []
 
@@ -110,7 +113,7 @@ class EventLane:
         held: dict[int, Int32s] = {}
         probed: dict[int, Probed] = dict(judged)
         known = self._known
-        for name, value in self._values(event) if self._below else event.items():
+        for name, value in self._values(event, batch) if self._below or self._derived else event.items():
             attribute = known.get(name)
             if attribute is None or value is None:
                 continue
@@ -123,7 +126,7 @@ class EventLane:
                     given[count] = NUMBER_GIVEN if attribute.exact is None else attribute.exact.code(value)
                     count += 1
                 elif attribute.compares:
-                    evidence.mismatches[name] = 1
+                    evidence.mismatches[shown_name(name)] = 1
             elif kind is str:
                 try:
                     encoded = value.encode()
@@ -136,7 +139,7 @@ class EventLane:
                     texts.append(encoded)
                     count += 1
                 elif attribute.compares:
-                    evidence.mismatches[name] = 1
+                    evidence.mismatches[shown_name(name)] = 1
                 for place, index in attribute.families:
                     if index is None:
                         probed[place] = self._families[place].probe(batch)
@@ -149,7 +152,7 @@ class EventLane:
                     columns[count], given[count] = attribute.boolean, attribute.booleans[value]
                     count += 1
                 elif attribute.compares:
-                    evidence.mismatches[name] = 1
+                    evidence.mismatches[shown_name(name)] = 1
             else:
                 [read], lost = read_values([value])
                 for reason, times in lost.items():
@@ -164,7 +167,7 @@ class EventLane:
                         missed &= column.kind is Kind.ANY
                         count += 1
                 if missed:
-                    evidence.mismatches[name] = 1
+                    evidence.mismatches[shown_name(name)] = 1
                 for place, _ in attribute.families:
                     probed[place] = self._families[place].probe(batch)
                 continue
@@ -206,8 +209,8 @@ class EventLane:
         """Take the arrays of an event that was matched for the next one."""
         self._spare.append(encoded.scratch)
 
-    def _values(self, event: Event) -> Iterator[tuple[str, Any]]:
-        """The attributes of an event, nested ones by their dotted names."""
+    def _values(self, event: Event, batch: EventBatch) -> Iterator[tuple[str, Any]]:
+        """The attributes of an event, nested ones by their dotted names, and what is derived from them."""
         below: dict[str, Any] = {}
         for name, value in event.items():
             yield name, value
@@ -216,6 +219,8 @@ class EventLane:
                     if attribute not in event:
                         below[attribute] = lookup(event, attribute)
         yield from below.items()
+        for attribute in self._derived:
+            yield attribute, (batch.values(attribute) or [None])[0]
 
 
 class _Encoded(NamedTuple):

@@ -8,12 +8,15 @@ from tocsin.index.history import History
 from tocsin.index.options import Options
 from tocsin.language.normal_form import Nesting, NormalForm
 from tocsin.language.to_sql import describe
+from tocsin.model.casts import Time, to_text
 from tocsin.model.condition import AttributeComparison, Exists, Quantified, XPathExists
 from tocsin.model.events import Event
+from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
 from tocsin.model.predicate import Accepts, Predicate, Ranges, Tested
+from tocsin.model.sql_text import constant
 from tocsin.model.subscription import Subscription
-from tocsin.model.values import Kind, is_null, kind_of
+from tocsin.model.values import Kind, Moment, is_null, kind_of
 from tocsin.predicates.evaluate import holds
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.oracle import failing_step
@@ -104,9 +107,9 @@ def _decided(children: Sequence[tuple[bool, list[Verdict]]], is_and: bool) -> tu
 def _judge(predicate: Predicate, event: Event, options: Options, history: History) -> Verdict:
     if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
         return _judge_history(predicate, predicate.test, event, history)
-    if holds(predicate, event, (), options.namespaces):
-        return Verdict(predicate, True, _values(predicate, event))
     detail = _values(predicate, event)
+    if holds(predicate, event, (), options.namespaces):
+        return Verdict(predicate, True, detail)
     if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
         document = lookup(event, predicate.test.attribute)
         if isinstance(document, (str, bytes)) and predicate.accepts is Accepts.TRUE:
@@ -120,7 +123,9 @@ def _values(predicate: Predicate, event: Event) -> str:
     said = []
     for attribute in _attributes(predicate):
         value = lookup(event, attribute)
-        if is_null(value):
+        if is_derived(attribute):
+            said.append(f"it is {_computed(value)}")
+        elif is_null(value):
             said.append(f"{attribute} is missing")
         elif wanted not in (None, Kind.ANY, kind_of(value)):
             said.append(f"{attribute} is {_shown(value)}, a value of another type")
@@ -140,6 +145,13 @@ def _attributes(predicate: Predicate) -> Sequence[str]:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _computed(value: object) -> str:
+    """Write the value of an expression as SQL does."""
+    if isinstance(value, Moment):
+        return to_text(Time(value.microseconds, value.nanoseconds))
+    return constant(value)
 
 
 def _failing_step(path: str, document: str | bytes, options: Options) -> str:

@@ -19,9 +19,11 @@ from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.language.normalise import Expression
 from tocsin.model.condition import Exists, Quantified
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
 from tocsin.model.predicate import Range, Ranges
 from tocsin.model.result import Evidence
+from tocsin.model.sql_text import shown_name
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind, Number, Scalar, is_null, kind_of
 from tocsin.predicates.evaluate import holds
@@ -92,6 +94,8 @@ class FreshRows:
         self.slots: dict[str, _Slots] = {}
         self.dotted: list[str] = []
         """Attributes that may be nested."""
+        self.derived: list[str] = []
+        """Attributes that are computed from others."""
         self.slot_count = 0
         self.needs_segment = False
         """Whether one compares events with the history, or is a tree."""
@@ -126,7 +130,9 @@ class FreshRows:
 
     def _open_slot(self, attribute: str, kind: Kind) -> None:
         slots = self.slots.get(attribute, _NO_SLOTS)
-        if slots is _NO_SLOTS and "." in attribute:
+        if slots is _NO_SLOTS and is_derived(attribute):
+            self.derived.append(attribute)
+        elif slots is _NO_SLOTS and "." in attribute:
             self.dotted.append(attribute)
         if kind in KINDS and slots.of_kind[KINDS.index(kind)] < 0:
             places = [self.slot_count if one is kind else old for one, old in zip(KINDS, slots.of_kind, strict=True)]
@@ -194,7 +200,7 @@ class FreshView:
         end = int(rows.starts[conjunctions])
         self._arrays: tuple[Any, ...] = (rows.starts[: conjunctions + 1], *(column[:end] for column in rows.columns))
         self._rows, self._gone, self._slot_count = rows, frozenset(rows.gone), rows.slot_count
-        self._dotted, self._count = tuple(rows.dotted), len(rows.subscriptions)
+        self._dotted, self._derived, self._count = tuple(rows.dotted), tuple(rows.derived), len(rows.subscriptions)
         self._complex = [number for number in rows.complex if number not in self._gone]
 
     def match(
@@ -229,6 +235,8 @@ class FreshView:
         given: Iterable[tuple[str, Any]] = event.items()
         if self._dotted:
             given = [*given, *((name, lookup(event, name)) for name in self._dotted if name not in event)]
+        if self._derived:
+            given = [*given, *((name, (batch.values(name) or [None])[0]) for name in self._derived)]
         view: Any = values.data
         for name, raw in given:
             slots, value = slots_of.get(name), raw
@@ -261,5 +269,5 @@ class FreshView:
             if 0 <= presence < self._slot_count:
                 view[presence] = 1.0
             if slots.compared and kind not in slots.compared:
-                evidence.mismatches[name] = 1
+                evidence.mismatches[shown_name(name)] = 1
         return values

@@ -1,8 +1,10 @@
 """Subscriptions as users give them, one by one or as a table: what is bad is named here, and never sinks the others."""
 
+import datetime as dt
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,11 +15,12 @@ from tocsin.arrays import Float64s, Int64s
 from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
+from tocsin.language.parameters import bind_parameters
 from tocsin.model.subscription import Subscription
 
 Subscriptions: TypeAlias = Any
 """A table of subscriptions: Arrow, whatever has `__arrow_c_stream__`, or dicts."""
-COLUMNS = ("id", "where", "score", "weights", "tags")
+COLUMNS = ("id", "where", "score", "weights", "tags", "params")
 
 
 def table_of(subscriptions: Subscriptions) -> pa.Table:
@@ -42,13 +45,38 @@ def table_of(subscriptions: Subscriptions) -> pa.Table:
 
 
 def _column_of(values: list[Any]) -> pa.Array:
-    values = [json.dumps(dict(value), default=str) if isinstance(value, Mapping) else value for value in values]
+    values = [json.dumps(dict(value), default=_typed) if isinstance(value, Mapping) else value for value in values]
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         # As texts they get into one column, where each row is judged by itself.
         texts = [None if value is None else str(value).encode(errors="surrogatepass") for value in values]
         return pa.array(texts, pa.large_binary()).view(pa.large_string())
+
+
+def _typed(value: Any) -> Any:
+    """A value that JSON does not have, such that `_parameter` reads it back."""
+    if isinstance(value, dt.datetime):
+        return {"timestamp": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"date": value.isoformat()}
+    return {"decimal": str(value)} if isinstance(value, Decimal) else str(value)
+
+
+_TYPED: dict[str, Callable[[str], Any]] = {
+    "timestamp": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
+    "decimal": Decimal,
+}
+
+
+def _parameter(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_parameter(item) for item in value]
+    if isinstance(value, dict) and len(value) == 1 and value.keys() <= _TYPED.keys():
+        [(form, text)] = value.items()
+        return _TYPED[form](text)
+    return value
 
 
 class SubscriptionRows(NamedTuple):
@@ -94,7 +122,7 @@ def parse_rows(
     return rows.take(by_id), form.select(by_id), errors
 
 
-def checked(id: str, where: str, score: Any, weights: Any, tags: Any) -> Subscription:
+def checked(id: str, where: str, score: Any, weights: Any, tags: Any, params: Any = None) -> Subscription:
     """A subscription whose id is well-formed text, score and weights are numbers, and tags are texts.
 
     >>> checked("a", "x > 1", 2, {"x": "0.5"}, {"tenant": 7})
@@ -104,7 +132,15 @@ def checked(id: str, where: str, score: Any, weights: Any, tags: Any) -> Subscri
         raise OptionError(f"a subscription's id is a text that is not empty, not {id!r}", "Pass a str")
     if not _is_unicode(id):
         raise OptionError(f"half a surrogate pair in the id {id!r}", "Give well-formed Unicode text")
-    return Subscription(id, where, number(id, "score", score), *_mappings(id, weights, tags))
+    bound = where if params is None else _bound(id, where, params)
+    return Subscription(id, bound, number(id, "score", score), *_mappings(id, weights, tags))
+
+
+def _bound(id: str, where: str, params: Mapping[str, Any]) -> str:
+    try:
+        return bind_parameters(where, params)
+    except SubscriptionError as error:
+        raise error.of(id) from None
 
 
 def number(id: str, name: str, value: Any) -> float:
@@ -125,7 +161,7 @@ def packed(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
 
 
 def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
-    """The good rows of a table `id, where[, score, weights, tags]`, and an error for each of the others.
+    """The good rows of a table `id, where[, score, weights, tags, params]`, and an error for each of the others.
 
     Of rows with the same id the last counts.
     """
@@ -143,12 +179,28 @@ def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
     last = {id: row for row, id in enumerate(ids)}
     scores = _scores(table, ids, bad)
     extras = _extras(table, ids, bad)
-    texts: list[str] = table.column("where").to_pylist()
+    texts = _texts(table, ids, bad)
     rows = sorted(set(last.values()) - bad.keys())
     if len(rows) < len(ids):
         ids, texts, extras = ([column[row] for row in rows] for column in (ids, texts, extras))
         scores = scores[rows]
     return SubscriptionRows(ids, texts, scores, extras), [bad[row] for row in sorted(bad)]
+
+
+def _texts(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> list[str]:
+    """The conditions, with the values of their parameters in them."""
+    texts: list[str] = table.column("where").to_pylist()
+    if "params" not in table.column_names:
+        return texts
+    for row, given in enumerate(table.column("params").to_pylist()):
+        if given is None or row in bad or not isinstance(texts[row], str):
+            continue
+        try:
+            params = {name: _parameter(value) for name, value in _mapping(ids[row], "params", given).items()}
+            texts[row] = _bound(ids[row], texts[row], params)
+        except SubscriptionError as error:
+            bad[row] = error
+    return texts
 
 
 def malformed(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[int, str]]:

@@ -31,6 +31,7 @@ from tocsin.index.options import Options
 from tocsin.index.tags import TagIndex
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.expression_tree import given_attributes
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
@@ -149,9 +150,9 @@ class Segment:
 
     @property
     def attributes(self) -> set[str]:
-        """The attributes that some subscription names."""
+        """The attributes that some subscription names, those inside expressions among them."""
         families = (family.attributes for _, _, family in self.families)
-        return {column.attribute for column in self.columns}.union(*families)
+        return given_attributes({column.attribute for column in self.columns}.union(*families))
 
     @property
     def conjunction_count(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,12 +78,18 @@ class SubscriptionSet:
             self._history = None
 
     def subscribe(
-        self, id: str, where: str, score: float, weights: Mapping[str, float] | None, tags: Mapping[str, str] | None
+        self,
+        id: str,
+        where: str,
+        score: float,
+        weights: Mapping[str, float] | None,
+        tags: Mapping[str, str] | None,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a subscription, or replace the one with this id."""
-        subscription = intake.checked(id, where, score, weights, tags)
+        subscription = intake.checked(id, where, score, weights, tags, params)
         with self._throttle.changing():
-            expression = self.options.normalise_one(where, id)
+            expression = self.options.normalise_one(subscription.where, id)
             with self._writing():
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))

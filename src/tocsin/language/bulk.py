@@ -10,7 +10,7 @@ from tocsin.arrays import Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import MAX_PREDICATES, normalise
-from tocsin.language.parse import Key, parse_pieces
+from tocsin.language.parse import Key, fixed_literals, parse_pieces
 from tocsin.language.shape import literal_types, split
 from tocsin.language.shape_plan import Part, Plans
 from tocsin.language.vectors import PartRows, Unreadable, part_rows
@@ -57,6 +57,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _by_fixed(key: Key, numbers: list[int], members: list[list[str]]) -> list[tuple[Key, list[int], list[list[str]]]]:
+    """Group the texts of a shape by the literals that its templates contain."""
+    groups: dict[Key, tuple[list[int], list[list[str]]]] = {}
+    for number, pieces in zip(numbers, members, strict=True):
+        group = groups.setdefault((key[0], key[1], fixed_literals(key[0], pieces)), ([], []))
+        group[0].append(number)
+        group[1].append(pieces)
+    return [(inner, *group) for inner, group in groups.items()]
+
+
 class _PartTexts:
     """The literals of one part in the texts of a batch, by slot, and the conjunction of each."""
 
@@ -86,7 +96,7 @@ class _Work:
                 self._report(number, error)
                 continue
             # Texts without a quote have only numbers.
-            key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else ()
+            key: Key = "\0".join(pieces[::2]), literal_types(pieces[1::2]) if "'" in text else (), ()
             group = groups.get(key)
             if group is None:
                 group = groups[key] = [], []
@@ -94,11 +104,16 @@ class _Work:
             group[1].append(pieces)
         owners: list[int] = []
         parts: dict[Part, _PartTexts] = {}
-        for key, (numbers, members) in groups.items():
+        waiting = [(key, *group) for key, group in groups.items()]
+        while waiting:
+            key, numbers, members = waiting.pop()
             clauses = _PLANS.of_clauses(members[0], bool(key[1]))
             alternatives = None if clauses is None else [clauses]
             if alternatives is None and len(members) >= SMALL:
                 alternatives = _PLANS.of_shape(key, members[0])
+                if alternatives is None and not key[2] and fixed_literals(key[0], members[0]):
+                    waiting += _by_fixed(key, numbers, members)
+                    continue
             # A predicate has a literal, or is a part of its own: more than these there are not.
             if not alternatives or len(members[0]) // 2 + sum(map(len, alternatives)) > self._limit:
                 for number in numbers:

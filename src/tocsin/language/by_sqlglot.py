@@ -7,13 +7,14 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.convert import convert
+from tocsin.language.names import with_names
 from tocsin.language.operands import Reader
 from tocsin.language.shape import MAX_DEPTH, Shape
 from tocsin.language.template import Template
 
 
-def template_by_sqlglot(shape: Shape) -> tuple[Template, bool]:
-    """Return the template of a shape, and whether it is valid for every text of the shape."""
+def template_by_sqlglot(shape: Shape) -> Template:
+    """Return the template of a shape."""
     shape.check()
     reader = Reader(shape)
     try:
@@ -22,7 +23,7 @@ def template_by_sqlglot(shape: Shape) -> tuple[Template, bool]:
         raise SubscriptionError(
             "the condition is nested too deeply", f"Nest at most {MAX_DEPTH} levels; remove needless parentheses"
         ) from None
-    return Template(condition, tuple(reader.sources)), reader.generic
+    return Template(condition, tuple(reader.sources), tuple(sorted(reader.fixed)))
 
 
 @cache
@@ -34,7 +35,7 @@ def dialect() -> Dialect:
 def _tree(shape: Shape) -> exp.Expr:
     text = shape.text
     try:
-        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(dialect().tokenize(text), text)
+        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(with_names(dialect().tokenize(text)), text)
     except ParseError as error:
         raise _syntax_error(shape, text, error) from None
     except SqlglotError:

@@ -7,11 +7,13 @@ from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 
 from tocsin.errors import SubscriptionError
+from tocsin.model.casts import UndefinedError, cast
 from tocsin.model.values import Constant, Kind
 
 MAX_DIGITS = 1000
 """The longest number that is read; longer ones would cost quadratic time."""
 
+_EPOCH = dt.datetime(1970, 1, 1)
 _REFUSING = Context(traps=[InvalidOperation])
 """Raises for a text that is not a decimal, whatever the context of the process is. Reading never rounds."""
 
@@ -100,3 +102,22 @@ def read(literal: str, reading: Reading) -> Constant:
     except ValueError:
         example = "2026-01-31" if reading is Reading.DATE else "2026-01-31 12:00:00+00:00"
         raise SubscriptionError(f"{literal} is not a {reading.value}", f"Write it as '{example}'") from None
+
+
+def read_as(text: str, kind: Kind) -> Constant | None:
+    """Return the constant of another kind that a string reads as, as SQL casts it; None if it reads as none.
+
+    >>> read_as("2026-01-31", Kind.TIME), read_as(" 10 ", Kind.NUMBER), read_as("ten", Kind.NUMBER)
+    (datetime.datetime(2026, 1, 31, 0, 0), 10, None)
+    """
+    if kind is Kind.STRING:
+        return text
+    try:
+        if kind is Kind.NUMBER:
+            exact = number(text.strip().removeprefix("+"))
+            return exact if isinstance(exact, (int, Decimal)) else cast(text, "DOUBLE")
+        if kind is Kind.BOOLEAN:
+            return bool(cast(text, "BOOLEAN"))
+        return _EPOCH + dt.timedelta(microseconds=cast(text, "TIMESTAMP").microseconds)
+    except (SubscriptionError, UndefinedError, OverflowError):
+        return None

@@ -4,11 +4,12 @@ Nothing recurses on the length or depth of the tree.
 """
 
 from collections.abc import Callable
-from typing import cast
 
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
+from tocsin.language.constants import read_as
+from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
     And,
@@ -33,10 +34,22 @@ from tocsin.model.condition import (
     Or,
     Quantified,
     Quantifier,
+    Slot,
     Truth,
     XPathExists,
 )
-from tocsin.model.values import compare_to_constant
+from tocsin.model.expression_tree import (
+    NOW,
+    AttributeValue,
+    Call,
+    ConstantValue,
+    derived_name,
+    expression_of,
+    is_derived,
+    leaves,
+)
+from tocsin.model.functions import result_kind
+from tocsin.model.values import Kind, compare_to_constant, kind_of
 
 _OPS: dict[type[exp.Expr], Op] = {
     exp.LT: Op.LT,
@@ -53,6 +66,11 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_phrase": HasPhrase,
     "xpath_exists": XPathExists,
 }
+
+
+_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains)
+MAX_NULL_TESTS = 4
+"""How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
 
 
 def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
@@ -81,6 +99,8 @@ def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condit
                 done[-count:] = [type(join)(tuple(done[-count:]))]
             elif isinstance(join, IsTruth):
                 done[-1] = IsTruth(done[-1], join.value, join.negated)
+            elif isinstance(join, IsNull):
+                done[-1] = And((IsTruth(done[-1], True, True), IsTruth(done[-1], False, True)))
             else:
                 done[-1] = Not(done[-1])
             continue
@@ -94,9 +114,51 @@ def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condit
             waiting += [(node, Not(Truth(None))), (node.this, None)]
         elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean):
             waiting += [(node, IsTruth(Truth(None), bool(node.expression.this), False)), (node.this, None)]
+        elif _tests_condition(node):
+            converter.check_null_tests(node)
+            waiting += [(node, IsNull("")), (node.this, None)]
         else:
             done.append(converter.atom(node))
     return done.pop()
+
+
+def _tests_condition(node: exp.Expr) -> bool:
+    """Tell whether a node is `(condition) IS NULL`."""
+    if not isinstance(node, exp.Is) or not isinstance(node.expression, exp.Null):
+        return False
+    tested = strip(node.this)
+    is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in _TEXT_FUNCTIONS
+    return is_text_test or isinstance(tested, _CONDITIONS)
+
+
+def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand:
+    """Read one side of a comparison: an attribute, a constant, or an expression, which is a derived attribute."""
+    if not is_expression(node):
+        return reader.operand(node, history)
+    expression = read_expression(node, reader, history)
+    if isinstance(expression, ConstantValue):
+        return Literal(constant_of(expression, node, reader))
+    return EventAttribute(derived_name(expression))
+
+
+def _kind(attribute: EventAttribute) -> Kind | None:
+    """Return the kind of a derived attribute, if it is known."""
+    return result_kind(expression_of(attribute.name)) if is_derived(attribute.name) else None
+
+
+def _compare_attributes(left: str, op: Op, right: str) -> Condition:
+    """Compare two attributes of an event; `left > now() - INTERVAL …` is a range of the time that has elapsed."""
+    for one, how, other in ((left, op, right), (right, op.flipped, left)):
+        earlier = before_now(expression_of(other))
+        if earlier is not None:
+            elapsed_since = Call("elapsed", (expression_of(one), AttributeValue(NOW)))
+            return Comparison(derived_name(elapsed_since), how.flipped, earlier)
+    return AttributeComparison(left, op, right)
+
+
+def _is_difference(attribute: EventAttribute) -> bool:
+    expression = expression_of(attribute.name)
+    return isinstance(expression, Call) and expression.function in ("+", "-")
 
 
 class _Converter:
@@ -130,7 +192,7 @@ class _Converter:
             return self._text_function(node)
         if isinstance(node, exp.Exists):
             return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
-        if isinstance(node, (exp.Literal, exp.Neg, exp.Cast)):
+        if isinstance(node, exp.Literal):
             raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         if isinstance(node, (exp.Alias, exp.Aliases)):
             raise self._refuse(
@@ -138,11 +200,19 @@ class _Converter:
                 f"{node.alias!r} is not expected here",
                 "Join conditions by AND or OR; quote odd names",
             )
-        raise self._reader.unknown(node)
+        return self._bare(node)
+
+    def check_null_tests(self, node: exp.Expr) -> None:
+        """Refuse `(…) IS NULL` of conditions in each other, too deeply."""
+        depth, inner = 0, node.parent
+        while inner is not None:
+            depth, inner = depth + _tests_condition(inner), inner.parent
+        if depth >= MAX_NULL_TESTS:
+            raise self._refuse(node, "IS NULL is nested too deeply", f"Nest at most {MAX_NULL_TESTS}")
 
     def _operand(self, node: exp.Expr) -> Operand:
         # No alias equals "", so in a subquery a name without `event.` is read as an attribute of an old event.
-        return self._reader.operand(node, "" if self._in_subquery else None)
+        return read_operand(node, self._reader, "" if self._in_subquery else None)
 
     def _attribute(self, node: exp.Expr, what: str) -> str:
         operand = self._operand(node)
@@ -153,9 +223,16 @@ class _Converter:
     def _bare(self, node: exp.Expr) -> Condition:
         operand = self._operand(node)
         if isinstance(operand, EventAttribute):
+            kind = _kind(operand)
+            if kind not in (None, Kind.BOOLEAN) or isinstance(node, (exp.Add, exp.Sub)):
+                raise self._refuse(
+                    node, f"a {(kind or Kind.NUMBER).value} stands where a condition must be", "Compare it with a value"
+                )
             return Comparison(operand.name, Op.EQ, True)
+        if isinstance(operand, Literal) and (operand.value is None or isinstance(operand.value, bool)):
+            return Truth(operand.value)
         if isinstance(operand, Literal):
-            return Truth(cast(bool | None, operand.value))
+            raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         raise self._reader.unknown(node)
 
     def _comparison(self, node: exp.Expr, op: Op) -> Condition:
@@ -165,7 +242,42 @@ class _Converter:
         quantifier = _QUANTIFIERS.get(type(right))
         if quantifier is not None:
             return self._quantified(left, op, quantifier, right.this)
+        if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
+            return self._elapsed(left, op, right)
         return self._compare(node, self._operand(left), op, self._operand(right))
+
+    def _elapsed(self, left: exp.Expr, op: Op, right: exp.Expr) -> Condition:
+        """Convert `later - earlier < INTERVAL …`."""
+        if isinstance(left, exp.Interval):
+            left, op, right = right, op.flipped, left
+        difference, least = elapsed(left, right, self._reader, "" if self._in_subquery else None)
+        return Comparison(derived_name(difference), op, least)
+
+    def _fitting(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
+        """Return a constant as an expression of a known kind compares with it: a string is cast, as SQL does it."""
+        kind, given = _kind(value), self._kind_of_literal(literal)
+        if kind is None and given is Kind.STRING and _is_difference(value):
+            # A sum is a number or a time, and only a time can be written as a string.
+            return self._time_beside(node, value, literal)
+        if kind in (None, given) or given is None:
+            return literal
+        if given is Kind.STRING and literal.value is not None:
+            constant = read_as(str(self._reader.value(literal.value)), kind)
+            if constant is not None:
+                return Literal(constant)
+        raise self._refuse(node, f"a {kind.value} is compared with a {given.value}", "Compare values of one kind")
+
+    def _time_beside(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
+        text = str(self._reader.value(literal.value)) if literal.value is not None else ""
+        time = read_as(text, Kind.TIME)
+        if time is not None:
+            return Literal(time)
+        name = "-".join(leaf.name for leaf in leaves(expression_of(value.name)))
+        raise self._refuse(node, "a sum or difference is compared with a text", f'Quote a name such as "{name}"')
+
+    def _kind_of_literal(self, literal: Literal) -> Kind | None:
+        value = literal.value
+        return self._reader.sources[value.index].reading.kind if isinstance(value, Slot) else kind_of(value)
 
     def _compare(self, node: exp.Expr, left: Operand, op: Op, right: Operand) -> Condition:
         if isinstance(left, Literal):
@@ -175,10 +287,22 @@ class _Converter:
         if not isinstance(left, EventAttribute):
             raise self._reader.unknown(node)
         if isinstance(right, EventAttribute):
-            return AttributeComparison(left.name, op, right.name)
+            return _compare_attributes(left.name, op, right.name)
         if not isinstance(right, Literal):
             raise self._reader.unknown(node)
-        return Truth(None) if right.value is None else Comparison(left.name, op, right.value)
+        right = self._fitting(node, left, right)
+        return Truth(None) if right.value is None else Comparison(self._beside(left.name, [right]), op, right.value)
+
+    def _beside(self, attribute: str, literals: list[Literal]) -> str:
+        """Return what is compared with constants: with texts that read as times, times as texts of their format."""
+        formats = {self._reader.time_format(literal.value) for literal in literals if literal.value is not None}
+        if is_derived(attribute) or len(formats) != 1 or formats == {""}:
+            return attribute
+        return derived_name(Call("comparable", (AttributeValue(attribute),), formats.pop()))
+
+    def _is_uniform(self, literals: list[Literal]) -> bool:
+        """Tell whether constants are all compared with the same derived attribute, or all with none."""
+        return len({self._reader.time_format(literal.value) for literal in literals if literal.value is not None}) < 2
 
     def _fold(self, left: Literal, op: Op, right: Literal) -> Truth:
         if left.value is None or right.value is None:
@@ -190,9 +314,10 @@ class _Converter:
         if node.args.get("symmetric"):
             raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
         value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
-        bounds = [bound.value for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
-        if isinstance(value, EventAttribute) and len(bounds) == 2:
-            return Between(value.name, bounds[0], bounds[1])
+        literals = [bound for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
+        if isinstance(value, EventAttribute) and len(literals) == 2 and self._is_uniform(literals):
+            bounds = [self._fitting(node, value, literal).value for literal in literals]
+            return Between(self._beside(value.name, literals), bounds[0], bounds[1])  # type: ignore[arg-type]  # none is NULL
         return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
 
     def _in(self, node: exp.In) -> Condition:
@@ -203,20 +328,15 @@ class _Converter:
         value = self._operand(node.this)
         items = [self._operand(item) for item in node.expressions]
         if isinstance(value, EventAttribute) and all(isinstance(item, Literal) for item in items):
-            return InList(value.name, tuple(item.value for item in items if isinstance(item, Literal)))
+            literals = [self._fitting(node, value, item) for item in items if isinstance(item, Literal)]
+            if self._is_uniform(literals):
+                return InList(self._beside(value.name, literals), tuple(literal.value for literal in literals))
         return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
 
     def _is_null(self, node: exp.Is) -> Condition:
         if not isinstance(node.expression, exp.Null):
             raise self._refuse(node, "IS is followed by NULL, TRUE or FALSE", "Write = to compare with a constant")
-        tested = strip(node.this)
-        if not isinstance(tested, (exp.Column, exp.Dot, exp.Literal, exp.Neg, exp.Null, exp.Boolean, exp.Cast)):
-            raise self._refuse(
-                node,
-                "only an attribute can be tested by IS NULL",
-                "For a condition c write c IS NOT TRUE AND c IS NOT FALSE",
-            )
-        operand = self._operand(tested)
+        operand = self._operand(node.this)
         if isinstance(operand, EventAttribute):
             return IsNull(operand.name)
         if isinstance(operand, Literal):
@@ -233,7 +353,7 @@ class _Converter:
         if isinstance(left, EventAttribute) and isinstance(right, Literal):
             if right.value is None:
                 return IsNull(left.name)
-            return IsTruth(Comparison(left.name, Op.EQ, right.value), True, False)
+            return IsTruth(Comparison(self._beside(left.name, [right]), Op.EQ, right.value), True, False)
         if isinstance(left, Literal) and isinstance(right, Literal):
             if left.value is None or right.value is None:
                 return Truth(left.value is right.value)
@@ -241,6 +361,9 @@ class _Converter:
         raise AssertionError("an old event's attribute was let through")
 
     def _like(self, node: exp.Expr) -> Condition:
+        tested = strip(strip(node.this).this) if isinstance(node, exp.Escape) else strip(node.this)
+        if isinstance(tested, (exp.Literal, exp.Null)):
+            return self._bare(node)
         escape = None
         if isinstance(node, exp.Escape):
             escape = self._reader.text(node.expression, "the escape character")
@@ -355,7 +478,7 @@ class _HistoryReader:
         return Or((*(IsTruth(lifted, True, True) for lifted in self._lifted), condition))
 
     def _operand(self, node: exp.Expr) -> Operand:
-        return self._reader.operand(node, self._alias)
+        return read_operand(node, self._reader, self._alias)
 
     def _read(self, where: exp.Expr) -> None:
         for node in operands(where, exp.And):

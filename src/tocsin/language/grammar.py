@@ -71,7 +71,7 @@ class _Constant:
         self.value = value
 
 
-class _Declined(Exception):  # noqa: N818  # not an error: sqlglot decides
+class Declined(Exception):  # noqa: N818  # not an error: sqlglot decides
     """The text is not of the common part."""
 
 
@@ -122,7 +122,7 @@ def read_condition(pieces: Sequence[str], read: ReadLiteral) -> Condition | None
     tokens[-1] = ""
     try:
         return _Parser(tokens, pieces, read).whole()
-    except (_Declined, SubscriptionError):
+    except (Declined, SubscriptionError):
         return None
 
 
@@ -143,7 +143,7 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if self._next != token:
-            raise _Declined
+            raise Declined
         self._advance()
 
     def _takes(self, token: str) -> bool:
@@ -156,7 +156,7 @@ class _Parser:
     def whole(self) -> Condition:
         condition = _condition(self._any())
         if self._next != "":
-            raise _Declined
+            raise Declined
         return condition
 
     def _any(self) -> _Operand:
@@ -195,34 +195,34 @@ class _Parser:
             self._advance()
             compared = _compare(left, op, self._operand())
             if self._next in _OPS or self._next == "IS":
-                raise _Declined
+                raise Declined
             return compared
         if self._takes("IS"):
             return self._is(left)
         negated_test = self._takes("NOT")
         if self._next in ("BETWEEN", "IN", "LIKE", "ILIKE"):
             if not isinstance(left, _Name):
-                raise _Declined
+                raise Declined
             test = self._test(left.text)
             return Not(test) if negated_test else test
         if negated_test:
-            raise _Declined
+            raise Declined
         return left
 
     def _is(self, tested: _Operand) -> Condition:
         negated = self._takes("NOT")
         word = self._next
         if word not in _CONSTANTS or isinstance(tested, _Constant):
-            raise _Declined
+            raise Declined
         self._advance()
         if word != "NULL":
             condition: Condition = IsTruth(_condition(tested), word == "TRUE", False)
         elif isinstance(tested, _Name):
             condition = IsNull(tested.text)
         else:
-            raise _Declined
+            raise Declined
         if self._next in _OPS or self._next == "IS":
-            raise _Declined
+            raise Declined
         return Not(condition) if negated else condition
 
     def _test(self, attribute: str) -> Condition:
@@ -234,7 +234,7 @@ class _Parser:
             self._expect("AND")
             high = self._constant()
             if low is None or high is None:
-                raise _Declined
+                raise Declined
             test: Condition = Between(attribute, low, high)
         elif word == "IN":
             self._expect("(")
@@ -248,7 +248,7 @@ class _Parser:
             escape = self._text() if self._takes("ESCAPE") else None
             test = Like(attribute, pattern, escape, word == "ILIKE")
         if self._next in _OPS or self._next in ("IS", "ESCAPE"):
-            raise _Declined
+            raise Declined
         return test
 
     def _operand(self) -> _Operand:
@@ -272,11 +272,11 @@ class _Parser:
         lower = name.text.lower()
         make = _TEXT_FUNCTIONS.get(lower)
         if not name.is_word or (make is None and lower not in ("array_contains", "list_contains")):
-            raise _Declined
+            raise Declined
         self._advance()
         attribute = self._next
         if not isinstance(attribute, _Name):
-            raise _Declined
+            raise Declined
         self._advance()
         self._expect(",")
         if make is not None:
@@ -284,7 +284,7 @@ class _Parser:
         else:
             constant = self._constant()
             if constant is None:
-                raise _Declined
+                raise Declined
             condition = ArrayContains(attribute.text, constant)
         self._expect(")")
         return condition
@@ -300,7 +300,7 @@ class _Parser:
             return _CONSTANTS[token]
         reading = _TYPES.get(token)  # type: ignore[arg-type]  # a keyword or sign
         if reading is None:
-            raise _Declined
+            raise Declined
         self._advance()
         return self._read(self._string(), reading)
 
@@ -311,14 +311,14 @@ class _Parser:
         """Read a string literal; return its number."""
         token = self._next
         if type(token) is not int or self._pieces[2 * token + 1][0] != "'":
-            raise _Declined
+            raise Declined
         self._advance()
         return token
 
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise _Declined
+            raise Declined
 
 
 def _condition(operand: _Operand) -> Condition:
@@ -329,7 +329,7 @@ def _condition(operand: _Operand) -> Condition:
         return operand
     if operand.value is None or isinstance(operand.value, bool):
         return Truth(operand.value)
-    raise _Declined
+    raise Declined
 
 
 def _extend(found: list[Condition], operand: _Operand, connector: type[And | Or]) -> None:
@@ -344,9 +344,9 @@ def _compare(left: _Operand, op: Op, right: _Operand) -> Condition:
     if isinstance(left, _Constant):
         left, op, right = right, op.flipped, left
     if not isinstance(left, _Name):
-        raise _Declined
+        raise Declined
     if isinstance(right, _Constant):
         return Truth(None) if right.value is None else Comparison(left.text, op, right.value)
     if isinstance(right, _Name):
         return AttributeComparison(left.text, op, right.text)
-    raise _Declined
+    raise Declined

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import LiteralSource, Reading, read
-from tocsin.language.shape import Shape
+from tocsin.language.constants import LiteralSource, Reading, read, unquote
+from tocsin.language.shape import Shape, time_format
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
 
@@ -18,13 +18,6 @@ _TYPES = {
     exp.DType.TIMESTAMP: Reading.TIMESTAMP,
     exp.DType.TIMESTAMPNTZ: Reading.TIMESTAMP,
     exp.DType.TIMESTAMPTZ: Reading.TIMESTAMP,
-}
-_INSTEAD = {
-    "lower": "ILIKE compares without regard to case",
-    "upper": "ILIKE compares without regard to case",
-    "contains": "Write attribute LIKE '%…%'",
-    "starts_with": "Write attribute LIKE '…%'",
-    "case": "Write AND, OR and NOT",
 }
 
 
@@ -63,12 +56,13 @@ def strip(node: exp.Expr) -> exp.Expr:
 class Reader:
     """Read the operands of one shape and collect their slots.
 
-    `generic` tells whether the condition is valid for every text of the shape; it is not once a value was used.
+    A literal whose value was used is fixed: the condition is valid for the texts of the shape that have the same one.
     """
 
     shape: Shape
     sources: list[LiteralSource] = field(default_factory=list)
-    generic: bool = True
+    fixed: set[int] = field(default_factory=set)
+    """The literals, by number, whose values the condition depends on."""
 
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
         """Return the error that names the place of `node` in the user's text."""
@@ -144,22 +138,20 @@ class Reader:
                 node, "a subquery stands where a value must be", "Subqueries follow ANY, ALL, EXISTS or IN, on history"
             )
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
-            return self.refuse(node, "parameters cannot be bound", "Write the constant itself")
+            return self.refuse(node, "parameters have no values here", "Write :name and give params={…}, or a constant")
         if isinstance(node, (exp.SimilarTo, exp.Glob, exp.RegexpLike, exp.RegexpILike)):
             return self.refuse(node, "patterns are written with LIKE or ILIKE", "Or look for words with has_words")
         if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or)):
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if name in FUNCTIONS:
                 return self.refuse(node, f"{name} is a condition, not a value", "Use it alone, under AND, OR and NOT")
-            return self.refuse(
-                node, f"there is no function {name}", _INSTEAD.get(name, f"There are {', '.join(FUNCTIONS)}")
-            )
+            return self.refuse(node, f"there is no function {name}", "See docs/language.md for those that there are")
         if isinstance(node, (exp.Connector, exp.Predicate, exp.Not)):
             return self.refuse(
                 node, "a condition stands where a value must be", "Compare attributes and constants; join by AND and OR"
             )
         if isinstance(node, (exp.Binary, exp.Unary)):
-            return self.refuse(node, "the language has no arithmetic", "Compare attributes and constants as they are")
+            return self.refuse(node, f"there is no operator {node.key}", "Numbers have +, -, *, / and %, texts have ||")
         return self.refuse(
             node, f"{type(node).__name__} is not part of the language", "Compare attributes and constants"
         )
@@ -168,8 +160,26 @@ class Reader:
         """Return the constant of this text; the condition is then valid for this text alone."""
         if not isinstance(slot, Slot):
             return slot
-        self.generic = False
-        source = self.sources[slot.index]
+        return self._read_now(self.sources[slot.index])
+
+    def constant(self, literal: exp.Literal) -> Constant:
+        """Return the constant of a literal inside an expression, which is fixed."""
+        return self._read_now(LiteralSource(int(literal.this), Reading.STRING if literal.is_string else Reading.NUMBER))
+
+    def time_format(self, value: Value) -> str:
+        """Return the format of a string that reads as a time (see `time_format` of shapes); "" for other constants."""
+        if not isinstance(value, Slot) or self.sources[value.index].reading is not Reading.STRING:
+            return ""
+        return time_format(self.shape.literals[self.sources[value.index].literal])
+
+    def literal_text(self, literal: exp.Literal) -> str:
+        """Return a literal as written, without quotes; it is fixed."""
+        self.fixed.add(int(literal.this))
+        written = self.shape.literals[int(literal.this)]
+        return unquote(written) if written[0] == "'" else written
+
+    def _read_now(self, source: LiteralSource) -> Constant:
+        self.fixed.add(source.literal)
         try:
             return read(self.shape.literals[source.literal], source.reading)
         except SubscriptionError as error:

@@ -1,10 +1,11 @@
 """Parse the text of a subscription into its condition: by the grammar, and by sqlglot what the grammar declines."""
 
 from tocsin.language.constants import LiteralSource, Reading, read
-from tocsin.language.grammar import read_condition
-from tocsin.language.shape import Shape, literal_types, split
+from tocsin.language.grammar import Declined, read_condition
+from tocsin.language.shape import Shape, literal_types, split, time_format
 from tocsin.language.template import Template
 from tocsin.model.condition import Condition, Slot
+from tocsin.model.values import Constant
 
 CACHED_SHAPES = 4096
 """How many shapes that sqlglot has parsed are cached; the least recently used is dropped first."""
@@ -12,9 +13,11 @@ CACHED_SHAPES = 4096
 LONG_SHAPE = 10_000
 """Shapes with more characters than this are not cached: few texts share one."""
 
-Key = tuple[str, tuple[bool, ...]]
-"""The code of a shape, and which of its literals are strings; () if none is."""
+Key = tuple[str, tuple[bool | str, ...], tuple[str, ...]]
+"""The code of a shape, the types of its literals (() if none is a string), and those that its template contains."""
 _templates: dict[Key, Template] = {}
+_fixed: dict[str, tuple[int, ...]] = {}
+"""By the code of a shape, the numbers of the literals that its templates contain; none for most shapes."""
 
 
 def parse(text: str) -> Condition:
@@ -30,43 +33,76 @@ def parse(text: str) -> Condition:
 
 def parse_pieces(pieces: list[str]) -> Condition:
     """Parse a condition from the pieces of its text."""
-    condition = read_condition(pieces, lambda number, reading: read(pieces[2 * number + 1], reading))
+
+    def constant(number: int, reading: Reading) -> Constant:
+        _leave_times(pieces, number, reading)
+        return read(pieces[2 * number + 1], reading)
+
+    condition = read_condition(pieces, constant)
     if condition is not None:
         return condition
     shape = Shape(pieces)
     return _known_template(shape).bind(shape)
 
 
+def _leave_times(pieces: list[str], number: int, reading: Reading) -> None:
+    """Decline a string that reads as a time, which compares with times too."""
+    if reading is Reading.STRING and time_format(pieces[2 * number + 1]):
+        raise Declined
+
+
 def _known_template(shape: Shape) -> Template:
     """Return the template of a shape that the grammar declines, from the cache if it is there."""
-    key = "\0".join(shape.pieces[::2]), literal_types(shape.literals)
+    code, types = "\0".join(shape.pieces[::2]), literal_types(shape.literals)
+    key = code, types, fixed_literals(code, shape.pieces)
     template = _templates.pop(key, None)
     if template is None:
-        template, generic = template_by_sqlglot(shape)
-        if not generic or len(key[0]) > LONG_SHAPE:
+        template = template_by_sqlglot(shape)
+        _note_fixed(code, template)
+        if template.fixed != _fixed.get(code, ()) or len(code) > LONG_SHAPE:
             return template
+        key = code, types, fixed_literals(code, shape.pieces)
         if len(_templates) >= CACHED_SHAPES:
             del _templates[next(iter(_templates))]
     _templates[key] = template
     return template
 
 
-def parse_shape(shape: Shape) -> Template | None:
-    """Return the template of a shape; None unless it is valid for every text of the shape."""
+def _note_fixed(code: str, template: Template) -> None:
+    if template.fixed and code not in _fixed:
+        if len(_fixed) >= CACHED_SHAPES:
+            _fixed.clear()
+        _fixed[code] = template.fixed
+
+
+def fixed_literals(code: str, pieces: list[str]) -> tuple[str, ...]:
+    """Return the literals of a text that the template of its shape contains, as far as that is known."""
+    return tuple([pieces[2 * number + 1] for number in _fixed.get(code, ())])
+
+
+def has_known_literals(shape: Shape, template: Template) -> bool:
+    """Tell whether a template contains the literals that `fixed_literals` gives for its shape."""
+    return template.fixed == _fixed.get("\0".join(shape.pieces[::2]), ())
+
+
+def parse_shape(shape: Shape) -> Template:
+    """Return the template of a shape, which is that of all its texts with the same fixed literals."""
     sources: list[LiteralSource] = []
 
     def slot(literal: int, reading: Reading) -> Slot:
+        _leave_times(shape.pieces, literal, reading)
         sources.append(LiteralSource(literal, reading))
         return Slot(len(sources) - 1)
 
     condition = read_condition(shape.pieces, slot)
     if condition is not None:
         return Template(condition, tuple(sources))
-    template, generic = template_by_sqlglot(shape)
-    return template if generic else None
+    template = template_by_sqlglot(shape)
+    _note_fixed("\0".join(shape.pieces[::2]), template)
+    return template
 
 
-def template_by_sqlglot(shape: Shape) -> tuple[Template, bool]:
+def template_by_sqlglot(shape: Shape) -> Template:
     """Parse a shape with sqlglot, which takes half a second to load and is loaded only here."""
     from tocsin.language import by_sqlglot
 

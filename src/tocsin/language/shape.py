@@ -10,17 +10,22 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from tocsin.errors import SubscriptionError
+from tocsin.model.casts import read_time
 
 MAX_DEPTH = 32
 """How deep parentheses and NOT may nest. sqlglot spends some twenty Python calls on each level."""
 
 # Every alternative begins with a set of characters, which lets `re` skip to the next candidate. A number takes along
 # every character that could belong to it, so that "12ab" is one bad number and not a number and a name; and its sign,
-# since there is no arithmetic that a sign could belong to.
+# where what stands before it shows that nothing is subtracted. Any other sign stays in the code, where it is parsed.
 _STRING = r"'[^']*(?:''[^']*)*'"
+_BEFORE_SIGN = "|".join(
+    f"(?<={before}-)"
+    for before in ("^", r"[=<>(,*/%|]", r"[=<>(,*/%|]\s", r"\s[Aa][Nn][Dd]\s", r"\s[Bb][Ee][Tt][Ww][Ee][Ee][Nn]\s")
+)
 _REST = r"[\w.]*(?:(?<=[0-9.][eE])[+-][0-9]+)?"
 _NUMBER = (
-    rf"[0-9](?<![\w.][0-9]){_REST}|\.[0-9](?<![\w.)\]\"]\.[0-9]){_REST}|-(?<![\w.)\]\"'-]-)(?:[0-9]|\.[0-9]){_REST}"
+    rf"[0-9](?<![\w.][0-9]){_REST}|\.[0-9](?<![\w.)\]\"]\.[0-9]){_REST}|-(?:{_BEFORE_SIGN})(?:[0-9]|\.[0-9]){_REST}"
 )
 _LITERAL = re.compile(f"({_STRING}|{_NUMBER})")
 _TOKEN = re.compile(
@@ -69,9 +74,26 @@ def _split_around_names(text: str) -> list[str]:
     return [*pieces, code + text[end:]]
 
 
-def literal_types(literals: list[str]) -> tuple[bool, ...]:
-    """Tell which of the literals are strings; the others are numbers."""
-    return tuple([literal[0] == "'" for literal in literals])
+_TIME = re.compile(r"'\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?'", re.A)
+
+
+def time_format(literal: str) -> str:
+    """Return the format of a string literal that reads as a time: "date", "timestamp", or "" if it reads as none.
+
+    >>> time_format("'2026-01-31'"), time_format("'2026-01-31 12:00:00'"), time_format("'x'"), time_format("2026")
+    ('date', 'timestamp', '', '')
+    """
+    if literal[5:6] != "-":
+        return ""
+    found = _TIME.fullmatch(literal)
+    if found is None or read_time(literal[1:-1]) is None:
+        return ""
+    return "timestamp" if found[1] else "date"
+
+
+def literal_types(literals: list[str]) -> tuple[bool | str, ...]:
+    """Tell which of the literals are strings, and in which format those are that read as times; others are numbers."""
+    return tuple([literal[0] == "'" and (time_format(literal) or True) for literal in literals])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +133,10 @@ class Shape:
         text = "".join(self.pieces)
         found = re.compile(rf"{_STRING}|{_NAME.pattern}|\w+|\S").match(text, position)
         return found.group()[:60] if found else "the end"
+
+    def has_sign(self, sign: str) -> bool:
+        """Tell whether a sign occurs in the code, outside quoted names."""
+        return any(sign in _NAME.sub("", code) for code in self.pieces[::2])
 
     def check(self) -> None:
         """Refuse what sqlglot does not handle: no code, open quotes, unbalanced or too many parentheses."""

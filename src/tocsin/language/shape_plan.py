@@ -16,7 +16,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
 from tocsin.language.normal_form import ColumnKey
 from tocsin.language.normalise import always, never
-from tocsin.language.parse import Key, parse_shape
+from tocsin.language.parse import Key, has_known_literals, parse_shape
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.language.shape import Shape, literal_types
 from tocsin.language.template import Template, fill_atom
@@ -87,7 +87,7 @@ class Plans:
             if piece is not None:
                 code.append(cut[0])
             for following in cut[1:]:
-                key = "\0".join(code), literal_types(literals[first:place]) if has_strings else ()
+                key = "\0".join(code), literal_types(literals[first:place]) if has_strings else (), ()
                 parts = known[key] if key in known else self._plan_clause(key, code, literals[first:place])
                 if parts is None:
                     return None
@@ -106,7 +106,7 @@ class Plans:
     def _plan_clause(self, key: Key, code: list[str], literals: list[str]) -> list[Placed] | None:
         pieces = [""] * (len(code) + len(literals))
         pieces[::2], pieces[1::2] = code, literals
-        alternatives = _plan_shape(pieces)
+        alternatives = _plan_shape(pieces, is_fixed=False)
         parts = alternatives[0] if alternatives is not None and len(alternatives) == 1 else None
         _remember(self._clauses, key, parts)
         return parts
@@ -121,11 +121,11 @@ class Plans:
         return joint
 
     def of_shape(self, key: Key, pieces: list[str]) -> Alternatives | None:
-        """Return the conjunctions of a shape; None if it is not regular."""
+        """Return the conjunctions of a shape with the literals of its key; None if it is not regular."""
         try:
             return self._shapes[key]
         except KeyError:
-            found = _plan_shape(pieces)
+            found = _plan_shape(pieces, bool(key[2]))
             _remember(self._shapes, key, found)
             return found
 
@@ -147,13 +147,15 @@ def _cut(code: str) -> tuple[str, ...] | None:
     return (code,) if _AND_OF_BETWEEN.fullmatch(code) else tuple(part.strip() for part in _AND.split(code))
 
 
-def _plan_shape(pieces: list[str]) -> Alternatives | None:
+def _plan_shape(pieces: list[str], is_fixed: bool) -> Alternatives | None:
+    """Plan a shape; `is_fixed` tells whether it is asked for with the literals that its template contains."""
+    shape = Shape(pieces)
     try:
-        template = parse_shape(Shape(pieces))
+        template = parse_shape(shape)
     except SubscriptionError:
         # Each text is parsed again, since its error has a position of its own.
         return None
-    return None if template is None else plan(template)
+    return plan(template) if bool(template.fixed) == is_fixed and has_known_literals(shape, template) else None
 
 
 def plan(template: Template) -> Alternatives | None:

@@ -40,6 +40,8 @@ class Template:
 
     condition: Condition
     sources: tuple[LiteralSource, ...]
+    fixed: tuple[int, ...] = ()
+    """The literals, by number, that the condition contains: it is that of the texts which have the same ones."""
 
     def constants(self, shape: Shape) -> list[Constant]:
         """Return the constants of one text of this shape, by slot."""

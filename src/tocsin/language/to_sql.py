@@ -5,10 +5,8 @@ has_words and has_phrase: they become regular expressions that mean the same for
 case, such as ASCII. xpath_exists stays a function call that DuckDB does not know.
 """
 
-import datetime as dt
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from tocsin.language.reserved import RESERVED
@@ -35,6 +33,7 @@ from tocsin.model.condition import (
     Truth,
     XPathExists,
 )
+from tocsin.model.expression_tree import MARK, NOW, expression_of
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -48,11 +47,10 @@ from tocsin.model.predicate import (
     Test,
     Word,
 )
+from tocsin.model.sql_text import constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
-from tocsin.model.values import Constant, Kind, Number, Scalar, microseconds
+from tocsin.model.values import Constant, Kind, Number, Scalar
 
-_EPOCH = dt.datetime(1970, 1, 1)
-_WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _ACCEPTS = {
@@ -104,45 +102,6 @@ def to_sql(condition: Condition, as_written: bool = False) -> str:
     return "".join(pieces)
 
 
-def name(attribute: str) -> str:
-    """Return an attribute as a quoted name.
-
-    >>> name('user-agent')
-    '"user-agent"'
-    """
-    return '"' + attribute.replace('"', '""') + '"'
-
-
-def constant(value: Any) -> str:
-    """Return a constant as a literal; times are converted to UTC."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, dt.datetime):
-        return timestamp(microseconds(value))
-    if isinstance(value, dt.date):
-        return f"DATE '{value}'"
-    return format(value, "f") if isinstance(value, Decimal) else repr(value)
-
-
-def timestamp(time: int) -> str:
-    """Return a time, in microseconds since 1970 in UTC, as a literal.
-
-    A time whose year in UTC is before 1 or after 9999 is written in a zone in which it has a date.
-
-    >>> timestamp(0)
-    "TIMESTAMP '1970-01-01 00:00:00'"
-    """
-    moment = dt.timedelta(microseconds=time)
-    zone, offset = "", dt.timedelta()
-    if not dt.datetime.min - _EPOCH <= moment <= dt.datetime.max - _EPOCH:
-        zone, offset = ("+23:59", _WIDEST_OFFSET) if time < 0 else ("-23:59", -_WIDEST_OFFSET)
-    return f"TIMESTAMP '{_EPOCH + (moment + offset)}{zone}'"
-
-
 def _call(function: str, attribute: str, argument: Constant | object) -> str:
     return f"{function}({name(attribute)}, {constant(argument)})"
 
@@ -177,7 +136,8 @@ def _where(terms: tuple[HistoryTerm, ...]) -> str:
 def _term(term: HistoryTerm) -> str:
     old = f"h.{name(term.old)}"
     if isinstance(term, OldComparedToNew):
-        return f"{old} {term.op.value} event.{name(term.new)}"
+        new = expression_sql(expression_of(term.new), lambda attribute: f"event.{name(attribute)}")
+        return f"{old} {term.op.value} {new}"
     if isinstance(term, OldComparedToConstant):
         return f"{old} {term.op.value} {constant(term.constant)}"
     return f"{old} IS {'NOT ' if term.negated else ''}NULL"
@@ -266,7 +226,9 @@ def _describe_test(test: Test) -> list[str]:
 
 
 def _name(attribute: str) -> str:
-    """Return the name, in quotes only if the parser needs them."""
+    """Return the name, in quotes only if the parser needs them; the expression of a derived attribute."""
+    if attribute[:1] == MARK:
+        return name(attribute) if attribute == NOW else expression_sql(expression_of(attribute), _name)
     parts = attribute.upper().split(".")
     plain = _PLAIN_NAME.fullmatch(attribute) and parts[0] != "EVENT" and RESERVED.isdisjoint(parts)
     return attribute if plain else name(attribute)

@@ -1,5 +1,6 @@
 """A batch of events: columns for the indexes, rows for the reference."""
 
+import datetime as dt
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -8,8 +9,11 @@ import pyarrow as pa
 
 from tocsin.arrays import Int64s
 from tocsin.errors import EventError
+from tocsin.model.derive import derive
+from tocsin.model.expression_tree import MARK, NOW, expression_of
 from tocsin.model.lookup import lookup
 from tocsin.model.readable import Lost, Values, fields_of, python_values, read_column, read_values
+from tocsin.model.sql_text import name as sql_name
 
 Event = Mapping[str, Any]
 
@@ -20,24 +24,28 @@ Events: TypeAlias = Any
 """A batch of events: Arrow, whatever has `__arrow_c_stream__` (pandas, Polars, DuckDB), or dicts."""
 
 
-def event_batches(events: Events) -> "Iterator[EventBatch]":
-    """Read events as one batch, or a reader batch by batch, so that its events need not be in memory at once."""
+def event_batches(events: Events, now: dt.datetime | None = None) -> "Iterator[EventBatch]":
+    """Read events as one batch, or a reader batch by batch, so that its events need not be in memory at once.
+
+    All of them are matched at one time: `now`, or the time when the first is read.
+    """
+    now = now or dt.datetime.now(dt.UTC)
     if isinstance(events, pa.RecordBatchReader):
         # Without a batch there is still a schema, which has the column that names events or not.
-        yield EventBatch(events.schema.empty_table())
-        yield from (EventBatch(batch) for batch in events)
+        yield EventBatch(events.schema.empty_table(), now)
+        yield from (EventBatch(batch, now) for batch in events)
     elif isinstance(events, (pa.Table, pa.RecordBatch)):
-        yield EventBatch(events)
+        yield EventBatch(events, now)
     elif hasattr(events, "__arrow_c_stream__") or hasattr(events, "__arrow_c_array__"):
         try:
             table = pa.table(events)
         except (pa.ArrowException, OverflowError) as error:
             raise EventError(f"the events cannot be read: {error}", "Let each column be of one type") from error
-        yield EventBatch(table)
+        yield EventBatch(table, now)
     elif isinstance(events, (Mapping, str)):
         raise EventError(f"events are several mappings, not one {type(events).__name__}", "Pass a list, or call match")
     elif isinstance(events, Iterable):
-        yield EventBatch(list(events))
+        yield EventBatch(list(events), now)
     else:
         raise EventError(f"a {type(events).__name__} is not a batch of events", "Pass dicts, or what Arrow reads")
 
@@ -52,7 +60,7 @@ class EventBatch:
     (['Ada', None], 12, 2)
     """
 
-    def __init__(self, events: Sequence[Event] | pa.Table | pa.RecordBatch) -> None:
+    def __init__(self, events: Sequence[Event] | pa.Table | pa.RecordBatch, now: dt.datetime | None = None) -> None:
         if isinstance(events, pa.RecordBatch):
             events = pa.Table.from_batches([events])
         self.table: pa.Table | None = events if isinstance(events, pa.Table) else None
@@ -61,6 +69,7 @@ class EventBatch:
             if not isinstance(row, Mapping):
                 raise EventError(f"an event is a mapping, not {type(row).__name__}", "Pass a dict, or an Arrow table")
         self._length = len(events)
+        self._now = now
         self._columns: dict[str, Values | None] = {}
         self._python: dict[str, list[Any] | None] = {}
         self.unreadable: dict[str, int] = {}
@@ -82,14 +91,30 @@ class EventBatch:
             self._columns[attribute] = self._read_column(attribute)
         return self._columns[attribute]
 
+    @property
+    def now(self) -> dt.datetime:
+        """The time at which the events are matched, the same for all of them."""
+        self._now = self._now or dt.datetime.now(dt.UTC)
+        return self._now
+
     def _read_column(self, attribute: str) -> Values | None:
         values: Values | None
+        if attribute[:1] == MARK:
+            return self._derive_column(attribute)
         if self.table is None:
             values, lost = self._read_rows(attribute)
         else:
             values, lost = read_attribute(self.table, attribute)
         for reason, count in lost.items():
             self.unreadable[f"{attribute}: {reason}"] = count
+        return values
+
+    def _derive_column(self, attribute: str) -> Values:
+        if attribute == NOW:
+            return pa.repeat(pa.scalar(self.now, pa.timestamp("us", "UTC")), len(self))
+        values, lost = derive(expression_of(attribute), self)
+        for reason, count in lost.items():
+            self.unreadable[f"{sql_name(attribute)}: {reason}"] = count
         return values
 
     def _read_rows(self, attribute: str) -> tuple[Values | None, Lost]:
@@ -147,8 +172,8 @@ class EventBatch:
     def slice(self, start: int, length: int) -> "EventBatch":
         """Return the events from `start` on, `length` of them at most."""
         if self.table is not None:
-            return EventBatch(self.table.slice(start, length))
-        return EventBatch(self._rows[start : start + length])
+            return EventBatch(self.table.slice(start, length), self.now)
+        return EventBatch(self._rows[start : start + length], self.now)
 
     def take(self, rows: Int64s) -> "EventBatch":
         """Return some of the events, in this order; they are read as part of this batch."""

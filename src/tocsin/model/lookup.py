@@ -1,6 +1,11 @@
 """Find the value of an attribute in an event."""
 
+import datetime as dt
 from collections.abc import Mapping
+
+from tocsin.model.casts import UndefinedError
+from tocsin.model.expression_tree import MARK, NOW, expression_of
+from tocsin.model.functions import as_operand, as_value, evaluate
 
 
 def lookup(event: Mapping[str, object], attribute: str) -> object:
@@ -13,6 +18,8 @@ def lookup(event: Mapping[str, object], attribute: str) -> object:
     while isinstance(level, Mapping):
         if attribute in level:
             return level[attribute]
+        if attribute[:1] == MARK:
+            return _derived(level, attribute)
         head, dot, rest = attribute.partition(".")
         while dot and head not in level:
             part, dot, rest = rest.partition(".")
@@ -21,3 +28,13 @@ def lookup(event: Mapping[str, object], attribute: str) -> object:
             return None
         level, attribute = level[head], rest
     return None
+
+
+def _derived(event: Mapping[str, object], attribute: str) -> object:
+    """Return the value of a derived attribute, by the definition of its functions; None if it has none."""
+    if attribute == NOW:
+        return dt.datetime.now(dt.UTC)
+    try:
+        return as_value(evaluate(expression_of(attribute), lambda name: as_operand(lookup(event, name))))
+    except UndefinedError:
+        return None

@@ -26,7 +26,7 @@ from tocsin.registry import IndexName, MatcherName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
 
-COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None}
+COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None, "params": None}
 """The columns that are read from a DataFrame of subscriptions, and the type that each is cast to."""
 
 REPORT = pa.schema(
@@ -50,7 +50,7 @@ def build(
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
 ) -> Index:
-    """Build the index of the subscriptions `id, where[, score, weights, tags]` in `path`, and replace what is there.
+    """Build the index of the subscriptions `id, where[, score, weights, tags, params]` in `path`; replace what is there.
 
     The executors parse the subscriptions and write `segments` segments, by default one for each core, so all of them
     must see `path`. Without `path` the driver builds the index, in a folder that is removed when this process ends.
