@@ -50,7 +50,7 @@ def build(
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
 ) -> Index:
-    """Build the index of the subscriptions `id, where[, score, weights, tags, params]` in `path`, replacing what is there.
+    """Build the index of subscriptions `id, where[, score, weights, tags, params]` in `path`; replace what is there.
 
     The executors parse the subscriptions and write `segments` segments, by default one for each core, so all of them
     must see `path`. Without `path` the driver builds the index, in a folder that is removed when this process ends.
