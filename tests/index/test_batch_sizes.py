@@ -1,5 +1,7 @@
 """Batches of few and of many events for a bucket, and more columns than a vector has codes: the same matches."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,12 +10,25 @@ from tocsin import Matcher
 from tocsin._compile import VECTOR_WIDTH
 from tocsin.arrays import Bools
 from tocsin.conjunctions.choose import CombinedIndex
+from tocsin.conjunctions.protocol import Filing
 
 SUBSCRIPTIONS, EVENTS = 12_000, 2_500
 
 
+@pytest.fixture(scope="module", params=["pairs", "bitmaps"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """All conjunctions are filed in one way, whatever the estimates say."""
+
+    def build(cls: type[CombinedIndex], filing: Filing) -> CombinedIndex:
+        return cls.by_one_way(filing, in_bitmaps=request.param == "bitmaps")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CombinedIndex, "build", classmethod(build))
+        yield request.param
+
+
 @pytest.fixture(scope="module", params=[(4, 2), (4, 15), (40, 2), (40, 15)], ids=str)
-def workload(request: pytest.FixtureRequest) -> tuple[Matcher, pa.Table, Bools]:
+def workload(request: pytest.FixtureRequest, way: str) -> tuple[Matcher, pa.Table, Bools]:  # noqa: ARG001 (is set)
     """Three ranges for each subscription, events of which half lie on their ends, and who matches whom.
 
     Of numbers with two digits there are so few that each has a code of its own.
@@ -50,9 +65,9 @@ def test_a_batch_of_any_size(workload: tuple[Matcher, pa.Table, Bools], size: in
         assert np.array_equal(pairs, holds[start : start + size])
 
 
-def test_some_buckets_fill_a_vector_and_some_do_not(
-    workload: tuple[Matcher, pa.Table, Bools],
-) -> None:
+def test_some_buckets_fill_a_vector_and_some_do_not(workload: tuple[Matcher, pa.Table, Bools], way: str) -> None:
+    if way == "bitmaps":
+        pytest.skip("bitmaps have no buckets")
     (state,) = workload[0]._subscriptions.current().states
     assert isinstance(state.segment.index, CombinedIndex)
     sizes = np.diff(state.segment.index.pairs.postings.starts)

@@ -104,6 +104,10 @@ class Plans:
         return list(found.values())
 
     def _plan_clause(self, key: Key, code: list[str], literals: list[str]) -> list[Placed] | None:
+        if key[0].count("(") != key[0].count(")"):
+            # An AND inside parentheses. Parsing half of them would fail, at the price of an error.
+            _remember(self._clauses, key, None)
+            return None
         pieces = [""] * (len(code) + len(literals))
         pieces[::2], pieces[1::2] = code, literals
         alternatives = _plan_shape(pieces, is_fixed=False)

@@ -4,6 +4,7 @@ A vector has one *form*: exact numbers as 64-bit integers with a common power of
 in microseconds. A column that is of none of them, such as one of values of several kinds, has no vector.
 """
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +76,7 @@ def read_vector(values: Values | None, count: int, undecided: Bools) -> Vector |
 
 
 _ARROW_TYPES: dict[type, Any] = {int: pa.int64(), float: pa.float64(), str: pa.large_string(), bool: pa.bool_()}
+_ARROW_TYPES |= {dt.date: pa.date32(), dt.datetime: pa.timestamp("us")}
 
 
 def _arrow_of(values: list[Any]) -> pa.Array | None:
@@ -82,7 +84,10 @@ def _arrow_of(values: list[Any]) -> pa.Array | None:
     types = set(map(type, values)) - {type(None)}
     if len(types) != 1:
         return None
-    type_ = _ARROW_TYPES.get(types.pop())
+    [kind] = types
+    type_ = _ARROW_TYPES.get(kind)
+    if kind is dt.datetime and any(value is not None and value.tzinfo is not None for value in values):
+        return None
     try:
         return None if type_ is None else pa.array(values, type_)
     except (pa.ArrowException, OverflowError):
