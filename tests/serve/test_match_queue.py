@@ -1,0 +1,54 @@
+"""Events that arrive in one turn of the event loop are matched together where that pays, each with its own answer."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tocsin import EventError, Matcher
+from tocsin.serve.board import Board
+from tocsin.serve.match_queue import Found, MatchQueue
+from tocsin.tuning import TUNING
+
+
+@pytest.fixture
+def matcher() -> Matcher:
+    made = Matcher()
+    for number in range(5):
+        made.subscribe(f"s{number}", f"x > {number * 10} AND y <> 3", number + 0.5, tags={"odd": str(number % 2)})
+    return made
+
+
+def ask(queue: MatchQueue, events: list[dict[str, int]], tags: dict[str, str] | None) -> list[Found]:
+    async def all_at_once() -> list[Found]:
+        return list(await asyncio.gather(*(queue.match(event, tags) for event in events)))
+
+    return asyncio.run(all_at_once())
+
+
+@pytest.mark.parametrize("count", [1, TUNING.match_together - 1, TUNING.match_together, 60])
+@pytest.mark.parametrize("tags", [None, {"odd": "1"}])
+def test_each_event_gets_its_own_answer(
+    matcher: Matcher, tmp_path: Path, count: int, tags: dict[str, str] | None
+) -> None:
+    board = Board(tmp_path / "board", 1, row=2)
+    events = [{"x": value, "y": value % 5} for value in range(count)]
+    found = ask(MatchQueue(matcher, board), events, tags)
+    expected = [matcher.match(event, tags=tags) for event in events]
+    assert found == [(list(matches.ids), list(matches.scores)) for matches in expected]
+    assert board.totals()["micro_batches"] == (count >= TUNING.match_together)
+    assert board.totals()["matched_events"] == count
+    assert board.totals()["matches"] == sum(map(len, expected))
+
+
+def test_an_event_that_cannot_be_read_spares_the_others(matcher: Matcher, tmp_path: Path) -> None:
+    queue = MatchQueue(matcher, Board(tmp_path / "board", 1, row=2))
+    real = matcher.match_batch
+
+    def refuse(*_: object, **__: object) -> None:
+        raise EventError("one of them is bad")
+
+    matcher.match_batch = refuse  # type: ignore[method-assign]
+    found = ask(queue, [{"x": 45, "y": 1}] * 20, None)
+    matcher.match_batch = real  # type: ignore[method-assign]
+    assert found == [(["s0", "s1", "s2", "s3", "s4"], [0.5, 1.5, 2.5, 3.5, 4.5])] * 20
