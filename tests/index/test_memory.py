@@ -79,6 +79,7 @@ def test_a_batch_goes_with_its_match(family: str, way: str) -> None:
     matcher = matcher_of(**FAMILIES[family])
     table = pa.Table.from_pylist(rows())
     WAYS[way](matcher, table)
+    WAYS[way](matcher, rows())
     cyclic_garbage()
     table = pa.Table.from_pylist(rows())
     events = rows()

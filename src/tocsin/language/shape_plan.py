@@ -34,7 +34,7 @@ _V = TypeVar("_V")
 _CLAUSE = re.compile(r"[\w\s.<>=!(),]*")
 _AND = re.compile(r"\bAND\b", re.I)
 _AND_OF_BETWEEN = re.compile(r"\s*AND\s*", re.I)
-_OR = re.compile(r"\bOR\b", re.I)
+_NO_CLAUSE = re.compile(r"\b(?:OR|SELECT)\b", re.I)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,7 +146,7 @@ def _cut(code: str) -> tuple[str, ...] | None:
 
     An AND between two literals is that of BETWEEN. A clause that is cut in its middle cannot be parsed.
     """
-    if not _CLAUSE.fullmatch(code) or _OR.search(code):
+    if not _CLAUSE.fullmatch(code) or _NO_CLAUSE.search(code):
         return None
     return (code,) if _AND_OF_BETWEEN.fullmatch(code) else tuple(part.strip() for part in _AND.split(code))
 
