@@ -14,7 +14,7 @@ from tocsin.errors import OptionError
 SIGNATURE = "Tocsin-Signature"
 IDEMPOTENCY_KEY = "Idempotency-Key"
 ATTEMPTS = 10
-"""Tries before an entry is a dead letter: with the waits of `backoff`, most of an hour."""
+"""Tries before an entry is a dead letter: with the waits of `backoff`, 8.5 minutes."""
 TIMEOUT_S = 10.0
 
 
