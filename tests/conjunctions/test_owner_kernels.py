@@ -24,7 +24,7 @@ NONE = np.empty(0, np.bool_)
 def random_case(seed: int) -> tuple[Int32s, Owners, list[list[int]]]:
     """Pairs in any order, owners of which some are lists, and the lists of all conjunctions."""
     random = np.random.default_rng(seed)
-    pairs = np.argwhere(random.random((EVENTS, CONJUNCTIONS)) < 0.5)
+    pairs = np.ascontiguousarray(np.argwhere(random.random((EVENTS, CONJUNCTIONS)) < 0.5))
     random.shuffle(pairs)
     lists = [np.unique(random.integers(0, SUBSCRIPTIONS, random.integers(1, 4))).tolist() for _ in range(CONJUNCTIONS)]
     shared = [members for members in lists if len(members) > 1]

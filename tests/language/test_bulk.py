@@ -152,3 +152,9 @@ def test_nothing_is_a_normal_form_too() -> None:
     assert len(form.owner) == 0
     assert form.columns == {}
     assert form.tests == []
+
+
+def test_literals_beside_each_other_are_an_error_of_their_text_alone() -> None:
+    """They grew together to one number once, which no text had."""
+    form = normalise_texts(["y IN (1,1e999 2)", "y IN (1, 2)"])
+    assert (list(form.errors), form.owner.tolist()) == ([0], [1])

@@ -96,7 +96,7 @@ def test_offer_pairs_and_unsettled() -> None:
     owner = random.integers(0, 12, 20).astype(np.int32)
     scores = random.integers(0, 4, 12).astype(float)
     rows = np.array([3, 0, 4])
-    pairs = np.argwhere(random.random((3, 20)) < [[0.5], [0.1], [0.02]]).astype(np.int32)
+    pairs = np.argwhere(random.random((3, 20)) < [[0.5], [0.1], [0.02]]).astype(np.int32, order="C")
     random.shuffle(pairs)
     best = nothing_yet(5, 3)
     offer_pairs(best, pairs, rows, owner, scores)
@@ -122,7 +122,7 @@ def test_offer_matches(some: bool, k: int) -> None:
     random = np.random.default_rng(k)
     score, identity = random.integers(0, 5, 15).astype(float), random.permutation(15).astype(np.int32)
     several, left_out = random.random(15) < 0.5, random.random(15) < 0.3
-    pairs = np.argwhere(random.random((4, 15)) < 0.6)
+    pairs = np.ascontiguousarray(np.argwhere(random.random((4, 15)) < 0.6))
     if some:
         pairs = np.concatenate([pairs, pairs[several[pairs[:, 1]]]])
     random.shuffle(pairs)

@@ -144,11 +144,12 @@ def _remember(known: dict[_K, _V], key: _K, value: _V) -> None:
 def _cut(code: str) -> tuple[str, ...] | None:
     """Cut a piece of code at each AND; None if it may hold more than clauses joined by AND.
 
-    An AND between two literals is that of BETWEEN. A clause that is cut in its middle cannot be parsed.
+    Blanks around a part keep it from growing together with a literal. An AND between two literals is that of BETWEEN.
+    A clause that is cut in its middle cannot be parsed.
     """
     if not _CLAUSE.fullmatch(code) or _NO_CLAUSE.search(code):
         return None
-    return (code,) if _AND_OF_BETWEEN.fullmatch(code) else tuple(part.strip() for part in _AND.split(code))
+    return (code,) if _AND_OF_BETWEEN.fullmatch(code) else tuple(f" {part.strip()} " for part in _AND.split(code))
 
 
 def _plan_shape(pieces: list[str], is_fixed: bool) -> Alternatives | None:

@@ -190,7 +190,8 @@ def test_many_conditions_at_once(run: Run, seed: int) -> None:
     for pivot in range(terms):
         order = np.lexsort((keys[pivot], lanes[pivot]))
         starts = np.searchsorted(lanes[pivot][order], np.arange(LANES + 1))
-        assert run("any_satisfying", keys[:, order], lanes[:, order], starts, pivot, bounds).tolist() == some
+        by_key = keys.take(order, axis=1), lanes.take(order, axis=1)
+        assert run("any_satisfying", *by_key, starts, pivot, bounds).tolist() == some
     order = np.lexsort((keys[0], lanes[0]))
     starts = np.searchsorted(lanes[0][order], np.arange(LANES + 1))
     single = Bounds(*(array[0] for array in bounds))

@@ -123,7 +123,7 @@ def open_lists(start: Int32s, path: Int32s) -> tuple[Int64s, Int64s]:
     return positions, ends
 
 
-@kernel
+@kernel(signatures=2)
 def merge_lists(
     lo: Int32s,
     hi: Int32s,

@@ -85,8 +85,13 @@ class Constants:
                     self._intern(term)
             made = [[self._bind(row[t]) for row in self._rows] for t in range(len(self.terms))]
             shape = (len(self.terms), len(self._rows), LANES)
+            # Of no terms at all an array would be of floats.
+            types = {"low": np.int64, "high": np.int64, "outside": np.bool_}
             self._bounds = Bounds(
-                *(np.array([[getattr(b, end) for b in row] for row in made]).reshape(shape) for end in Bounds._fields)
+                *(
+                    np.array([[getattr(b, end) for b in row] for row in made], types[end]).reshape(shape)
+                    for end in Bounds._fields
+                )
             )
             self._epoch = self._store.epoch
             self._sort_ends()
@@ -131,7 +136,8 @@ class Constants:
         keys, lanes = self.values(positions)
         order = np.lexsort((keys[pivot], lanes[pivot]))
         starts = np.searchsorted(lanes[pivot][order], np.arange(LANES + 1))
-        return np.flatnonzero(any_satisfying(keys[:, order], lanes[:, order], starts, pivot, bounds))
+        keys, lanes = keys.take(order, axis=1), lanes.take(order, axis=1)
+        return np.flatnonzero(any_satisfying(keys, lanes, starts, pivot, bounds))
 
     def latest(self, positions: Int32s) -> Int64s:
         """Return for each test the last of the ascending positions that satisfies its terms; -1 if none does."""
