@@ -166,6 +166,9 @@ def test_a_websocket_takes_its_key_as_a_subprotocol(tenants: Tenants) -> None:
     url = f"ws://127.0.0.1:{tenants.server.port}/inbox/eve/socket"
     with pytest.raises(InvalidStatus):
         connect(url)
+    with tenants.client(tenants.zeta) as zeta:
+        zeta.put("/subscriptions/socket", json={"where": "socket >= 1", "subscriber": "eve"})
+        zeta.post("/publish", json={"event": {"socket": 1}})
     with connect(url, subprotocols=[f"tocsin.key.{tenants.zeta}"]) as socket:  # type: ignore[list-item]
         assert socket.recv(10)
 

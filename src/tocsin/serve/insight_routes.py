@@ -11,13 +11,13 @@ from starlette.routing import Route
 
 from tocsin.errors import SubscriptionError
 from tocsin.files.event_files import conversions_of_json, converted
+from tocsin.language.parameters import bind_parameters
 from tocsin.matcher import Matcher
 from tocsin.model.condition import Exists, Quantified
 from tocsin.serve import backtest, bodies
 from tocsin.serve.advice import check, demand_within_limits
 from tocsin.serve.board import SNAPSHOT, STARTED, WRITER_PID
 from tocsin.serve.errors_as_json import HttpError
-from tocsin.serve.parameters import bind
 from tocsin.serve.service import Service, demand_admin, number_of, reply, tenant_of
 from tocsin.serve.truth_tree import tree
 
@@ -141,7 +141,7 @@ def _where(given: Mapping[str, Any]) -> str:
     if where is None:
         raise HttpError(400, "give `where`, a condition", 'Such as {"where": "price < 10"}')
     params = bodies.field(given, "params", dict, {})
-    return bind(where, params) if params else str(where)
+    return bind_parameters(where, params) if params else str(where)
 
 
 def explained(matcher: Matcher, id: str, where: str, event: Mapping[str, Any]) -> dict[str, Any]:

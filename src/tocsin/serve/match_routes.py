@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from tocsin.errors import OptionError
+from tocsin.language.to_sql import describe
 from tocsin.matcher import Matcher
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.serve import bodies
@@ -123,7 +124,7 @@ def _highlight(
                     for verdicts in matcher.explain(timed, id).alternatives
                     if all(verdict.holds for verdict in verdicts)
                 ]
-                one["because"] = [str(verdict).removeprefix("holds  ") for verdict in (held[0] if held else [])]
+                one["because"] = [describe(verdict.predicate) for verdict in (held[0] if held else [])]
 
 
 def _match_arrow(service: Service, request: Request, body: bytes) -> Response:

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tocsin.errors import SubscriptionError, TocsinError
+from tocsin.language.parameters import bind_parameters
 from tocsin.model.subscription import Subscription
 from tocsin.serve import bodies
 from tocsin.serve.advice import demand_within_limits
 from tocsin.serve.errors_as_json import HttpError, document
-from tocsin.serve.parameters import bind
 from tocsin.serve.service import Service, number_of, reply, tags_of, tenant_of
 from tocsin.serve.tenants import SUBSCRIBER_TAG, Tenant
 
@@ -154,7 +154,7 @@ def row_of(tenant: Tenant, given: dict[str, Any]) -> dict[str, Any]:
         raise HttpError(400, f"`subscriber` and the tag {SUBSCRIBER_TAG} differ", "Give one of them")
     params = bodies.field(given, "params", dict, {})
     try:
-        where = bind(where, params) if params else where
+        where = bind_parameters(where, params) if params else where
     except SubscriptionError as error:
         raise error.of(id) from None
     return {"id": tenant.prefix + id, "where": where, "score": score, "weights": weights, "tags": tenant.bound(tags)}
