@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from tocsin.cli.console import errors, facts, output
 from tocsin.cli.inputs import load
@@ -123,7 +124,7 @@ def explain_some(matches: "pa.Table", event_file: Path, matcher: "Matcher", coun
         found = {event["id"]: event for event in map(json.loads, file) if event["id"] in wanted}
     for row in chosen:
         event = found[row["event"]]
-        output().rule(f"{row['subscription']} rang for {row['event']}", align="left")
+        output().print(Text(f"{row['subscription']} rang for {row['event']}", style="bold"))
         output().print(json.dumps(event), highlight=False, markup=False)
         explanation = matcher.explain(converted(event, conversions), row["subscription"])
         output().print(str(explanation), highlight=False, markup=False)
