@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from tocsin.errors import EventError, OptionError
-from tocsin.files.formats import DataFile, Format, data_files
+from tocsin.files.formats import DataFile, data_files
 from tocsin.files.subscription_files import is_text, read_arrow
 from tocsin.index.intake import malformed
 from tocsin.matcher import Matcher
@@ -68,10 +68,8 @@ class EventFiles:
     With `order`, all events are read first and sorted by that column; NULL comes last.
     """
 
-    def __init__(self, path: Path, kinds: Kinds, *, format: Format | None = None, order: str | None = None) -> None:
-        self.files = data_files(path, "events", format)
-        self.good = 0
-        """Events that were read."""
+    def __init__(self, path: Path, kinds: Kinds, *, order: str | None = None) -> None:
+        self.files = data_files(path, "events")
         self.bad = 0
         """Lines that are not events."""
         self.bad_lines: list[tuple[int | None, str]] = []
@@ -84,9 +82,7 @@ class EventFiles:
     def batches(self) -> Iterator[Rows | pa.RecordBatch]:
         """The events in order: dicts from JSON and CSV, record batches from Parquet and Arrow."""
         found = (batch for file in self.files for batch in self._batches_of(file))
-        for batch in found if self._order is None else _sorted(list(found), self._order):
-            self.good += len(batch)
-            yield batch
+        yield from found if self._order is None else _sorted(list(found), self._order)
 
     def _batches_of(self, file: DataFile) -> Iterator[Rows | pa.RecordBatch]:
         try:

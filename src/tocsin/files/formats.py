@@ -2,7 +2,6 @@
 
 import io
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast
@@ -59,7 +58,7 @@ class DataFile:
         return pa.memory_map(str(self.path))
 
 
-def data_files(path: Path, what: str, format: Format | None = None, but: Iterable[Format] = ()) -> list[DataFile]:
+def data_files(path: Path, what: str, format: Format | None = None) -> list[DataFile]:
     """List the files of a path, sorted: one file, or those of a folder; `what` they hold is for messages.
 
     The format is told by the name if it is not given; standard input is JSON Lines if nothing else is said. Names that
@@ -73,13 +72,12 @@ def data_files(path: Path, what: str, format: Format | None = None, but: Iterabl
     if path.is_dir():
         files = (file for file in sorted(path.rglob("*")) if file.is_file())
         paths = [file for file in files if not any(p.startswith(("_", ".")) for p in file.relative_to(path).parts)]
-    return [DataFile(file, format or _format_of(file, but)) for file in paths]
+    return [DataFile(file, format or _format_of(file)) for file in paths]
 
 
-def _format_of(path: Path, but: Iterable[Format]) -> Format:
+def _format_of(path: Path) -> Format:
     suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSIONS]
     found = FORMATS.get(suffixes[-1]) if suffixes else None
-    if found is None or found in but:
-        known = (suffix for suffix, format in FORMATS.items() if format not in but)
-        raise OptionError(f"the format of {path} cannot be told", f"Name it with one of {', '.join(known)}")
+    if found is None:
+        raise OptionError(f"the format of {path} cannot be told", f"Name it with one of {', '.join(FORMATS)}")
     return found

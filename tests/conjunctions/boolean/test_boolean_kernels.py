@@ -204,9 +204,3 @@ def test_truth_of() -> None:
     events = case.events()
     for test, event in itertools.product(range(TESTS), range(EVENTS)):
         assert kernels._truth_of(test, case.null_column[test], *events[:5], event) == case.truth[test, event]
-
-
-def test_contains() -> None:
-    values = np.array([9, 1, 3, 4, 8, 2], np.int32)
-    for wanted in range(10):
-        assert kernels._contains(values, 1, 5, wanted) == (wanted in (1, 3, 4, 8))

@@ -11,6 +11,7 @@ import numpy as np
 from tocsin._compile import count_bits, kernel, lowest_bit
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt64s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
+from tocsin.conjunctions.pairs.kernels import contains
 
 RANGE, RANGES, TEST = 0, 1, 2
 """What an instruction looks at: one range of codes, several, or the truth of a test."""
@@ -172,20 +173,6 @@ def write_instructions(leaves: Leaves, starts: Int64s, if_true: Int32s, if_false
     return code
 
 
-@kernel
-def _contains(sorted_values: Int32s, start: int, end: int, wanted: int) -> bool:
-    """Tell whether a sorted slice has a value."""
-    while start < end:
-        middle = (start + end) >> 1
-        if sorted_values[middle] < wanted:
-            start = middle + 1
-        elif sorted_values[middle] > wanted:
-            end = middle
-        else:
-            return True
-    return False
-
-
 # The next two take flat lists of arrays: out of a tuple, the compiler would count references to each of them for each
 # predicate. Walking the code of a tree of 380 predicates for one event: 3.8 µs before, 0.46 now.
 
@@ -202,11 +189,11 @@ def _truth_of(
     event: int,
 ) -> int:
     """The truth value of a test for an event."""
-    if _contains(true, true_starts[event], true_starts[event + 1], test):
+    if contains(true, true_starts[event], true_starts[event + 1], test):
         return TRUE
     if null_column >= 0:
         return NULL if codes[null_column, event] < 0 else FALSE
-    return NULL if _contains(null, null_starts[event], null_starts[event + 1], test) else FALSE
+    return NULL if contains(null, null_starts[event], null_starts[event + 1], test) else FALSE
 
 
 @kernel
