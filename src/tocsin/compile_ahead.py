@@ -65,6 +65,14 @@ def _patterns() -> Iterator[str]:
     yield "t LIKE '_%'"
 
 
+def _regexps() -> Iterator[str]:
+    for n in range(40):
+        yield f"t ~ 'word{n}.*text'"
+        yield f"t ~* 'SOME .{{3}}d{n}' AND a > {n}"
+        yield f"t !~ 'naïve[{n % 9}]' AND b < {n}"
+    yield "t ~ '[0-9]+$'"
+
+
 def _arrays() -> Iterator[str]:
     for n in range(40):
         yield f"array_contains(tags, 'x{n}')"
@@ -106,6 +114,7 @@ FAMILIES: dict[str, Callable[[], Iterator[str]]] = {
     "xpath": _xpath,
     "words": _words,
     "patterns": _patterns,
+    "regexps": _regexps,
     "history": _history,
     "arrays": _arrays,
     "attributes": _attributes,

@@ -24,6 +24,7 @@ from tocsin.model.condition import (
     Op,
     Or,
     Quantified,
+    RegexpMatches,
     Truth,
     XPathExists,
 )
@@ -113,5 +114,5 @@ _ATOMS: dict[type, _Evaluator] = {
     Like: _like_pattern,
     HasWords: _has_words,
     HasPhrase: _has_phrase,
-    **dict.fromkeys((ArrayContains, AttributeComparison, Exists, Quantified), evaluate_test),
+    **dict.fromkeys((RegexpMatches, ArrayContains, AttributeComparison, Exists, Quantified), evaluate_test),
 }

@@ -5,7 +5,7 @@ import pytest
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.language.rewrite import RULES, STRUCTURAL, Goal, rewrite
-from tocsin.model.condition import AttributeComparison, Op, Quantified, Quantifier
+from tocsin.model.condition import AttributeComparison, Op, Quantified, Quantifier, RegexpMatches
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -99,6 +99,14 @@ CASES: dict[str, list[tuple[str, list[Conjunction]]]] = {
         ("a NOT IN (1, NULL)", []),
         ("a NOT IN (1, 'x')", []),
         ("a IN (1, 'x')", [(a(POINTS[0]),), (a(Range("x", True, "x", True), kind=Kind.STRING),)]),
+    ],
+    "regexp_to_patterns": [
+        ("a ~ '^x'", [(a(X_TO_Y, kind=Kind.STRING),)]),
+        ("a SIMILAR TO 'x'", [(a(Range("x", True, "x", True), kind=Kind.STRING),)]),
+        ("a ~ 'y$|x'", [(_Tested(patterns(Pattern((MANY, "x", MANY)), Pattern((MANY, "y")))),)]),
+        ("a !~ '(?s)x.'", [(_Tested(patterns(Pattern((MANY, "x", Wildcard(1, True)))), Accepts.FALSE),)]),
+        ("a ~ 'x.'", [(_Tested(RegexpMatches("a", "x.")),)]),
+        ("regexp_full_match(a, 'x.', 'i')", [(_Tested(RegexpMatches("a", r"(?i)\A(?:x.)\z")),)]),
     ],
     "like_to_ranges_or_pattern": [
         ("a LIKE 'x%'", [(a(X_TO_Y, kind=Kind.STRING),)]),

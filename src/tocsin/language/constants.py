@@ -8,6 +8,7 @@ from enum import Enum
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.casts import UndefinedError, cast
+from tocsin.model.regexp import check_expression
 from tocsin.model.values import Constant, Kind
 
 MAX_DIGITS = 1000
@@ -26,6 +27,7 @@ class Reading(Enum):
     NEGATIVE = "negative number"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    EXPRESSION = "regular expression"
 
     @property
     def kind(self) -> Kind:
@@ -39,6 +41,7 @@ _KINDS = {
     Reading.NEGATIVE: Kind.NUMBER,
     Reading.DATE: Kind.TIME,
     Reading.TIMESTAMP: Kind.TIME,
+    Reading.EXPRESSION: Kind.STRING,
 }
 
 
@@ -96,12 +99,26 @@ def read(literal: str, reading: Reading) -> Constant:
         value = number(literal)
         # A minus sign before a Decimal would round it.
         return value.copy_negate() if isinstance(value, Decimal) else -value
+    if reading is Reading.EXPRESSION:
+        return _expression(literal)
     text = unquote(literal).strip()
     try:
         return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)
     except ValueError:
         example = "2026-01-31" if reading is Reading.DATE else "2026-01-31 12:00:00+00:00"
         raise SubscriptionError(f"{literal} is not a {reading.value}", f"Write it as '{example}'") from None
+
+
+def _expression(literal: str) -> str:
+    """Return a regular expression; an error has the position in the literal as written."""
+    expression = unquote(literal)
+    try:
+        check_expression(expression)
+    except SubscriptionError as error:
+        before = expression[: error.position]
+        error.position = 1 + len(before) + before.count("'")
+        raise
+    return expression
 
 
 def read_as(text: str, kind: Kind) -> Constant | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import read_as
+from tocsin.language.constants import Reading, read_as
 from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
@@ -34,6 +34,7 @@ from tocsin.model.condition import (
     Or,
     Quantified,
     Quantifier,
+    RegexpMatches,
     Slot,
     Truth,
     XPathExists,
@@ -49,6 +50,7 @@ from tocsin.model.expression_tree import (
     leaves,
 )
 from tocsin.model.functions import result_kind
+from tocsin.model.regexp import FLAGS
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
 _OPS: dict[type[exp.Expr], Op] = {
@@ -68,7 +70,9 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 }
 
 
-_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains)
+_FLAG_HINT = "There are i (any case), c (as written), s (. matches a line end) and n (it does not)"
+_REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo)
+_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
 MAX_NULL_TESTS = 4
 """How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
 
@@ -183,6 +187,8 @@ class _Converter:
             return self._is_null(node)
         if isinstance(node, (exp.Like, exp.ILike, exp.Escape)):
             return self._like(node)
+        if isinstance(node, _REGEXPS):
+            return self._regexp(node)
         if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
             same = self._same(self._operand(node.this), self._operand(node.expression))
             return same if isinstance(node, exp.NullSafeEQ) else Not(same)
@@ -370,6 +376,8 @@ class _Converter:
             if escape is None:
                 return Truth(None)
             node = strip(node.this)
+            if isinstance(node, exp.SimilarTo):
+                raise self._refuse(node, "SIMILAR TO has no ESCAPE", "Write \\ before a sign that means itself")
         if isinstance(strip(node.expression), (exp.Any, exp.All)):
             raise self._refuse(node, "LIKE takes one pattern", "Write several LIKE, joined by OR or AND")
         attribute = self._attribute(node.this, "LIKE")
@@ -378,6 +386,23 @@ class _Converter:
             return Truth(None)
         like = Like(attribute, pattern, escape, isinstance(node, exp.ILike))
         return Not(like) if node.args.get("negate") else like
+
+    def _regexp(self, node: exp.Expr) -> Condition:
+        attribute = self._attribute(node.this, "regexp_matches")
+        expression = self._reader.text(node.expression, "the regular expression", Reading.EXPRESSION)
+        flags = "i" if isinstance(node, exp.RegexpILike) else ""
+        given = node.args.get("flag") or node.args.get("options")
+        if given is not None:
+            slot = self._reader.text(given, "the flags")
+            if slot is None:
+                raise self._refuse(given, "the flags are NULL", "Write 'i', or leave them out")
+            flags = str(self._reader.value(slot)).replace(" ", "")
+            unknown = next((flag for flag in flags if flag not in FLAGS), None)
+            if unknown is not None:
+                raise self._refuse(given, f"{unknown!r} is not a flag of regular expressions", _FLAG_HINT)
+        if expression is None:
+            return Truth(None)
+        return RegexpMatches(attribute, expression, flags, isinstance(node, (exp.RegexpFullMatch, exp.SimilarTo)))
 
     def _array_contains(self, node: exp.ArrayContains) -> Condition:
         attribute = self._attribute(node.this, "array_contains")

@@ -28,6 +28,7 @@ from tocsin.model.condition import (
     Not,
     Op,
     Or,
+    RegexpMatches,
     Truth,
     Value,
     XPathExists,
@@ -271,7 +272,7 @@ class _Parser:
     def _function(self, name: _Name) -> Condition:
         lower = name.text.lower()
         make = _TEXT_FUNCTIONS.get(lower)
-        if not name.is_word or (make is None and lower not in ("array_contains", "list_contains")):
+        if not name.is_word or (make is None and lower not in ("array_contains", "list_contains", "regexp_matches")):
             raise Declined
         self._advance()
         attribute = self._next
@@ -281,6 +282,8 @@ class _Parser:
         self._expect(",")
         if make is not None:
             condition: Condition = make(attribute.text, self._text())
+        elif lower == "regexp_matches":
+            condition = RegexpMatches(attribute.text, self._text(Reading.EXPRESSION))
         else:
             constant = self._constant()
             if constant is None:
@@ -304,8 +307,8 @@ class _Parser:
         self._advance()
         return self._read(self._string(), reading)
 
-    def _text(self) -> str:
-        return self._read(self._string(), Reading.STRING)  # type: ignore[return-value]  # a string, or a slot for one
+    def _text(self, reading: Reading = Reading.STRING) -> str:
+        return self._read(self._string(), reading)  # type: ignore[return-value]  # a string, or a slot for one
 
     def _string(self) -> int:
         """Read a string literal; return its number."""

@@ -32,6 +32,7 @@ from tocsin.model.condition import (
     Or,
     Quantified,
     Quantifier,
+    RegexpMatches,
     Truth,
     XPathExists,
 )
@@ -48,7 +49,9 @@ from tocsin.model.predicate import (
     Tested,
     Word,
 )
-from tocsin.model.text import like_pattern, like_runs, parse_words, tokens
+from tocsin.model.regexp import canonical as canonical_expression
+from tocsin.model.regexp import cover
+from tocsin.model.text import like_pattern, like_runs, parse_words, pattern_order, pattern_text, tokens
 from tocsin.model.values import Kind, kind_of, scalar
 
 
@@ -163,6 +166,17 @@ def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
     return Tested(AnyPattern(condition.attribute, (like,)), accepts)
 
 
+def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
+    """Turn `regexp_matches(a, '^x|y')` into `a LIKE 'x%' OR a LIKE '%y%'`; what is no pattern stays an expression."""
+    expression = canonical_expression(str(condition.expression), condition.flags, condition.whole)
+    covered = cover(expression)
+    if not covered.is_exact:
+        return Tested(RegexpMatches(condition.attribute, expression), accepts)
+    if len(covered.patterns) == 1:
+        return Goal(Like(condition.attribute, pattern_text(covered.patterns[0]), "\\", False), accepts)
+    return Tested(AnyPattern(condition.attribute, tuple(sorted(covered.patterns, key=pattern_order))), accepts)
+
+
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
     """Split `has_words(a, 'x y')` into the word x and the word y."""
     words = parse_words(str(condition.text))
@@ -229,6 +243,7 @@ VALUES: tuple[Rule, ...] = (
     ((Comparison,), comparison_to_range),
     ((InList,), in_to_ranges),
     ((Like,), like_to_ranges_or_pattern),
+    ((RegexpMatches,), regexp_to_patterns),
     ((HasWords,), has_words_to_words),
     ((HasPhrase,), has_phrase_to_phrase),
     ((Quantified,), negate_quantified),

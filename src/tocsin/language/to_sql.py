@@ -30,6 +30,7 @@ from tocsin.model.condition import (
     OldComparedToNew,
     Or,
     Quantified,
+    RegexpMatches,
     Truth,
     XPathExists,
 )
@@ -47,6 +48,7 @@ from tocsin.model.predicate import (
     Test,
     Word,
 )
+from tocsin.model.regexp import canonical
 from tocsin.model.sql_text import constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
 from tocsin.model.values import Constant, Kind, Number, Scalar
@@ -115,6 +117,10 @@ def _like(node: Like) -> str:
     return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(pattern)}{ending})"
 
 
+def _regexp(node: RegexpMatches) -> str:
+    return _call("regexp_matches", node.attribute, canonical(str(node.expression), node.flags, node.whole))
+
+
 def _has_words(node: HasWords) -> str:
     words = parse_words(str(node.text))
     return f"({' AND '.join(_finds(node.attribute, word.text, whole=not word.prefix) for word in words)})"
@@ -156,6 +162,7 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     IsNull: lambda node: f"({name(node.attribute)} IS NULL)",
     AttributeComparison: lambda node: f"{name(node.left)} {node.op.value} {name(node.right)}",
     Like: _like,
+    RegexpMatches: _regexp,
     ArrayContains: lambda node: _call("array_contains", node.attribute, node.constant),
     HasWords: _has_words,
     HasPhrase: _has_phrase,

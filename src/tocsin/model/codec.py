@@ -19,6 +19,7 @@ _TYPES: dict[str, Any] = {
         predicate.Pattern,
         predicate.Wildcard,
         condition.ArrayContains,
+        condition.RegexpMatches,
         condition.AttributeComparison,
         condition.XPathExists,
         condition.Exists,

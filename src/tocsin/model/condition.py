@@ -132,6 +132,16 @@ class Like:
     ignore_case: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RegexpMatches:
+    """`regexp_matches(attribute, expression [, flags])`; `whole`: the expression must match the whole text."""
+
+    attribute: str
+    expression: Text
+    flags: str = ""
+    whole: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayContains(_HoldsConstants):
     """`array_contains(attribute, constant)`."""
@@ -249,6 +259,7 @@ Atom = (
     | IsNull
     | AttributeComparison
     | Like
+    | RegexpMatches
     | ArrayContains
     | HasWords
     | HasPhrase
