@@ -5,9 +5,11 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.casts import UndefinedError, cast
+from tocsin.model.ip_addresses import network_bounds
 from tocsin.model.regexp import check_expression
 from tocsin.model.values import Constant, Kind
 
@@ -28,6 +30,8 @@ class Reading(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     EXPRESSION = "regular expression"
+    FIRST_ADDRESS = "first address of a network"
+    LAST_ADDRESS = "last address of a network"
 
     @property
     def kind(self) -> Kind:
@@ -42,6 +46,8 @@ _KINDS = {
     Reading.DATE: Kind.TIME,
     Reading.TIMESTAMP: Kind.TIME,
     Reading.EXPRESSION: Kind.STRING,
+    Reading.FIRST_ADDRESS: Kind.STRING,
+    Reading.LAST_ADDRESS: Kind.STRING,
 }
 
 
@@ -101,6 +107,8 @@ def read(literal: str, reading: Reading) -> Constant:
         return value.copy_negate() if isinstance(value, Decimal) else -value
     if reading is Reading.EXPRESSION:
         return _expression(literal)
+    if reading in (Reading.FIRST_ADDRESS, Reading.LAST_ADDRESS):
+        return _network(literal)[reading is Reading.LAST_ADDRESS]
     text = unquote(literal).strip()
     try:
         return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)
@@ -119,6 +127,16 @@ def _expression(literal: str) -> str:
         error.position = 1 + len(before) + before.count("'")
         raise
     return expression
+
+
+@lru_cache(maxsize=1_000)
+def _network(literal: str) -> tuple[str, str]:
+    try:
+        return network_bounds(unquote(literal))
+    except ValueError:
+        raise SubscriptionError(
+            f"{literal} is no network of IP addresses", "Write '10.0.0.0/8', '2001:db8::/32' or one address"
+        ) from None
 
 
 def read_as(text: str, kind: Kind) -> Constant | None:

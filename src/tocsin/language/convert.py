@@ -131,7 +131,7 @@ def _tests_condition(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Is) or not isinstance(node.expression, exp.Null):
         return False
     tested = strip(node.this)
-    is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in _TEXT_FUNCTIONS
+    is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in FUNCTIONS
     return is_text_test or isinstance(tested, _CONDITIONS)
 
 
@@ -196,6 +196,8 @@ class _Converter:
             return self._array_contains(node)
         if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT_FUNCTIONS:
             return self._text_function(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "ip_in":
+            return self._ip_in(node)
         if isinstance(node, exp.Exists):
             return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
         if isinstance(node, exp.Literal):
@@ -420,6 +422,19 @@ class _Converter:
         attribute = self._attribute(node.expressions[0], name)
         text = self._reader.text(node.expressions[1], f"the second argument of {name}")
         return Truth(None) if text is None else _TEXT_FUNCTIONS[name](attribute, text)
+
+    def _ip_in(self, node: exp.Anonymous) -> Condition:
+        if len(node.expressions) < 2:
+            raise self._refuse(node, "ip_in takes an address and networks", "Write ip_in(attribute, '10.0.0.0/8')")
+        attribute = self._attribute(node.expressions[0], "ip_in")
+        order = derived_name(Call("ip_order", (expression_of(attribute),)))
+        found: list[Condition] = []
+        for given in node.expressions[1:]:
+            for network in given.expressions if isinstance(strip(given), exp.Array) else [given]:
+                first = self._reader.text(network, "a network", Reading.FIRST_ADDRESS)
+                last = self._reader.text(network, "a network", Reading.LAST_ADDRESS)
+                found.append(Truth(None) if first is None or last is None else Between(order, first, last))
+        return Or(tuple(found)) if len(found) > 1 else found[0]
 
     def _quantified(self, left: exp.Expr, op: Op, quantifier: Quantifier, query: exp.Expr) -> Condition:
         operand = self._operand(left)

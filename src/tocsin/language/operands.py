@@ -10,7 +10,7 @@ from tocsin.language.shape import Shape, time_format
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
 
-FUNCTIONS = ("regexp_matches", "array_contains", "has_words", "has_phrase", "xpath_exists")
+FUNCTIONS = ("regexp_matches", "ip_in", "array_contains", "has_words", "has_phrase", "xpath_exists")
 """The functions of the language."""
 
 _TYPES = {
