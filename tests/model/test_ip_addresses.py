@@ -91,8 +91,8 @@ def test_equals_ipaddress(networks: list[str], addresses: list[object]) -> None:
         ]
         for row in truth
     ]
-    for where, row in zip(texts, zip(*truth, strict=True), strict=True):
-        assert [evaluate(parse(where), {"a": address}) for address in addresses] == list(row)
+    for where, column in zip(texts, zip(*truth, strict=True), strict=True):
+        assert [evaluate(parse(where), {"a": address}) for address in addresses] == list(column)
     with Matcher() as matcher:
         ids = [str(number) for number in range(len(wheres))]
         assert not matcher.subscribe_many(pa.table({"id": ids, "where": wheres}))

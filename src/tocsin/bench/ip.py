@@ -31,7 +31,9 @@ def make_networks(random: Random, count: int) -> list[str]:
     made: dict[str, None] = {}
     while len(made) < count:
         if random.random() < WIDE_SHARE:
-            address = IPv6Address((0x2001 << 112) + (random.getrandbits(20) << 92) + random.getrandbits(64))
+            address: IPv4Address | IPv6Address = IPv6Address(
+                (0x2001 << 112) + (random.getrandbits(20) << 92) + random.getrandbits(64)
+            )
             bits = random.choice([32, 36, 48, 56, 64, 128])
         else:
             address = IPv4Address(random.getrandbits(32))
@@ -60,7 +62,7 @@ def _by_prefixes(networks: list[str], addresses: list[str]) -> int:
         shift = network.max_prefixlen - network.prefixlen
         table = tables.setdefault((network.version, shift), {})
         table.setdefault(int(network.network_address) >> shift, []).append(number)
-    found = []
+    found: list[int] = []
     for text in addresses:
         address = ip_address(text)
         value, version = int(address), address.version

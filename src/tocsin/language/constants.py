@@ -10,7 +10,7 @@ from functools import lru_cache
 from tocsin.errors import SubscriptionError
 from tocsin.model.casts import UndefinedError, cast
 from tocsin.model.ip_addresses import network_bounds
-from tocsin.model.regexp import check_expression
+from tocsin.model.regexp import check_expression, glob_expression
 from tocsin.model.values import Constant, Kind
 
 MAX_DIGITS = 1000
@@ -30,6 +30,7 @@ class Reading(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     EXPRESSION = "regular expression"
+    GLOB = "GLOB pattern"
     FIRST_ADDRESS = "first address of a network"
     LAST_ADDRESS = "last address of a network"
 
@@ -46,6 +47,7 @@ _KINDS = {
     Reading.DATE: Kind.TIME,
     Reading.TIMESTAMP: Kind.TIME,
     Reading.EXPRESSION: Kind.STRING,
+    Reading.GLOB: Kind.STRING,
     Reading.FIRST_ADDRESS: Kind.STRING,
     Reading.LAST_ADDRESS: Kind.STRING,
 }
@@ -105,8 +107,8 @@ def read(literal: str, reading: Reading) -> Constant:
         value = number(literal)
         # A minus sign before a Decimal would round it.
         return value.copy_negate() if isinstance(value, Decimal) else -value
-    if reading is Reading.EXPRESSION:
-        return _expression(literal)
+    if reading in (Reading.EXPRESSION, Reading.GLOB):
+        return _expression(literal, is_glob=reading is Reading.GLOB)
     if reading in (Reading.FIRST_ADDRESS, Reading.LAST_ADDRESS):
         return _network(literal)[reading is Reading.LAST_ADDRESS]
     text = unquote(literal).strip()
@@ -117,10 +119,12 @@ def read(literal: str, reading: Reading) -> Constant:
         raise SubscriptionError(f"{literal} is not a {reading.value}", f"Write it as '{example}'") from None
 
 
-def _expression(literal: str) -> str:
-    """Return a regular expression; an error has the position in the literal as written."""
+def _expression(literal: str, is_glob: bool) -> str:
+    """Return a regular expression, or that of a GLOB; an error has the position in the literal as written."""
     expression = unquote(literal)
     try:
+        if is_glob:
+            return glob_expression(expression)
         check_expression(expression)
     except SubscriptionError as error:
         before = expression[: error.position]

@@ -71,7 +71,7 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 
 
 _FLAG_HINT = "There are i (any case), c (as written), s (. matches a line end) and n (it does not)"
-_REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo)
+_REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo, exp.Glob)
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
 MAX_NULL_TESTS = 4
 """How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
@@ -378,20 +378,33 @@ class _Converter:
             if escape is None:
                 return Truth(None)
             node = strip(node.this)
-            if isinstance(node, exp.SimilarTo):
-                raise self._refuse(node, "SIMILAR TO has no ESCAPE", "Write \\ before a sign that means itself")
-        if isinstance(strip(node.expression), (exp.Any, exp.All)):
-            raise self._refuse(node, "LIKE takes one pattern", "Write several LIKE, joined by OR or AND")
+            if not isinstance(node, (exp.Like, exp.ILike)):
+                raise self._refuse(node, "only LIKE has ESCAPE", "Write \\ before a sign that means itself")
         attribute = self._attribute(node.this, "LIKE")
-        pattern = self._reader.text(node.expression, "the pattern")
-        if pattern is None:
-            return Truth(None)
-        like = Like(attribute, pattern, escape, isinstance(node, exp.ILike))
-        return Not(like) if node.args.get("negate") else like
+        quantified = strip(node.expression)
+        found: list[Condition] = []
+        for each in self._patterns(quantified):
+            pattern = self._reader.text(each, "the pattern")
+            like = Truth(None) if pattern is None else Like(attribute, pattern, escape, isinstance(node, exp.ILike))
+            found.append(Not(like) if node.args.get("negate") else like)
+        if len(found) == 1:
+            return found[0]
+        return And(tuple(found)) if isinstance(quantified, exp.All) else Or(tuple(found))
+
+    def _patterns(self, node: exp.Expr) -> list[exp.Expr]:
+        """Return the patterns of LIKE, LIKE ANY or LIKE ALL."""
+        if not isinstance(node, (exp.Any, exp.All)):
+            return [node]
+        inner = strip(node.this)
+        patterns = inner.expressions if isinstance(inner, (exp.Tuple, exp.Array)) else [inner]
+        if not patterns:
+            raise self._refuse(node, "LIKE ANY and LIKE ALL need a pattern", "Write LIKE ANY ('a%', 'b%')")
+        return patterns
 
     def _regexp(self, node: exp.Expr) -> Condition:
+        reading = Reading.GLOB if isinstance(node, exp.Glob) else Reading.EXPRESSION
         attribute = self._attribute(node.this, "regexp_matches")
-        expression = self._reader.text(node.expression, "the regular expression", Reading.EXPRESSION)
+        expression = self._reader.text(node.expression, f"the {reading.value}", reading)
         flags = "i" if isinstance(node, exp.RegexpILike) else ""
         given = node.args.get("flag") or node.args.get("options")
         if given is not None:

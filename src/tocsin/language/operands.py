@@ -139,8 +139,6 @@ class Reader:
             )
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             return self.refuse(node, "parameters have no values here", "Write :name and give params={…}, or a constant")
-        if isinstance(node, exp.Glob):
-            return self.refuse(node, "patterns are written with LIKE or ILIKE", "Or look for words with has_words")
         if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or)):
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if name in FUNCTIONS:

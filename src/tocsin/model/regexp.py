@@ -37,6 +37,8 @@ _PROPERTY = re.compile(r"[pP](?:\{\^?\w+\}|\w)")
 _CLASS = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]", re.S)
 _PLAIN_CLASS = re.compile(r"[^\]\[\\^-]+")
 _QUOTED = re.compile(r"Q(.*?)(?:\\E|\Z)", re.S)
+_GLOB_CLASS = re.compile(r"(!?)(\]?[^\]]*)\]", re.S)
+_GLOB_MEMBER = re.compile(r"(.)(?:-(.))?", re.S)
 ONE, ANYTHING = Wildcard(1, False), Wildcard(0, True)
 
 
@@ -68,6 +70,49 @@ def canonical(expression: str, flags: str, whole: bool) -> str:
     prefix = "".join(each for each in (case, lines) if each[0] != "-")
     inner = f"\\A(?:{expression})\\z" if whole else expression
     return f"(?{prefix}){inner}" if prefix else inner
+
+
+def glob_expression(pattern: str) -> str:
+    """Return the expression of a GLOB pattern: ``*``, ``?``, ``[ab]``, ``[a-z]``, ``[!a]``, and a backslash to escape.
+
+    >>> glob_expression("a*[!b-d]?")
+    '(?s)\\\\Aa.*[^b-d].\\\\z'
+    """
+    made, place = [], 0
+    while place < len(pattern):
+        sign, place = pattern[place], place + 1
+        if sign == "[":
+            found = _GLOB_CLASS.match(pattern, place)
+            if found is None:
+                raise SubscriptionError("'[' is not closed in a GLOB", "Write [[] for the sign", position=place - 1)
+            if found[2].startswith("^"):
+                raise SubscriptionError(
+                    "[^…] means different things in SQLite and DuckDB",
+                    "Write [!…], or ^ behind another",
+                    position=place,
+                )
+            made.append(_glob_class(found[2], bool(found[1])))
+            place = found.end()
+        elif sign == "\\":
+            if place == len(pattern):
+                raise SubscriptionError("a GLOB ends with its escape", "Write \\\\ for it", position=place - 1)
+            made.append(re.escape(pattern[place]))
+            place += 1
+        else:
+            made.append({"*": ".*", "?": "."}.get(sign) or re.escape(sign))
+    return f"(?s)\\A{''.join(made)}\\z"
+
+
+def _glob_class(inside: str, negated: bool) -> str:
+    parts = []
+    for one in _GLOB_MEMBER.finditer(inside):
+        low, high = one[1], one[2] or one[1]
+        if low <= high:
+            parts.append(re.escape(low) if low == high else f"{re.escape(low)}-{re.escape(high)}")
+    if not parts:
+        # A range that is written backwards has no character.
+        return r"." if negated else r"[^\x{0}-\x{10FFFF}]"
+    return f"[{'^' if negated else ''}{''.join(parts)}]"
 
 
 @lru_cache(maxsize=10_000)

@@ -195,7 +195,7 @@ def test_changes_and_files(tmp_path: Path) -> None:
         (r"s SIMILAR TO '(a)\1'", "no lookaround and no backreferences", 17),
         ("regexp_matches(s, 'a', 'g')", "'g' is not a flag", 23),
         ("regexp_matches(s, t)", "must be a string", 18),
-        ("s SIMILAR TO 'a' ESCAPE 'b'", "no ESCAPE", 0),
+        ("s SIMILAR TO 'a' ESCAPE 'b'", "only LIKE has ESCAPE", 0),
     ],
 )
 def test_errors_have_a_position(text: str, message: str, position: int) -> None:
