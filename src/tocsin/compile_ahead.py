@@ -73,6 +73,13 @@ def _regexps() -> Iterator[str]:
     yield "t ~ '[0-9]+$'"
 
 
+def _places() -> Iterator[str]:
+    for n in range(40):
+        yield f"within_distance(a, b, {n}, {n}, '{100 + n} km')"
+        yield f"within_polygon(a, b, 'POLYGON (({n} 0, {n + 9} 0, {n + 9} 9, {n} 0))') AND c > {n}"
+        yield f"NOT within_distance(a, b, {n}, 7, '10 km') AND e < {n}"
+
+
 def _arrays() -> Iterator[str]:
     for n in range(40):
         yield f"array_contains(tags, 'x{n}')"
@@ -115,6 +122,7 @@ FAMILIES: dict[str, Callable[[], Iterator[str]]] = {
     "words": _words,
     "patterns": _patterns,
     "regexps": _regexps,
+    "places": _places,
     "history": _history,
     "arrays": _arrays,
     "attributes": _attributes,

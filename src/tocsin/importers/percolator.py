@@ -30,6 +30,7 @@ from tocsin.importers.sql import (
     name,
     not_true,
 )
+from tocsin.model.places import metres
 
 MOST_COMBINATIONS = 500
 """The most alternatives that a `minimum_should_match` may become."""
@@ -132,6 +133,7 @@ class _Translator:
             "multi_match": self._multi_match,
             "query_string": self._query_string,
             "simple_query_string": self._simple_query_string,
+            "geo_distance": self._geo_distance,
             "geo_bounding_box": self._geo_bounding_box,
         }
 
@@ -523,6 +525,18 @@ class _Translator:
 
     # Places.
 
+    def _geo_distance(self, body: Query) -> str:
+        known = ("distance", "distance_type", "validation_method", "ignore_unmapped")
+        column, given = _one_field("geo_distance", {key: value for key, value in body.items() if key not in known})
+        if body.get("distance_type", "arc") != "arc":
+            raise UntranslatableError("geo_distance", f"the distance_type {body['distance_type']!r}")
+        reach = str(body["distance"])
+        reach = f"{reach} m" if re.fullmatch(r"[0-9.]+", reach) else re.sub("(?i)nauticalmiles|NM$", "nmi", reach)
+        metres(reach)
+        latitude, longitude = _point(given)
+        place = f"{name(f'{column}.lat')}, {name(f'{column}.lon')}"
+        return f"within_distance({place}, {literal(latitude)}, {literal(longitude)}, {literal(reach)})"
+
     def _geo_bounding_box(self, body: Query) -> str:
         column, box = _one_field(
             "geo_bounding_box", {key: value for key, value in body.items() if key not in ("boost", "validation_method")}
@@ -544,7 +558,6 @@ _JOINED = re.compile(r"\w+(?:[.:'’·][^\W\d_]+|(?<=\d)[.,;'](?=\d)\d+|_\w+)|\w
 _REASONS = {
     "fuzzy": "words that are only similar",
     "nested": "the elements of a list of objects are not looked into",
-    "geo_distance": "distances are not conditions here",
     "geo_shape": "shapes are not conditions here",
     "script": "programs are not conditions",
     "script_score": "programs are not conditions",

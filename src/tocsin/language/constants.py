@@ -10,6 +10,7 @@ from functools import lru_cache
 from tocsin.errors import SubscriptionError
 from tocsin.model.casts import UndefinedError, cast
 from tocsin.model.ip_addresses import network_bounds
+from tocsin.model.places import UNITS, metres, rings
 from tocsin.model.regexp import check_expression, glob_expression
 from tocsin.model.values import Constant, Kind
 
@@ -30,6 +31,8 @@ class Reading(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     EXPRESSION = "regular expression"
+    DISTANCE = "distance"
+    POLYGON = "polygon"
     GLOB = "GLOB pattern"
     FIRST_ADDRESS = "first address of a network"
     LAST_ADDRESS = "last address of a network"
@@ -48,6 +51,8 @@ _KINDS = {
     Reading.TIMESTAMP: Kind.TIME,
     Reading.EXPRESSION: Kind.STRING,
     Reading.GLOB: Kind.STRING,
+    Reading.DISTANCE: Kind.NUMBER,
+    Reading.POLYGON: Kind.STRING,
     Reading.FIRST_ADDRESS: Kind.STRING,
     Reading.LAST_ADDRESS: Kind.STRING,
 }
@@ -111,6 +116,10 @@ def read(literal: str, reading: Reading) -> Constant:
         return _expression(literal, is_glob=reading is Reading.GLOB)
     if reading in (Reading.FIRST_ADDRESS, Reading.LAST_ADDRESS):
         return _network(literal)[reading is Reading.LAST_ADDRESS]
+    if reading is Reading.DISTANCE:
+        return _distance(literal)
+    if reading is Reading.POLYGON:
+        return _polygon(literal)
     text = unquote(literal).strip()
     try:
         return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)
@@ -131,6 +140,26 @@ def _expression(literal: str, is_glob: bool) -> str:
         error.position = 1 + len(before) + before.count("'")
         raise
     return expression
+
+
+def _distance(literal: str) -> float:
+    try:
+        return metres(unquote(literal))
+    except ValueError:
+        raise SubscriptionError(
+            f"{literal} is no distance", f"Write '10 km'; the units are {', '.join(UNITS)}"
+        ) from None
+
+
+def _polygon(literal: str) -> str:
+    text = unquote(literal)
+    try:
+        rings(text)
+    except ValueError as error:
+        raise SubscriptionError(
+            f"the polygon cannot be read: {error}", "Write 'POLYGON ((2 48, 3 48, 3 49, 2 48))', longitude first"
+        ) from None
+    return text
 
 
 @lru_cache(maxsize=1_000)

@@ -4,6 +4,7 @@ Nothing recurses on the length or depth of the tree.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
@@ -37,6 +38,9 @@ from tocsin.model.condition import (
     RegexpMatches,
     Slot,
     Truth,
+    Value,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.expression_tree import (
@@ -70,6 +74,11 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 }
 
 
+_PLACES = {
+    "within_distance": (5, "within_distance(latitude, longitude, 48.85, 2.35, '10 km')"),
+    "within_box": (6, "within_box(latitude, longitude, 48, 2, 49, 3): south, west, north, east"),
+    "within_polygon": (3, "within_polygon(latitude, longitude, 'POLYGON ((2 48, 3 48, 3 49, 2 48))')"),
+}
 _FLAG_HINT = "There are i (any case), c (as written), s (. matches a line end) and n (it does not)"
 _REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo, exp.Glob)
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
@@ -198,6 +207,8 @@ class _Converter:
             return self._text_function(node)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "ip_in":
             return self._ip_in(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _PLACES:
+            return self._place(node, node.name.lower())
         if isinstance(node, exp.Exists):
             return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
         if isinstance(node, exp.Literal):
@@ -448,6 +459,43 @@ class _Converter:
                 last = self._reader.text(network, "a network", Reading.LAST_ADDRESS)
                 found.append(Truth(None) if first is None or last is None else Between(order, first, last))
         return Or(tuple(found)) if len(found) > 1 else found[0]
+
+    def _place(self, node: exp.Anonymous, function: str) -> Condition:
+        arguments, usage = _PLACES[function]
+        if len(node.expressions) != arguments:
+            raise self._refuse(node, f"{function} takes {arguments} arguments", f"Write {usage}")
+        latitude, longitude = (self._attribute(given, function) for given in node.expressions[:2])
+        point = derived_name(Call("point", (expression_of(latitude), expression_of(longitude))))
+        rest = node.expressions[2:]
+        if function == "within_polygon":
+            polygon = self._reader.text(rest[0], "the polygon", Reading.POLYGON)
+            return Truth(None) if polygon is None else WithinPolygon(point, polygon)
+        if function == "within_distance":
+            north, east = (self._number(given, usage) for given in rest[:2])
+            distance = self._reader.text(rest[2], "the distance", Reading.DISTANCE)
+            return Truth(None) if distance is None else WithinDistance(point, north, east, distance)
+        return self._box(node, latitude, longitude, [self._number(given, usage) for given in rest])
+
+    def _box(self, node: exp.Expr, latitude: str, longitude: str, edges: list[Value]) -> Condition:
+        south, west, north, east = edges
+        values: list[Any] = [self._reader.value(edge) for edge in edges]
+        if not (-90 <= values[0] <= values[2] <= 90 and all(-180 <= edge <= 180 for edge in values[1::2])):
+            raise self._refuse(node, "the edges are of no box on the Earth", f"Write {_PLACES['within_box'][1]}")
+        inside = Between(latitude, south, north)
+        if values[1] <= values[3]:
+            return And((inside, Between(longitude, west, east)))
+        # The box goes across the date line.
+        return And((inside, Or((Comparison(longitude, Op.GE, west), Comparison(longitude, Op.LE, east)))))
+
+    def _number(self, node: exp.Expr, usage: str) -> Value:
+        operand = self._operand(node)
+        if (
+            not isinstance(operand, Literal)
+            or operand.value is None
+            or self._kind_of_literal(operand) is not Kind.NUMBER
+        ):
+            raise self._refuse(node, "a number must stand here", f"Write {usage}")
+        return operand.value
 
     def _quantified(self, left: exp.Expr, op: Op, quantifier: Quantifier, query: exp.Expr) -> Condition:
         operand = self._operand(left)

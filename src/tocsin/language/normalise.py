@@ -12,7 +12,7 @@ from operator import and_, or_
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
-from tocsin.model.condition import ArrayContains, Condition, RegexpMatches, XPathExists
+from tocsin.model.condition import ArrayContains, Condition, RegexpMatches, WithinDistance, WithinPolygon, XPathExists
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -44,7 +44,16 @@ _TRIED = 4
 """A product is formed if it has at most this many times the conjunctions that it may keep: some are contradictions."""
 _COMPARED = 64
 """An alternative is not compared with more predicates than this that are certain: many tests on one text are rare."""
-_NULL_IF_ABSENT = (AnyWord, Phrase, AnyPattern, RegexpMatches, ArrayContains, XPathExists)
+_NULL_IF_ABSENT = (
+    AnyWord,
+    Phrase,
+    AnyPattern,
+    RegexpMatches,
+    ArrayContains,
+    XPathExists,
+    WithinDistance,
+    WithinPolygon,
+)
 """Tests that are NULL for an event without their attribute."""
 
 

@@ -10,7 +10,17 @@ from tocsin.language.shape import Shape, time_format
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
 
-FUNCTIONS = ("regexp_matches", "ip_in", "array_contains", "has_words", "has_phrase", "xpath_exists")
+FUNCTIONS = (
+    "regexp_matches",
+    "ip_in",
+    "within_distance",
+    "within_box",
+    "within_polygon",
+    "array_contains",
+    "has_words",
+    "has_phrase",
+    "xpath_exists",
+)
 """The functions of the language."""
 
 _TYPES = {

@@ -34,6 +34,8 @@ from tocsin.model.condition import (
     Quantifier,
     RegexpMatches,
     Truth,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.predicate import (
@@ -218,6 +220,18 @@ def test_exists(condition: Exists, accepts: Accepts) -> Node:
     return Tested(condition, accepts & ~Accepts.NULL)
 
 
+def distance_in_floats(condition: WithinDistance, accepts: Accepts) -> Node:
+    """Turn the numbers of `within_distance(lat, lon, 48.85, 2.35, '10 km')` into floats; 0 metres are possible."""
+    numbers: list[Any] = [condition.latitude, condition.longitude, condition.metres]
+    latitude, longitude, metres = map(float, numbers)
+    if not (abs(latitude) <= 90 and abs(longitude) <= 180 and metres >= 0):
+        raise SubscriptionError(
+            f"({latitude:g}, {longitude:g}) with {metres:g} m is no circle on the Earth",
+            "Give the latitude (-90 to 90), the longitude (-180 to 180) and a distance such as '10 km'",
+        )
+    return Tested(WithinDistance(condition.attribute, latitude, longitude, metres), accepts)
+
+
 def test_as_it_is(condition: Test, accepts: Accepts) -> Node:
     """Keep a condition that is a test already."""
     return Tested(condition, accepts)
@@ -248,7 +262,8 @@ VALUES: tuple[Rule, ...] = (
     ((HasPhrase,), has_phrase_to_phrase),
     ((Quantified,), negate_quantified),
     ((Exists,), test_exists),
-    ((ArrayContains, XPathExists), test_as_it_is),
+    ((WithinDistance,), distance_in_floats),
+    ((ArrayContains, WithinPolygon, XPathExists), test_as_it_is),
 )
 """Rules that look at constants: they are applied to each text."""
 

@@ -27,6 +27,8 @@ from tocsin.model.condition import (
     Quantified,
     RegexpMatches,
     Slot,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.values import Constant
@@ -108,6 +110,8 @@ _FILLERS: dict[type, Callable[..., Atom]] = {
     Like: lambda a, fill: Like(a.attribute, fill(a.pattern), fill(a.escape), a.ignore_case),
     RegexpMatches: lambda a, fill: replace(a, expression=fill(a.expression)),
     ArrayContains: lambda a, fill: ArrayContains(a.attribute, fill(a.constant)),
+    WithinDistance: lambda a, fill: WithinDistance(a.attribute, fill(a.latitude), fill(a.longitude), fill(a.metres)),
+    WithinPolygon: lambda a, fill: WithinPolygon(a.attribute, fill(a.polygon)),
     HasWords: lambda a, fill: HasWords(a.attribute, fill(a.text)),
     HasPhrase: lambda a, fill: HasPhrase(a.attribute, fill(a.text)),
     XPathExists: lambda a, fill: XPathExists(a.attribute, fill(a.path)),

@@ -20,6 +20,8 @@ _TYPES: dict[str, Any] = {
         predicate.Wildcard,
         condition.ArrayContains,
         condition.RegexpMatches,
+        condition.WithinDistance,
+        condition.WithinPolygon,
         condition.AttributeComparison,
         condition.XPathExists,
         condition.Exists,

@@ -150,6 +150,24 @@ class ArrayContains(_HoldsConstants):
     constant: Value
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WithinDistance(_HoldsConstants):
+    """`within_distance(latitude, longitude, …)`: a point, which is a derived attribute, is so near to another one."""
+
+    attribute: str
+    latitude: Value
+    longitude: Value
+    metres: Value
+
+
+@dataclass(frozen=True, slots=True)
+class WithinPolygon:
+    """`within_polygon(latitude, longitude, polygon)`: a point, which is a derived attribute, lies in a polygon."""
+
+    attribute: str
+    polygon: Text
+
+
 @dataclass(frozen=True, slots=True)
 class HasWords:
     """`has_words(attribute, text)`: every word of `text` occurs; `'chok*'` is a word prefix."""
@@ -261,6 +279,8 @@ Atom = (
     | Like
     | RegexpMatches
     | ArrayContains
+    | WithinDistance
+    | WithinPolygon
     | HasWords
     | HasPhrase
     | XPathExists

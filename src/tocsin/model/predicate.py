@@ -7,7 +7,16 @@ and is never NULL. Equal predicates are equal objects, so that each distinct pre
 from dataclasses import dataclass
 from enum import Flag
 
-from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, RegexpMatches, XPathExists
+from tocsin.model.condition import (
+    ArrayContains,
+    AttributeComparison,
+    Exists,
+    Quantified,
+    RegexpMatches,
+    WithinDistance,
+    WithinPolygon,
+    XPathExists,
+)
 from tocsin.model.values import Kind, Scalar
 
 
@@ -100,6 +109,8 @@ Test = (
     | AnyPattern
     | RegexpMatches
     | ArrayContains
+    | WithinDistance
+    | WithinPolygon
     | AttributeComparison
     | XPathExists
     | Exists

@@ -5,12 +5,22 @@ sorted. A family on one attribute has a column of its own among the codes: 0 whe
 tests can judge, -1 where they all are NULL.
 """
 
-from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, RegexpMatches, XPathExists
+from tocsin.model.condition import (
+    ArrayContains,
+    AttributeComparison,
+    Exists,
+    Quantified,
+    RegexpMatches,
+    WithinDistance,
+    WithinPolygon,
+    XPathExists,
+)
 from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
 from tocsin.predicates.arrays.family import ArrayFamily
 from tocsin.predicates.attributes.family import AttributeFamily
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.patterns.family import PatternFamily
+from tocsin.predicates.places.family import PlaceFamily
 from tocsin.predicates.protocol import Family, Probed
 from tocsin.predicates.regexps.family import RegexpFamily
 from tocsin.predicates.words.family import WordFamily
@@ -21,6 +31,7 @@ FAMILIES: dict[str, type[Family]] = {
     "attributes": AttributeFamily,
     "history": HistoryFamily,
     "patterns": PatternFamily,
+    "places": PlaceFamily,
     "regexps": RegexpFamily,
     "words": WordFamily,
     "xpath": XPathFamily,
@@ -36,6 +47,8 @@ def family_of(test: Test) -> tuple[str, str]:
         return "patterns", test.attribute
     if isinstance(test, RegexpMatches):
         return "regexps", test.attribute
+    if isinstance(test, (WithinDistance, WithinPolygon)):
+        return "places", test.attribute
     if isinstance(test, ArrayContains):
         return "arrays", test.attribute
     if isinstance(test, XPathExists):
