@@ -150,8 +150,8 @@ class ArrayContains(_HoldsConstants):
     constant: Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WithinDistance(_HoldsConstants):
+@dataclass(frozen=True, slots=True)
+class WithinDistance:
     """`within_distance(latitude, longitude, …)`: a point, which is a derived attribute, is so near to another one."""
 
     attribute: str
