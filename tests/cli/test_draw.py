@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from xml.etree import ElementTree
 
 import pytest
 
 from tocsin.papers.tatbul import INDEXES
 from tocsin.papers.tatbul.example import example_drawing
+from tocsin.registry import RankedName
 
 if TYPE_CHECKING:
     from cli.conftest import Run
@@ -34,6 +35,15 @@ def test_pages_on_disk_are_drawn(run: "Run") -> None:
     answer = run("draw", "pbtree")
     assert answer.code == 0
     assert answer.out.startswith("* leaf ")
+
+
+@pytest.mark.parametrize("index", get_args(RankedName))
+def test_ranked_indexes_are_drawn(run: "Run", index: str, tmp_path: Path) -> None:
+    answer = run("draw", index)
+    assert answer.code == 0
+    assert answer.out.startswith("* ")
+    assert run("draw", index, "--svg", tmp_path / "tree.svg").code == 0
+    assert ElementTree.parse(tmp_path / "tree.svg").getroot().tag.endswith("svg")
 
 
 def test_an_svg_file_is_written(run: "Run", tmp_path: Path) -> None:
