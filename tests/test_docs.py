@@ -79,7 +79,7 @@ def test_an_example_that_lies_is_found() -> None:
     [
         ("README.md", 13),
         ("docs/index.md", 2),
-        ("docs/ranking.md", 6),
+        ("docs/ranking.md", 8),
         ("docs/spark.md", 16),
         ("docs/tutorials/classifieds.md", 7),
         ("docs/tutorials/security.md", 5),
