@@ -47,6 +47,8 @@ def conjunction_index(index: str, matcher: str) -> "type[ConjunctionIndex]":
         return cast("type[ConjunctionIndex]", by_reference().ReferenceIndex)
     if index == matcher == "auto":
         return cast("type[ConjunctionIndex]", _load("tocsin.conjunctions.choose").CombinedIndex)
+    if index == "pbtree":
+        return cast("type[ConjunctionIndex]", _load("tocsin.papers.pbtree.segment_index").PBTreeSegmentIndex)
     if index in ("lazy", "cluster") and matcher == "auto":
         return cast("type[ConjunctionIndex]", _load("tocsin.papers.tatbul.narrowing").NarrowingIndex)
     return cast("type[ConjunctionIndex]", _load("tocsin.papers.tatbul.two_phase").TwoPhaseIndex)

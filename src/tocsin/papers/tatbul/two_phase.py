@@ -66,8 +66,12 @@ class StoredConjunctions:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> Self:
         """Build the indexes again from the arrays of conjunctions."""
-        fields = {name: arrays[name] for name in _FIELDS}
-        return cls(Conjunctions(count=int(arrays["count"][0]), **fields), *algorithms)
+        return cls(cls.stored(arrays), *algorithms)
+
+    @staticmethod
+    def stored(arrays: Mapping[str, npt.NDArray[Any]]) -> Conjunctions:
+        """The conjunctions that `arrays` has."""
+        return Conjunctions(count=int(arrays["count"][0]), **{name: arrays[name] for name in _FIELDS})
 
 
 class TwoPhaseIndex(StoredConjunctions):
@@ -83,6 +87,8 @@ class TwoPhaseIndex(StoredConjunctions):
         for column in np.unique(conjunctions.column).tolist():
             mine = conjunctions.column[rows] == column
             self._indexes[column] = self._phase_1(column, rows[mine], of_row[rows[mine]])
+        self._terms = predicate_count
+        """How many predicates on columns there are; those of tests are numbered behind them."""
         self._tests = TestTerms(conjunctions, predicate_count)
         owner, terms = self._tests.owner, self._tests.terms
         first = np.unique(np.stack([conjunctions.conjunction, of_row], axis=1), axis=0)
@@ -94,15 +100,19 @@ class TwoPhaseIndex(StoredConjunctions):
         self._phase_2 = PHASE_2[self._phase_2_name].build(offsets, all_terms, self._tests.end)
 
     def _phase_1(self, column: int, rows: Int64s, predicate: Int32s) -> PredicateIndex:
-        low, high = self._conjunctions.low[rows], self._conjunctions.high[rows]
-        shift = self._shifts[column] = int(low.min() < 0)
-        low, high = low + shift, high + shift
+        low, high = self._shifted(column, rows)
         name, reason = self.index, "asked for"
         if name == "auto":
             codes = int(self._conjunctions.last_code[column]) + 2
             name, reason = choose(Statistics.of(low.astype(np.int32), high.astype(np.int32), codes, MEMORY))
         self.choices.append(Choice(column, name, reason))
         return interval_index(name).build(low, high, predicate)
+
+    def _shifted(self, column: int, rows: Int64s) -> tuple[Int32s, Int32s]:
+        """The ranges of a column's rows, moved up by one if NULL is a code there."""
+        low, high = self._conjunctions.low[rows], self._conjunctions.high[rows]
+        shift = self._shifts[column] = int(low.min() < 0)
+        return low + np.int32(shift), high + np.int32(shift)
 
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:  # noqa: ARG002  # events have their codes
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
@@ -153,17 +163,26 @@ def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64s, Int32s, in
     changes[1:] |= np.diff(conjunctions.column) != 0
     starts = np.flatnonzero(changes)
     ends = np.append(starts, count)[1:]
-    number: dict[tuple[int, bytes], int] = {}
     of_row = np.empty(count, np.int32)
-    rows = []
+    # Most predicates are one range, and compared all at once.
+    singles = starts[ends - starts == 1]
+    keys = [column[singles] for column in (conjunctions.high, conjunctions.low, conjunctions.column)]
+    order = np.lexsort(keys)
+    is_new = np.ones(singles.size, bool)
+    is_new[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    of_row[singles[order]] = np.cumsum(is_new) - 1
+    rows = [singles[order[is_new]]]
+    distinct = int(is_new.sum())
+    number: dict[tuple[int, bytes], int] = {}
     ranges = np.stack([conjunctions.low, conjunctions.high], axis=1)
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+    several = ends - starts > 1
+    for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
         key = (int(conjunctions.column[start]), ranges[start:end].tobytes())
         if key not in number:
-            number[key] = len(number)
+            number[key] = distinct + len(number)
             rows.append(np.arange(start, end))
         of_row[start:end] = number[key]
-    return np.concatenate([np.empty(0, np.int64), *rows]), of_row, len(number)
+    return np.concatenate(rows), of_row, distinct + len(number)
 
 
 class TestTerms:
