@@ -317,6 +317,8 @@ def _with_units(parts: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_
     """
     units, factors = [part[0] for part in parts if len(part) == 1], [part for part in parts if len(part) != 1]
     certain = _meet(units)
+    if not factors:
+        return (None if certain is None or settle(certain.values()) is None else certain), []
     for _ in range(_ROUNDS):
         if certain is None or settle(certain.values()) is None or not all(factors):
             return None, []
@@ -421,9 +423,9 @@ def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     only if they admit NULL, and presence follows. A test on an attribute that must be absent is NULL.
     """
     kept = list(predicates)
-    if _denied(kept) or _lacks_value(kept):
-        return None
     ranges = [p for p in kept if isinstance(p, Ranges)]
+    if len(ranges) < len(kept) and (_denied(kept) or _lacks_value(kept)):
+        return None
     if len({p.attribute for p in ranges}) == len(ranges):
         return tuple(kept)
     by_attribute: dict[str, list[Ranges]] = {}
