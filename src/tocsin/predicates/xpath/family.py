@@ -44,7 +44,9 @@ class XPathFamily:
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathFamily":
         """Return the family that `arrays` came from, without copying them."""
-        return cls(attribute, len(arrays["path_of"]), lambda: XPathIndex.from_arrays(arrays))
+        counted = arrays.get("alternatives.count")
+        count = len(arrays["path_of"]) if counted is None else int(counted[0])
+        return cls(attribute, count, lambda: XPathIndex.from_arrays(arrays))
 
     def arrays(self) -> Arrays:
         """Return the state of the index."""
