@@ -1,8 +1,8 @@
 """XPath: path expressions over XML documents, parsed, encoded and matched by the million.
 
-Expressions come in once: `syntax` reads all of XPath 1.0 into a tree, `fragment` turns that into the paths that an index
-knows, `parser` joins both and returns the canonical form of `expression`; `catalog` stores the parts that expressions
-share, each once, as arrays; `index` files them. One document goes through these files in this order:
+Expressions come in once: `syntax` reads all of XPath 1.0 into a tree, `fragment` turns that into the paths that an
+index knows, `parser` joins both and returns the canonical form of `expression`; `catalog` stores the parts that
+expressions share, each once, as arrays; `index` files them. One document goes through these files in this order:
 
 1. `family` takes the documents of a batch from their column and hands them to `index`.
 2. `document` has lxml check a document, then `kernels/tokens` turn its bytes into arrays: elements with their tags,

@@ -118,6 +118,8 @@ def trunk_first(steps: Steps, shared: Mapping[tuple[str, Filter], int] | None = 
     that is a path, on the last step, becomes part of the path. `shared` says how many paths have a filter on a tag:
     of two constants, the rarer one is better.
     """
+    if not has_branches(steps):
+        return steps
     done: list[Step] = []
     while steps:
         step, *following = steps

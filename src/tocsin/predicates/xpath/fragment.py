@@ -9,7 +9,7 @@ the guard holds.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from tocsin.predicates.xpath.expression import ANY, Filter, Rest, Step, Steps, XPath, selectivity, trunk_first
 from tocsin.predicates.xpath.syntax import (
@@ -50,8 +50,7 @@ _Alternatives = Sequence[_Alternative]
 _UNKNOWN: Final = (_Alternative(sure=False),)
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(NamedTuple):
     """A path as far as it was read: steps, and the gap to the element at hand, if that has no tag and no filter yet.
 
     `end` is the attribute or the text that the path ended at. A walk that `stopped` came to a step that no path tells.
@@ -70,7 +69,7 @@ class _Walk:
         return not self.exact and self.distance == 0
 
     def stop(self) -> "_Walk":
-        return replace(self, stopped=True, sure=False)
+        return self._replace(stopped=True, sure=False)
 
 
 def to_paths(tree: Node, rest: Rest) -> XPath:
@@ -214,7 +213,9 @@ def _finished(walk: _Walk, outer: bool, comparison: Filter | None) -> _Alternati
     return _Alternative((Filter("path", path=steps),), sure)
 
 
-def _filtered(step: Step, filters: Iterable[Filter]) -> Step:
+def _filtered(step: Step, filters: Sequence[Filter]) -> Step:
+    if len(filters) <= 1 and not step.filters:
+        return Step(step.tag, step.exact, step.distance, tuple(filters))
     return replace(step, filters=tuple(sorted({*step.filters, *filters}, key=Filter.sort_key)))
 
 
@@ -226,15 +227,15 @@ def _step(walk: _Walk, step: LocationStep, outer: bool, room: int) -> list[_Walk
         if step.axis == "self":
             return [walk]
         if step.axis == "descendant-or-self":
-            return [replace(walk, exact=False)]
+            return [walk._replace(exact=False)]
     is_element = not step.test.endswith("()")
     if step.axis == "attribute":
         if not is_element or step.test.endswith("*"):
             return [walk.stop()]
-        found = replace(walk, end=Filter("attribute", step.test))
+        found = walk._replace(end=Filter("attribute", step.test))
         return [found.stop() if step.predicates else found]
     if step.test == TEXT_NODE and step.axis in ("child", "descendant"):
-        found = replace(walk, end=Filter("text"), exact=walk.exact and step.axis == "child")
+        found = walk._replace(end=Filter("text"), exact=walk.exact and step.axis == "child")
         return [found.stop() if step.predicates else found]
     if not is_element and not (step.test == ANY_NODE and step.axis == "parent"):
         return [walk.stop()]
@@ -242,7 +243,7 @@ def _step(walk: _Walk, step: LocationStep, outer: bool, room: int) -> list[_Walk
     if moved is None:
         return [walk.stop()]
     if step.test.endswith("}*"):
-        moved = replace(moved, sure=False)
+        moved = moved._replace(sure=False)
     tag = ANY if not is_element or step.test.endswith("*") else step.test
     return _entered(moved, tag, step.predicates, room)
 
@@ -250,20 +251,20 @@ def _step(walk: _Walk, step: LocationStep, outer: bool, room: int) -> list[_Walk
 def _moved(walk: _Walk, axis: str, outer: bool) -> _Walk | None:
     """Return the walk at the elements of an axis, any tag; None if no path tells where they are."""
     if axis == "child":
-        return replace(walk, distance=walk.distance + 1)
+        return walk._replace(distance=walk.distance + 1)
     if axis == "descendant":
-        return replace(walk, distance=walk.distance + 1, exact=False)
+        return walk._replace(distance=walk.distance + 1, exact=False)
     if axis in ("self", "descendant-or-self"):
         exact = walk.exact and axis == "self"
         if walk.distance or exact:
-            return replace(walk, exact=exact)
+            return walk._replace(exact=exact)
         # An element or its descendant; below the document that is any element.
-        return replace(walk, exact=False, distance=1) if outer and not walk.steps else None
+        return walk._replace(exact=False, distance=1) if outer and not walk.steps else None
     if axis == "parent":
         return _parent(walk)
     if axis in ("following-sibling", "preceding-sibling"):
         parent = _parent(walk)
-        return None if parent is None else replace(parent, distance=parent.distance + 1, sure=False)
+        return None if parent is None else parent._replace(distance=parent.distance + 1, sure=False)
     return None
 
 
@@ -281,9 +282,9 @@ def _parent(walk: _Walk) -> _Walk | None:
     if distance == 0 or (distance == 1 and not steps):
         return None
     if distance == 1 and exact:
-        return replace(walk, steps=(*steps[:-1], _filtered(steps[-1], (has_child,))), distance=0, exact=True)
+        return walk._replace(steps=(*steps[:-1], _filtered(steps[-1], (has_child,))), distance=0, exact=True)
     above = Step(ANY, exact, distance - 1, (has_child,))
-    return replace(walk, steps=(*steps, above), distance=0, exact=True)
+    return walk._replace(steps=(*steps, above), distance=0, exact=True)
 
 
 def _entered(walk: _Walk, tag: str, predicates: Sequence[Node], room: int) -> list[_Walk]:
@@ -297,25 +298,29 @@ def _entered(walk: _Walk, tag: str, predicates: Sequence[Node], room: int) -> li
         alternatives = _both(alternatives, known)
     walks = []
     for alternative in alternatives:
-        tags = {condition.name for condition in alternative.filters if condition.kind == "tag"} | {tag}
-        tags.discard(ANY)
-        if len(tags) > 1:
+        own, filters = tag, list[Filter]()
+        contradicts = False
+        for condition in alternative.filters:
+            if condition.kind == "tag":
+                contradicts |= own not in (ANY, condition.name)
+                own = condition.name
+            else:
+                filters.append(condition)
+        if contradicts:
             continue
-        own = next(iter(tags), ANY)
-        filters = [condition for condition in alternative.filters if condition.kind != "tag"]
         sure = walk.sure and alternative.sure
         if walk.distance == 0 and walk.exact and walk.steps:
             last = walk.steps[-1]
             if own != ANY and last.tag not in (ANY, own):
                 continue
             last = _filtered(replace(last, tag=own if last.tag == ANY else last.tag), filters)
-            walks.append(replace(walk, steps=(*walk.steps[:-1], last), sure=sure))
+            walks.append(walk._replace(steps=(*walk.steps[:-1], last), sure=sure))
         elif walk.distance == 0 and walk.exact:
             # The context itself: its tag is a condition on the step that has this filter.
             filters += [Filter("tag", own)] if own != ANY else []
-            walks.append(replace(walk, steps=(Step(ANY, True, 0, tuple(filters)),), sure=sure))
+            walks.append(walk._replace(steps=(Step(ANY, True, 0, tuple(filters)),), sure=sure))
         elif own == ANY and not filters:
-            walks.append(replace(walk, sure=sure))
+            walks.append(walk._replace(sure=sure))
         else:
             reached = _filtered(Step(own, walk.exact, walk.distance), filters)
             walks.append(_Walk((*walk.steps, reached), sure=sure))

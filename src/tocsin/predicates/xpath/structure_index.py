@@ -95,6 +95,16 @@ class StructureIndex(ABC):
         """Replace what the index holds. Cost: linear in the expressions, some 10 µs for each distinct one."""
         paths, self._alternatives = Alternatives.build(expressions)
         self.catalog, self._path_of = Catalog.build(paths)
+        self._file()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Replace what the index holds by the state of the one that `arrays` came from. Cost: linear, no parsing."""
+        self.catalog = Catalog(arrays_under("catalog.", arrays))
+        self._path_of = arrays["path_of"]
+        self._alternatives = Alternatives.from_arrays(arrays_under("alternatives.", arrays))
+        self._file()
+
+    def _file(self) -> None:
         self._groups = _group(self.catalog, self._path_of)
         self._clear()
         structures = np.unique(self.catalog.structure_of_paths()[self._path_of])
@@ -153,7 +163,7 @@ class StructureIndex(ABC):
         return XPathMatches(offsets, ids, errors)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state as named arrays, which `from_arrays` of the same class opens without building anything."""
+        """Return the state as named arrays, which `restore` of an index of the same kind takes."""
         alternatives = {} if self._alternatives is None else self._alternatives.arrays()
         return {
             **{f"catalog.{name}": array for name, array in self.catalog.arrays().items()},
