@@ -117,6 +117,8 @@ def test_names_take_their_namespace() -> None:
         ("//a and //b[@x = 1]", ["//b[@x = 1]"]),
         ("not(//a)", ["//*"]),
         ("count(//a) > 2", ["//a"]),
+        ("/a/*//. < 2", ["/a//*"]),
+        ("/a/*//../@x", ["/a//*"]),
     ],
 )
 def test_what_no_path_tells_has_necessary_paths(text: str, guards: list[str]) -> None:

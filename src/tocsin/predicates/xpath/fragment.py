@@ -53,7 +53,8 @@ _UNKNOWN: Final = (_Alternative(sure=False),)
 class _Walk(NamedTuple):
     """A path as far as it was read: steps, and the gap to the element at hand, if that has no tag and no filter yet.
 
-    `end` is the attribute or the text that the path ended at. A walk that `stopped` came to a step that no path tells.
+    `end` is the attribute or the text that the path ended at. A walk is `loose` behind ``//``, where the node at hand
+    may be of any kind, such as a text. One that `stopped` came to a step that no path tells.
     """
 
     steps: Steps = ()
@@ -61,12 +62,8 @@ class _Walk(NamedTuple):
     distance: int = 0
     sure: bool = True
     end: Filter | None = None
+    loose: bool = False
     stopped: bool = False
-
-    @property
-    def is_anywhere(self) -> bool:
-        """Whether the node at hand is one of any kind, at any depth below the last step or that step itself."""
-        return not self.exact and self.distance == 0
 
     def stop(self) -> "_Walk":
         return self._replace(stopped=True, sure=False)
@@ -186,7 +183,7 @@ def _location(node: Location, outer: bool, comparison: Filter | None = None) -> 
 def _finished(walk: _Walk, outer: bool, comparison: Filter | None) -> _Alternative:
     """Return the filter that a path is, on the element or document where it begins."""
     owner, sure = walk.end, walk.sure
-    if comparison is not None and (walk.stopped or (owner is None and walk.is_anywhere)):
+    if comparison is not None and (walk.stopped or (owner is None and walk.loose)):
         sure = False
     elif comparison is not None:
         owner = replace(comparison, kind=owner.kind, name=owner.name) if owner else comparison
@@ -227,7 +224,7 @@ def _step(walk: _Walk, step: LocationStep, outer: bool, room: int) -> list[_Walk
         if step.axis == "self":
             return [walk]
         if step.axis == "descendant-or-self":
-            return [walk._replace(exact=False)]
+            return [walk._replace(exact=False, loose=True)]
     is_element = not step.test.endswith("()")
     if step.axis == "attribute":
         if not is_element or step.test.endswith("*"):
@@ -251,15 +248,15 @@ def _step(walk: _Walk, step: LocationStep, outer: bool, room: int) -> list[_Walk
 def _moved(walk: _Walk, axis: str, outer: bool) -> _Walk | None:
     """Return the walk at the elements of an axis, any tag; None if no path tells where they are."""
     if axis == "child":
-        return walk._replace(distance=walk.distance + 1)
+        return walk._replace(distance=walk.distance + 1, loose=False)
     if axis == "descendant":
-        return walk._replace(distance=walk.distance + 1, exact=False)
+        return walk._replace(distance=walk.distance + 1, exact=False, loose=False)
     if axis in ("self", "descendant-or-self"):
         exact = walk.exact and axis == "self"
         if walk.distance or exact:
-            return walk._replace(exact=exact)
+            return walk._replace(exact=exact, loose=False)
         # An element or its descendant; below the document that is any element.
-        return walk._replace(exact=False, distance=1) if outer and not walk.steps else None
+        return walk._replace(exact=False, distance=1, loose=False) if outer and not walk.steps else None
     if axis == "parent":
         return _parent(walk)
     if axis in ("following-sibling", "preceding-sibling"):
@@ -270,6 +267,8 @@ def _moved(walk: _Walk, axis: str, outer: bool) -> _Walk | None:
 
 def _parent(walk: _Walk) -> _Walk | None:
     """Return the walk at the parents of its elements: those that have one as a child."""
+    if walk.loose:
+        return None
     steps, distance, exact = walk.steps, walk.distance, walk.exact
     child = Step(ANY, False, 1)
     if distance == 0:
