@@ -33,7 +33,7 @@ from tocsin.model.result import Evidence, Matches
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
 from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
-from tocsin.registry import IndexName, MatcherName, RankingName
+from tocsin.registry import IndexName, MatcherName, RankingName, XPathName
 from tocsin.storage.folder import Folder
 
 BATCH = 32_768
@@ -48,7 +48,8 @@ class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
     `max_predicates` is the most predicates that one subscription may have; `namespaces` gives the prefixes that
-    XPath expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise;
+    XPath expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise, and
+    `xpath` that for XPath expressions;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
 
@@ -70,12 +71,15 @@ class Matcher:
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
+        xpath: XPathName = "auto",
         retain_events: int | None = None,
         retain_age: dt.timedelta | int | None = None,
         age_attribute: str | None = None,
         background_merge: bool = True,
     ) -> None:
-        options = Options(max_predicates, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute)
+        options = Options(
+            max_predicates, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute, xpath
+        )  # fmt: skip
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
 
     @classmethod
@@ -87,6 +91,7 @@ class Matcher:
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
+        xpath: XPathName = "auto",
         retain_events: int | None = None,
         retain_age: dt.timedelta | int | None = None,
         age_attribute: str | None = None,
@@ -103,6 +108,7 @@ class Matcher:
             namespaces=namespaces,
             index=index,
             matcher=matcher,
+            xpath=xpath,
             retain_events=retain_events,
             retain_age=retain_age,
             age_attribute=age_attribute,

@@ -20,7 +20,7 @@ IndexName = Literal["auto", IntervalName]
 MatcherName = Literal["auto", "brute-force", "count", "key", "tree", "reference"]
 """What `Matcher(matcher=...)` takes: SIFT's matchers of conjunctions, or the executable specification."""
 XPathName = Literal["auto", "gpx", "gpx-ap", "gpx-apf", "yfilter", "bpa"]
-"""The indexes of path expressions (GPX-Matcher and its rivals); "auto" is the product's own."""
+"""What `Matcher(xpath=...)` takes: GPX-Matcher's indexes of path expressions and its rivals; "auto" is our own."""
 RankedName = Literal[
     "scored-interval-tree",
     "endpoint-interval-tree",
@@ -78,6 +78,8 @@ segment-tree, interval-tree, pbtree
 def xpath_index(name: str) -> "StructureIndex":
     """Return a new, empty index of path expressions."""
     check_name("XPath index", name, XPathName)
+    if name == "auto":
+        return cast("StructureIndex", _load("tocsin.predicates.xpath.index").XPathIndex())
     return cast("StructureIndex", _load("tocsin.papers.gpx").XPATH_INDEXES[name]())
 
 

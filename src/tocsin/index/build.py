@@ -13,6 +13,7 @@ from tocsin.model.predicate import Accepts, Test
 from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
 from tocsin.predicates.ranges.domain import Domain
+from tocsin.predicates.xpath.family import XPathFamily
 
 NULL_SHARE = 0.02
 """The share of events that is taken to be NULL in an attribute, before any was seen."""
@@ -92,6 +93,12 @@ class NumberedTests:
         return names[self.family] if self.families else np.zeros(0, bool)
 
 
+def _build_family(name: str, attribute: str, tests: Sequence[Test], options: Options) -> Family:
+    if name == "xpath":
+        return XPathFamily.build(attribute, tests, options.namespaces, options.xpath)
+    return FAMILIES[name].build(attribute, tests, options.namespaces)
+
+
 def number_tests(form: NormalForm, options: Options) -> NumberedTests:
     """Number the distinct tests family by family and build the families."""
     distinct: dict[Test, tuple[tuple[str, str], int]] = {
@@ -108,7 +115,7 @@ def number_tests(form: NormalForm, options: Options) -> NumberedTests:
         while end < len(ordered) and distinct[ordered[end]][0] == key:
             end += 1
         family[start:end] = len(families)
-        families.append((*key, FAMILIES[key[0]].build(key[1], ordered[start:end], options.namespaces)))
+        families.append((*key, _build_family(*key, ordered[start:end], options)))
         start = end
     return NumberedTests(
         ordered,

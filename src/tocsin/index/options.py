@@ -11,7 +11,7 @@ from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import MAX_PREDICATES, Expression, normalise
 from tocsin.language.parse import parse
 from tocsin.predicates.xpath import parse_xpath
-from tocsin.registry import IndexName, MatcherName, check_name
+from tocsin.registry import IndexName, MatcherName, XPathName, check_name
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,15 @@ class Options:
     retain_age: dt.timedelta | int | None = None
     """How much older than the newest an event of the history may be, by `age_attribute`."""
     age_attribute: str | None = None
+    xpath: XPathName = "auto"
+    """The index of path expressions: the product's own or one of GPX-Matcher's."""
 
     def __post_init__(self) -> None:
         if self.max_predicates < 1:
             raise OptionError(f"max_predicates is {self.max_predicates}", "It must be at least 1")
         check_name("index", self.index, IndexName)
         check_name("matcher", self.matcher, MatcherName)
+        check_name("XPath index", self.xpath, XPathName)
 
     @property
     def is_auto(self) -> bool:

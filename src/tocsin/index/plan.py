@@ -17,7 +17,7 @@ MOST_ALIKE = 5
 _FAMILIES = {
     "words": "all words and phrases of a text are found in one pass",
     "patterns": "the literal fragments of all patterns are found in one pass; only their patterns are verified",
-    "xpath": "distinct paths of a document are matched once and remembered across documents",
+    "xpath": "expressions share their paths; equal ones are matched once",
     "arrays": "the elements of a list are looked up among the constants",
     "history": "answered from aggregates of the history, or from bitmaps of old events",
     "reference": "whole subscriptions, judged one by one as they were written",

@@ -22,7 +22,7 @@ from tocsin.index import commit as store
 from tocsin.index.options import Options
 from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.language.normalise import MAX_PREDICATES
-from tocsin.registry import IndexName, MatcherName
+from tocsin.registry import IndexName, MatcherName, XPathName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
 
@@ -46,6 +46,7 @@ def build(
     namespaces: Mapping[str, str] | None = None,
     index: IndexName = "auto",
     matcher: MatcherName = "auto",
+    xpath: XPathName = "auto",
     retain_events: int | None = None,
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
@@ -57,7 +58,8 @@ def build(
     Subscriptions with errors are left out and reported in `rejected`. The other options are those of `Matcher`, and are
     stored in the index.
     """
-    options = Options(max_predicates, dict(namespaces or {}), index, matcher, retain_events, retain_age, age_attribute)
+    prefixes = dict(namespaces or {})
+    options = Options(max_predicates, prefixes, index, matcher, retain_events, retain_age, age_attribute, xpath)
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(

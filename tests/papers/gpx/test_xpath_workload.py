@@ -38,8 +38,8 @@ def test_expressions_follow_the_parameters() -> None:
     texts = generate_expressions("newswire", 200, length=6, wildcard=0.0, descendant=0.0)
     parsed = [parse_xpath(text) for text in texts]
     assert len(set(parsed)) == 200
-    assert all(4 <= len(xpath.steps) <= 6 or text.count("/") < 4 for xpath, text in zip(parsed, texts, strict=True))
-    assert all(step.exact and step.distance == 1 for xpath in parsed for step in xpath.steps)
+    assert all(4 <= len(xpath.paths[0]) <= 6 or text.count("/") < 4 for xpath, text in zip(parsed, texts, strict=True))
+    assert all(step.exact and step.distance == 1 for xpath in parsed for step in xpath.paths[0])
     wild = generate_expressions("newswire", 200, wildcard=0.7)
     share = sum(text.count("*") for text in wild) / sum(text.replace("//", "/").count("/") for text in wild)
     assert 0.5 < share < 0.9

@@ -14,6 +14,7 @@ from lxml import etree
 from tocsin.predicates.xpath import XPath, XPathIndex, parse_xpath
 from tocsin.predicates.xpath.catalog import Catalog
 from tocsin.predicates.xpath.document import encode_documents
+from tocsin.predicates.xpath.expression import Steps
 from tocsin.predicates.xpath.filtered_paths import (
     FilteredPaths,
     encode_attributes,
@@ -122,6 +123,10 @@ def parsed(texts: Sequence[str]) -> list[XPath]:
     return [parse_xpath(text, NAMESPACES) for text in texts]
 
 
+def single_paths(texts: Sequence[str]) -> list[Steps]:
+    return [xpath.paths[0] for xpath in parsed(texts)]
+
+
 # Hash tables
 
 
@@ -193,7 +198,7 @@ def decoded(documents: Documents, start: int, stop: int, attribute: bool) -> str
 
 def test_arrays_are_lxmls_tree(random_documents: st.SearchStrategy[str]) -> None:
     names = parsed(["/a/b/c", "/p:a[@x][@p:x]", "//q:b[@xml:lang]"])
-    catalog, _ = Catalog.build(names)
+    catalog, _ = Catalog.build([name.paths[0] for name in names])
 
     @FEW
     @given(st.lists(random_documents, min_size=1, max_size=3))
@@ -244,7 +249,7 @@ def test_positions_are_bits(word: int, gap: int, count: int) -> None:
 @FEW
 @given(PLAIN, PATHS)
 def test_a_structure_ends_where_it_should(texts: list[str], path: str) -> None:
-    catalog, _ = Catalog.build(parsed(texts))
+    catalog, _ = Catalog.build(single_paths(texts))
     tags = [catalog.names.get(tag, 0) for tag in path]
     positions = np.zeros(len(catalog.names) + 1, np.uint64)
     for level, tag in enumerate(tags):
@@ -257,7 +262,7 @@ def test_a_structure_ends_where_it_should(texts: list[str], path: str) -> None:
 
 
 def test_nodes_are_the_distinct_paths(random_documents: st.SearchStrategy[str]) -> None:
-    catalog, _ = Catalog.build(parsed(["/a/b[@x]", "//p:a"]))
+    catalog, _ = Catalog.build(single_paths(["/a/b[@x]", "//p:a"]))
 
     @FEW
     @given(st.lists(random_documents, max_size=3), st.booleans())
@@ -289,7 +294,7 @@ def test_nodes_are_the_distinct_paths(random_documents: st.SearchStrategy[str]) 
 @FEW
 @given(PLAIN)
 def test_access_keys_are_the_last_two_tags(texts: list[str]) -> None:
-    catalog, _ = Catalog.build(parsed(texts))
+    catalog, _ = Catalog.build(single_paths(texts))
     structures = structures_of(catalog)
     keys, gaps, least = access_parts(catalog.tables, np.arange(len(structures), dtype=np.int32))
     for structure, key, gap, shortest in zip(structures, keys.tolist(), gaps, least.tolist(), strict=True):
@@ -412,7 +417,7 @@ def test_a_walk_makes_predicates_true_and_takes_them_back(chosen: set[int], tags
 @given(st.lists(st.tuples(st.sampled_from("ab*"), TEST), min_size=1, max_size=12), st.lists(VALUE, max_size=3))
 def test_predicates_on_attributes_are_lxmls(wanted: list[tuple[str, str]], values: list[str]) -> None:
     expressions = parsed([f"//{tag}[{test}]" for tag, test in wanted])
-    catalog, paths = Catalog.build(expressions)
+    catalog, paths = Catalog.build([expression.paths[0] for expression in expressions])
     elements = "".join(f'<{tag} x="{value}"/>' for tag in "abc" for value in values)
     text = f"<r>{elements}<a y='2' x='1'/></r>"
     documents = encode_documents([text], catalog).arrays
@@ -428,14 +433,39 @@ def test_predicates_on_attributes_are_lxmls(wanted: list[tuple[str, str]], value
     assert not held[: offsets[1]].size, "the row of the document has no attributes"
 
 
-def test_inline_filters_are_those_on_attributes() -> None:
-    catalog, paths = Catalog.build(parsed(["/a[@x = 'q']/b[@y][. = 1]", "//*[@x > 2]", "/a[b]", "/a"]))
+@FEW
+@given(
+    st.lists(st.tuples(st.sampled_from("ab*"), st.sampled_from([".", "text()"]), TEST), min_size=1, max_size=12),
+    st.lists(st.lists(VALUE, min_size=1, max_size=3), min_size=1, max_size=3),
+)
+def test_predicates_on_values_are_lxmls_and_each_once(
+    wanted: list[tuple[str, str, str]], values: list[list[str]]
+) -> None:
+    """Texts parted by an element that has none: the value is all of them, a text child is one."""
+    tests = [(tag, test.replace("@x", subject)) for tag, subject, test in wanted]
+    tests = [(tag, test) for tag, test in tests if test != "."]
+    catalog, paths = Catalog.build(single_paths([f"//{tag}[{test}]" for tag, test in tests]))
+    text = "<r>" + "".join(f"<{tag}>{'<c/>'.join(each)}</{tag}>" for tag in "abd" for each in values) + "</r>"
+    documents = encode_documents([text], catalog).arrays
+    encoded = encode_attributes(catalog.tables, paths, wildcards=True)
+    assert encoded.whole.all()
+    offsets, held = hold_attributes(documents, encoded.tables, catalog.tables)
+    for row, element in enumerate(etree.fromstring(text).iter(), 1):
+        found = held[offsets[row] : offsets[row + 1]]
+        assert len(set(found.tolist())) == len(found)
+        for number, (tag, test) in enumerate(tests):
+            own = encoded.filters.ids[encoded.filters.offsets[number]]
+            assert (own in found) == bool(element.xpath(f"self::{tag}[{test}]")), (tag, test, etree.tostring(element))
+
+
+def test_inline_filters_are_those_on_values() -> None:
+    catalog, paths = Catalog.build(single_paths(["/a[@x = 'q']/b[@y][. = 1]", "//*[@x > 2]", "/a[b]/c", "/a"]))
     tables = catalog.tables
     owners, steps, keys, whole = inline_filters(tables, paths, True)
-    assert (owners.tolist(), steps.tolist(), whole.tolist()) == ([0, 0, 1], [0, 1, 0], [False, True, False, True])
-    assert (keys >> 32).tolist() == [catalog.names["a"], catalog.names["b"], 0]
-    assert inline_filters(tables, paths, False)[0].tolist() == [0, 0]
-    assert inline_filters(tables, paths, False)[3].tolist() == [False, False, False, True]
+    assert (owners.tolist(), steps.tolist(), whole.tolist()) == ([0, 0, 0, 1], [0, 1, 1, 0], [True, True, False, True])
+    assert (keys >> 32).tolist() == [catalog.names["a"], catalog.names["b"], catalog.names["b"], 0]
+    assert inline_filters(tables, paths, False)[0].tolist() == [0, 0, 0]
+    assert inline_filters(tables, paths, False)[3].tolist() == [True, False, False, True]
     hashes = text_hashes(tables, (keys[:2] & 0xFFFFFFFF).astype(np.int32))
     assert hashes.tolist() == [float(hash_bytes(np.frombuffer(b"q", np.uint8), 0, 1, 0)), 0.0]
 
@@ -454,7 +484,7 @@ FILTERED = st.lists(st.lists(FILTERED_STEP, min_size=1, max_size=4).map("".join)
 @FEW
 @given(FILTERED)
 def test_guards_are_predicates_of_their_path(texts: list[str]) -> None:
-    catalog, paths = Catalog.build(parsed(texts))
+    catalog, paths = Catalog.build(single_paths(texts))
     structures = catalog.structure_of_paths()[paths]
     conjunctions = encode_tags(catalog, structures)
     keys = conjunctions.predicates.keys
@@ -574,7 +604,7 @@ def test_ids_are_collected_sorted_and_room_is_asked_for(
 
 @pytest.mark.parametrize("doubts", [False, True])
 def test_paths_with_filters_are_numbered_behind_structures(doubts: bool) -> None:
-    catalog, paths = Catalog.build(parsed(["/a", "/a[@x]", "/b[@x]", "/a[@x]"]))
+    catalog, paths = Catalog.build(single_paths(["/a", "/a[@x]", "/b[@x]", "/a[@x]"]))
     plain = np.array([0, 1, 1], np.int32)
     filtered = np.array([[paths[1], 1, 3], [paths[2], 3, 4]], np.int32)
     members = np.array([0, 1, 3, 2], np.int32)

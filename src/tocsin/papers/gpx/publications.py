@@ -64,14 +64,14 @@ class Publications(NamedTuple):
 
 
 def encode(expressions: Sequence[XPath]) -> tuple[TagConjunctions, Catalog]:
-    """Encode expressions, one conjunction each in their order; filters are left to the document.
+    """Encode expressions of one path, one conjunction each in their order; filters are left to the document.
 
     >>> from tocsin.predicates.xpath import parse_xpath
     >>> conjunctions, catalog = encode([parse_xpath("/a/a/*/*"), parse_xpath("a//b/c")])
     >>> describe(conjunctions, list(catalog.names))
     [['p(a) = 1', 'd(a, a^2) = 1', 'end(a^2) >= 2'], ['d(a, b) >= 1', 'd(b, c) = 1']]
     """
-    catalog, paths = Catalog.build(expressions)
+    catalog, paths = Catalog.build([expression.paths[0] for expression in expressions])
     return encode_tags(catalog, catalog.structure_of_paths()[paths]), catalog
 
 

@@ -11,14 +11,15 @@ integers, numbered from 0 (`CatalogTables` names their fields):
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Float64s, Int32s, UInt8s
-from tocsin.predicates.xpath.expression import ANY, Filter, Step, XPath
+from tocsin.arrays import Float64s, Int32s
+from tocsin.predicates.xpath.expression import ANY, Filter, Step, Steps
 from tocsin.predicates.xpath.kernels.filters import (
     ATTRIBUTE,
     FILTER_KIND,
@@ -30,13 +31,14 @@ from tocsin.predicates.xpath.kernels.filters import (
     CatalogTables,
 )
 from tocsin.predicates.xpath.kernels.paths import ANY_TAG
-from tocsin.predicates.xpath.parser import OPERATORS, to_number
+from tocsin.predicates.xpath.kernels.tokens import Names, enter_names
+from tocsin.predicates.xpath.syntax import COMPARISONS, to_number
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Fields = TypeVar("Fields", bound=NamedTuple)
 
 _KINDS: Final = {"attribute": ATTRIBUTE, "text": TEXT, "string": STRING, "path": PATH}
-_OPERATOR_CODES: Final = {operator: code for code, operator in enumerate(("", *OPERATORS))}
+_OPERATOR_CODES: Final = {operator: code for code, operator in enumerate(("", *COMPARISONS))}
 _TABLES: Final = ("structures", "filters", "paths")
 
 
@@ -44,7 +46,7 @@ class Catalog:
     """Names and tables of expressions. Equal expressions have the same path.
 
     >>> from tocsin.predicates.xpath import parse_xpath
-    >>> catalog, paths = Catalog.build([parse_xpath(text) for text in ("/a/b", "/a/b[@x]", "/a/b")])
+    >>> catalog, paths = Catalog.build([parse_xpath(text).paths[0] for text in ("/a/b", "/a/b[@x]", "/a/b")])
     >>> paths.tolist(), catalog.names
     ([0, 1, 0], {'a': 1, 'b': 2, 'x': 3})
     >>> catalog.tables.structures.tolist(), catalog.tables.paths.tolist()
@@ -69,8 +71,8 @@ class Catalog:
         )
 
     @classmethod
-    def build(cls, expressions: Sequence[XPath]) -> tuple["Catalog", Int32s]:
-        """Return the catalog of expressions and the path of each. Cost: linear."""
+    def build(cls, expressions: Sequence[Steps]) -> tuple["Catalog", Int32s]:
+        """Return the catalog of expressions, one path each, and the number of each path. Cost: linear."""
         builder = _Builder()
         path_of = np.fromiter(map(builder.add, expressions), np.int32, len(expressions))
         return cls(builder.arrays()), path_of
@@ -85,9 +87,14 @@ class Catalog:
         tables = sum(self._arrays[f"{name}.{part}"].nbytes for name in _TABLES for part in ("data", "offsets"))
         return tables + sum(len(name) + 100 for name in self.names)
 
-    def name_arrays(self) -> tuple[UInt8s, Int32s]:
-        """Return the names in the order of their ids as UTF-8, and where each starts; the first is empty."""
-        return self._arrays["names.data"], self._arrays["names.offsets"]
+    @cached_property
+    def hashed_names(self) -> Names:
+        """The names in the order of their ids, and the hash table that finds them, made by the first document."""
+        offsets = self._arrays["names.offsets"]
+        slots = np.zeros(1 << (2 * len(offsets)).bit_length(), dtype=np.int32)
+        names = Names(self._arrays["names.data"], offsets, slots)
+        enter_names(names)
+        return names
 
     def structure_of_paths(self) -> Int32s:
         """Return the structure of each path."""
@@ -120,12 +127,12 @@ class _Builder:
         self.known: dict[int, int] = {}
         self.most_nested = 0
 
-    def add(self, expression: XPath) -> int:
-        """Return the path of an expression; the caller keeps it, so that its `id` is its own."""
-        path = self.known.get(id(expression))
+    def add(self, steps: Steps) -> int:
+        """Return the number of a path; the caller keeps it, so that its `id` is its own."""
+        path = self.known.get(id(steps))
         if path is None:
-            path = self.known[id(expression)] = self.path(expression.steps)
-            self.most_nested = max(self.most_nested, _count_nested(expression.steps))
+            path = self.known[id(steps)] = self.path(steps)
+            self.most_nested = max(self.most_nested, _count_nested(steps))
         return path
 
     def path(self, steps: Sequence[Step]) -> int:

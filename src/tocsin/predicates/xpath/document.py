@@ -3,12 +3,14 @@
 lxml reads each document: it decides what is well-formed. It expands no entity, loads no document type and opens no
 connection. Walking its tree from Python costs more than reading it, so the arrays come from a compiled pass over the
 bytes instead: over the document's own when they are plain (UTF-8, no document type, no CDATA section, no carriage
-return), over lxml's serialisation otherwise. For plain bytes lxml need not even build the tree, which halves its time.
+return). For plain bytes lxml need not even build the tree, which halves its time. Other documents are written anew from
+the tree, node by node: libxml2's own serialiser adds what is not in the tree (a namespace and ``<meta>`` below an XHTML
+document type) and drops what is (empty texts).
 """
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,8 +20,9 @@ from lxml import etree
 from tocsin.arrays import UInt8s
 from tocsin.errors import EventError
 from tocsin.predicates.xpath.catalog import Catalog
-from tocsin.predicates.xpath.kernels.tokens import Documents, Names, enter_names, tokenize
-from tocsin.predicates.xpath.parser import XML_NAMESPACE
+from tocsin.predicates.xpath.kernels.characters import EMPTY_REFERENCE
+from tocsin.predicates.xpath.kernels.tokens import Documents, tokenize
+from tocsin.predicates.xpath.syntax import XML_NAMESPACE
 
 MAX_DEPTH: Final = 64
 """Levels of a document. A path is one machine word, so this limit is fixed; libxml2's own is 256."""
@@ -30,8 +33,12 @@ _RESERVED: Final = b"xml" + XML_NAMESPACE.encode()
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """Documents as arrays, and the error of each that could not be read, by its place; such a document has no rows."""
+    """Documents as arrays, and the error of each that could not be read, by its place; such a document has no rows.
 
+    The `sources` are the documents as they came, for expressions that lxml evaluates.
+    """
+
+    sources: Sequence[str | bytes | None]
     arrays: Documents
     errors: dict[int, EventError]
 
@@ -76,10 +83,10 @@ def encode_documents(
     has_spaces = b"xmlns" in joined
     uris = np.zeros(len(reserved) + (max(map(len, plain), default=0) if has_spaces else 0), dtype=np.uint8)
     uris[: len(reserved)] = reserved
-    used = tokenize(arrays, starts, opens, _names(catalog), uris, len(reserved), MAX_DEPTH)
+    used = tokenize(arrays, starts, opens, catalog.hashed_names, uris, len(reserved), MAX_DEPTH)
     for place in np.flatnonzero(used[:-3] > MAX_DEPTH).tolist():
         errors[place] = _too_deep()
-    return EncodedBatch(_trimmed(arrays, *used[-3:].tolist()), errors)
+    return EncodedBatch(documents, _trimmed(arrays, *used[-3:].tolist()), errors)
 
 
 def _plain(document: str | bytes, max_bytes: int) -> bytes:
@@ -90,7 +97,53 @@ def _plain(document: str | bytes, max_bytes: int) -> bytes:
     if plain and _is_sound(data, text):
         return data
     root = _read(data, text)
-    return data if plain else etree.tostring(root, encoding="utf-8", with_tail=False)
+    return data if plain else "".join(_written(root, "")).encode()
+
+
+def _written(element: etree._Element, space: str) -> Iterator[str]:
+    """Write the nodes that XPath sees, for the tokenizer: names with their namespaces, texts, and what parts texts.
+
+    `space` is the default namespace here. A reference to an entity that is not declared has no value, in XPath, but it
+    parts two texts like a comment.
+    """
+    tag = str(element.tag)
+    uri, local = _parted(tag)
+    yield f"<{local}"
+    if uri != space:
+        yield f" xmlns={_quoted(uri)}"
+    for number, (name, value) in enumerate(element.attrib.items()):
+        own, local_name = _parted(str(name))
+        if own == XML_NAMESPACE:
+            local_name = f"xml:{local_name}"
+        elif own:
+            yield f" xmlns:n{number}={_quoted(own)}"
+            local_name = f"n{number}:{local_name}"
+        yield f" {local_name}={_quoted(str(value))}"
+    yield ">"
+    yield _escaped(element.text)
+    for child in element:
+        # Comments, instructions and references have a function in the place of a tag.
+        is_element = isinstance(child.tag, str)
+        yield from _written(child, uri) if is_element else ("<!---->",)
+        yield _escaped(child.tail)
+    yield f"</{local}>"
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """Return the namespace and the local part of a name in Clark notation."""
+    uri, brace, local = name[1:].rpartition("}")
+    return (uri, local) if brace else ("", name)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.translate(_REFERENCES) + '"'
+
+
+def _escaped(text: str | None) -> str:
+    """Return a text as it stands between tags; an empty one, which is a node all the same, as an empty reference."""
+    if text is None:
+        return ""
+    return text.translate(_REFERENCES) or EMPTY_REFERENCE
 
 
 def _is_plain(data: bytes, text: bool) -> bool:
@@ -155,6 +208,7 @@ class _Checkers(threading.local):
 
 _PARSERS: Final = {text: _parser(text) for text in (False, True)}
 _CHECKERS: Final = _Checkers()
+_REFERENCES: Final = {ord(character): f"&#{ord(character)};" for character in '&<>"\t\n\r'}
 _UTF8: Final = re.compile(rb"""encoding\s*=\s*["']utf-8["']""")
 
 
@@ -165,7 +219,8 @@ def _read(data: bytes, text: bool) -> etree._Element:
         if "xcessive depth" in str(error):
             raise _too_deep() from error
         raise EventError(f"XML: not well-formed: {error.msg}", "Send a well-formed document") from error
-    subset: Any = root.getroottree().docinfo.internalDTD if b"<!DOCTYPE" in data else None
+    # The bytes "<!DOCTYPE" look different in UTF-16 and UTF-32, so the tree is asked.
+    subset: Any = root.getroottree().docinfo.internalDTD
     if subset is not None and (subset.entities() or subset.elements()):
         raise EventError("XML: the document declares entities or elements", "Send it without an internal subset")
     return root
@@ -173,14 +228,6 @@ def _read(data: bytes, text: bool) -> etree._Element:
 
 def _too_deep() -> EventError:
     return EventError(f"XML: the document has more than {MAX_DEPTH} levels", "Flatten it")
-
-
-def _names(catalog: Catalog) -> Names:
-    data, offsets = catalog.name_arrays()
-    slots = np.zeros(1 << (2 * len(offsets)).bit_length(), dtype=np.int32)
-    names = Names(data, offsets, slots)
-    enter_names(names)
-    return names
 
 
 def _empty_arrays(data: UInt8s, opens: int, count: int) -> Documents:

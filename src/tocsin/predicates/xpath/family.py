@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,11 @@ from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
 from tocsin.predicates.protocol import Arrays, Probed
-from tocsin.predicates.xpath import XPathIndex, parse_xpath
+from tocsin.predicates.xpath import StructureIndex, parse_xpath
+from tocsin.registry import xpath_index
+
+AUTO: Final = "auto"
+"""The name of the product's own index."""
 
 
 class XPathFamily:
@@ -23,32 +27,45 @@ class XPathFamily:
 
     texts = None
 
-    def __init__(self, attribute: str, count: int, index: Callable[[], XPathIndex]) -> None:
+    def __init__(self, attribute: str, count: int, name: str, index: Callable[[], StructureIndex]) -> None:
         self.attributes = {attribute}
         self.count = count
         self._attribute = attribute
+        self._name = name
         self._index = cache(index)
 
     @classmethod
-    def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "XPathFamily":
-        """Keep the expressions of the tests."""
+    def build(
+        cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str], name: str = AUTO
+    ) -> "XPathFamily":
+        """Keep the expressions of the tests for the index of that name."""
         paths = [str(test.path) for test in tests if isinstance(test, XPathExists)]
 
-        def index() -> XPathIndex:
-            built = XPathIndex()
+        def index() -> StructureIndex:
+            built = xpath_index(name)
             built.build([parse_xpath(path, namespaces) for path in paths])
             return built
 
-        return cls(attribute, len(paths), index)
+        return cls(attribute, len(paths), name, index)
 
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathFamily":
         """Return the family that `arrays` came from, without copying them."""
-        return cls(attribute, len(arrays["path_of"]), lambda: XPathIndex.from_arrays(arrays))
+        counted = arrays.get("alternatives.count")
+        count = len(arrays["path_of"]) if counted is None else int(counted[0])
+        name = arrays["name"].tobytes().decode() if "name" in arrays else AUTO
+
+        def index() -> StructureIndex:
+            opened = xpath_index(name)
+            opened.restore(arrays)
+            return opened
+
+        return cls(attribute, count, name, index)
 
     def arrays(self) -> Arrays:
-        """Return the state of the index."""
-        return self._index().arrays()
+        """Return the state of the index, and its name unless it is the product's own."""
+        named = {} if self._name == AUTO else {"name": np.frombuffer(self._name.encode(), np.uint8)}
+        return {**self._index().arrays(), **named}
 
     def probe(self, batch: EventBatch) -> Probed:
         """Match the documents; one that cannot be read is NULL, and reported."""

@@ -1,7 +1,8 @@
-"""Paths with filters, matched under access predicates with the filters on attributes inline.
+"""Paths with filters, matched under access predicates with the filters on attributes and values inline.
 
-A path with filters becomes the conjunction of its structure's predicates on tags and of its filters on attributes, and
-is filed under the predicates on its last two tags. Filters on text and on nested paths are left to be evaluated.
+A path with filters becomes the conjunction of its structure's predicates on tags and of its filters on attributes and
+values, and is filed under the predicates on its last two tags, or under an equality on its last one. Filters that are
+paths are left to be evaluated.
 """
 
 from collections.abc import Mapping
@@ -17,14 +18,18 @@ from tocsin.predicates.xpath.kernels.collect import GROUP_BEGIN, GROUP_END, GROU
 from tocsin.predicates.xpath.kernels.filters import (
     EQUAL,
     FILTER_BY_NUMBER,
+    FILTER_KIND,
     FILTER_NAME,
     FILTER_OPERATOR,
     NO_OPERATOR,
+    TEXT,
     CatalogTables,
 )
 from tocsin.predicates.xpath.kernels.guards import (
+    EQUALITY,
     AttributeFilters,
     GuardedPaths,
+    GuardSpace,
     PathTree,
     TagConjunctions,
     choose_guards,
@@ -44,6 +49,7 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
     OPERATORS,
     SECOND_SHIFT,
     TEXT_EQUAL,
+    TEXT_NAME,
     AttributeTables,
     TagPredicates,
     encode_structures,
@@ -55,16 +61,17 @@ from tocsin.predicates.xpath.kernels.tokens import Documents
 from tocsin.predicates.xpath.structure_index import offsets_of
 
 
-@dataclass(frozen=True)
+@dataclass
 class FilteredPaths:
     """Find the paths with filters that hold on a document, or that are left to evaluate.
 
-    The latter have filters on text or on other paths; their structure and their filters on attributes hold.
+    The latter have filters that are paths; their structure and their other filters hold.
     """
 
     predicates: TagPredicates
     attributes: AttributeTables
     guarded: GuardedPaths
+    _space: GuardSpace | None = None
 
     @classmethod
     def build(cls, catalog: Catalog, groups: ResultGroups) -> tuple["FilteredPaths", ResultGroups]:
@@ -123,8 +130,21 @@ class FilteredPaths:
         """Return what is found in each document, in any order, each once."""
         offsets, held = hold_attributes(documents, self.attributes, tables)
         tree = PathTree(*distinct_nodes(documents, np.diff(offsets) > 0), offsets, held)
+        space = self._space
+        if space is None or len(space.positions) != tags:
+            where = np.full(len(tables.numbers), ~np.uint64(0))
+            # Filters that are not inline count as holding.
+            where[self.attributes.filters] = 0
+            space = GuardSpace(
+                positions=np.zeros(tags, dtype=np.uint64),
+                held=np.zeros(len(self.guarded.members), dtype=np.uint8),
+                where=where,
+                found_in=np.zeros(len(self.guarded.paths), dtype=np.int64),
+                clock=np.zeros(1, dtype=np.int64),
+            )
+            self._space = space
         return match_guarded(
-            documents, tree, self.guarded, self.predicates, self.attributes.filters, tables, tags, evidence
+            documents, tree, self.guarded, self.predicates, self.attributes.filters, tables, space, evidence
         )
 
     @property
@@ -147,10 +167,10 @@ class FilteredPaths:
 
 @dataclass(frozen=True, slots=True)
 class AttributePredicates:
-    """The predicates on attributes of some paths.
+    """The predicates on attributes and values of some paths.
 
-    `whole` says of each path whether these are all its filters; others are on values and nested paths, and on wildcards
-    if these were left out.
+    `whole` says of each path whether these are all its filters; others are nested paths, and on wildcards if these were
+    left out.
     """
 
     tables: AttributeTables
@@ -160,7 +180,7 @@ class AttributePredicates:
 
 def encode_tags(catalog: Catalog, structures: Int32s) -> TagConjunctions:
     """Return structures as conjunctions of predicates on tags. Cost: linear, but for sorting the predicates."""
-    assert len(catalog.names) <= MAX_TAG, "a tag has 20 bits in a predicate"
+    assert len(catalog.names) < MAX_TAG, "a tag has 20 bits in a predicate, and the last number is not a name"
     keys, offsets = encode_structures(catalog.tables, structures)
     distinct, ids = np.unique(keys, return_inverse=True)
     predicates = TagPredicates(distinct, hash_table(distinct, SECOND_SHIFT))
@@ -183,7 +203,7 @@ def last_on_tags(conjunctions: TagConjunctions) -> Int32s:
 
 
 def encode_attributes(tables: CatalogTables, paths: Int32s, *, wildcards: bool) -> AttributePredicates:
-    """Return the predicates on attributes of the given paths, with or without those on `wildcards`.
+    """Return the predicates on attributes and values of the given paths, with or without those on `wildcards`.
 
     Cost: linear, but for sorting the predicates.
     """
@@ -192,6 +212,7 @@ def encode_attributes(tables: CatalogTables, paths: Int32s, *, wildcards: bool) 
     conditions = (distinct & LOW_32_BITS).astype(np.int32)
     at = tables.filter_offsets[conditions]
     names, operators = tables.filters[at + FILTER_NAME], tables.filters[at + FILTER_OPERATOR].astype(np.int64)
+    names = np.where(tables.filters[at + FILTER_KIND] == TEXT, TEXT_NAME, names)
     textual = (operators != NO_OPERATOR) & (tables.filters[at + FILTER_BY_NUMBER] == 0)
     constants = np.where(textual, text_hashes(tables, conditions), tables.numbers[conditions])
     # A filter without a constant has a NaN in its place; an order with NaN never holds.
@@ -206,7 +227,7 @@ def encode_attributes(tables: CatalogTables, paths: Int32s, *, wildcards: bool) 
     starts = np.searchsorted(sections[order], np.arange(OPERATORS * len(table_keys) + 1)).astype(np.int32)
     encoded = AttributeTables(table_keys, hash_table(table_keys), starts, constants[order], conditions[order])
     # Equality lets the fewest elements through.
-    ranks = ~np.isin(operators[place], (EQUAL, TEXT_EQUAL))
+    ranks = np.where(np.isin(operators[place], (EQUAL, TEXT_EQUAL)), EQUALITY, EQUALITY + 1)
     filters = AttributeFilters(offsets_of(owners, len(paths)), steps, rank[place], ranks.astype(np.int32))
     return AttributePredicates(encoded, filters, whole)
 

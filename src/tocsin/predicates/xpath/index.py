@@ -101,11 +101,15 @@ class XPathIndex(StructureIndex):
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "XPathIndex":
         """Return the index that `arrays` came from, without copying them. Cost: linear in the names used."""
         index = cls()
-        index._open(arrays)
-        index._access = frozen_fields(MemoAccess, arrays, "access.")
-        index._filtered = FilteredPaths.from_arrays(arrays_under("filtered.", arrays))
-        index._forget()
+        index.restore(arrays)
         return index
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over the state of the index that `arrays` came from, without building anything."""
+        self._open(arrays)
+        self._access = frozen_fields(MemoAccess, arrays, "access.")
+        self._filtered = FilteredPaths.from_arrays(arrays_under("filtered.", arrays))
+        self._forget()
 
     def _structures(self, documents: Documents) -> tuple[Int64s, Int32s]:
         tables = self.catalog.tables

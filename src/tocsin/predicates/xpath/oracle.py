@@ -7,7 +7,7 @@ from typing import Any
 from lxml import etree
 
 from tocsin.predicates.xpath.document import read_document
-from tocsin.predicates.xpath.expression import Filter, Step, XPath
+from tocsin.predicates.xpath.expression import Filter, Step, Steps, XPath
 
 
 def evaluate(xpath: XPath, document: str | bytes) -> bool:
@@ -17,41 +17,58 @@ def evaluate(xpath: XPath, document: str | bytes) -> bool:
     >>> evaluate(parse_xpath("a/b[@x > 3]"), '<a><b x="4"/></a>')
     True
     """
-    return _selects(xpath, read_document(document))
+    root = read_document(document)
+    if xpath.rest is not None:
+        return xpath.rest.holds(root)
+    return any(_selects(path, root) for path in xpath.paths)
 
 
 def failing_step(xpath: XPath, document: str | bytes) -> str:
     """Name the first step that selects nothing, or the first filter of it that fails; empty if the expression holds.
+
+    Of several alternatives it is that of the first one.
 
     >>> from tocsin.predicates.xpath import parse_xpath
     >>> failing_step(parse_xpath("/a/b[@x > 3]/c"), '<a><b x="1"/></a>')
     'step 2, /b[@x > 3]: the filter [@x > 3] fails'
     >>> failing_step(parse_xpath("/a/d/c"), '<a><b x="1"/></a>')
     'step 2, /d: no such element'
+    >>> failing_step(parse_xpath("/a/b[2]"), '<a><b/></a>')
+    '/a/b[2]: it selects nothing'
     """
+    if evaluate(xpath, document):
+        return ""
     root = read_document(document)
-    for number, step in enumerate(xpath.steps, start=1):
-        if _selects(XPath(xpath.steps[:number]), root):
+    for path in (*xpath.paths, *xpath.guards):
+        found = _failing(path, root)
+        if found:
+            return found
+    return f"{xpath}: it selects nothing"
+
+
+def _failing(steps: Steps, root: etree._Element) -> str:
+    for number, step in enumerate(steps, start=1):
+        if _selects(steps[:number], root):
             continue
-        before = xpath.steps[: number - 1]
-        if not _selects(XPath((*before, replace(step, filters=()))), root):
+        before = steps[: number - 1]
+        if not _selects((*before, replace(step, filters=())), root):
             return f"step {number}, {step}: no such element"
         for count, condition in enumerate(step.filters, start=1):
-            if not _selects(XPath((*before, replace(step, filters=step.filters[:count]))), root):
+            if not _selects((*before, replace(step, filters=step.filters[:count])), root):
                 return f"step {number}, {step}: the filter {condition} fails"
     return ""
 
 
-def _selects(xpath: XPath, root: etree._Element) -> bool:
-    evaluator, constants = _compiled(xpath)
+def _selects(steps: Steps, root: etree._Element) -> bool:
+    evaluator, constants = _compiled(steps)
     return bool(evaluator(root.getroottree(), **constants))
 
 
 @lru_cache(maxsize=4096)
-def _compiled(xpath: XPath) -> tuple[etree.XPath, dict[str, Any]]:
-    """Return the expression for lxml; constants are variables, so that none is rounded or quoted on the way."""
+def _compiled(steps: Steps) -> tuple[etree.XPath, dict[str, Any]]:
+    """Return a path for lxml; constants are variables, so that none is rounded or quoted on the way."""
     writer = _Writer()
-    text = writer.steps(xpath.steps)
+    text = writer.steps(steps)
     prefixes = {prefix: uri for uri, prefix in writer.prefixes.items()}
     return etree.XPath(f"boolean({text})", namespaces=prefixes), writer.constants
 

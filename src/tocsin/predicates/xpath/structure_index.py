@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import EventError
 from tocsin.forks import Guard, Level
+from tocsin.predicates.xpath.alternatives import Alternatives
 from tocsin.predicates.xpath.catalog import Catalog, frozen
 from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
 from tocsin.predicates.xpath.expression import XPath
@@ -55,6 +56,7 @@ class XPathMatches:
 class XPathStatistics:
     """The work done since the index was built; from `filtered` on, the fields are those of the kernels' evidence.
 
+    `distinct` are the paths of the expressions, equal ones once; `verified` is how often lxml evaluated an expression.
     `filtered` are expressions that match in structure and whose filters were evaluated. `steps` are what time goes to:
     elements and states visited, predicates tested, conjunctions looked at, steps of structures followed along a path.
     `candidates` are the conjunctions, states or predicates looked at, whichever the algorithm counts. `memo_hits` and
@@ -64,6 +66,7 @@ class XPathStatistics:
     documents: int
     expressions: int
     distinct: int
+    verified: int
     filtered: int
     steps: int
     candidates: int
@@ -90,7 +93,18 @@ class StructureIndex(ABC):
 
     def build(self, expressions: Sequence[XPath]) -> None:
         """Replace what the index holds. Cost: linear in the expressions, some 10 µs for each distinct one."""
-        self.catalog, self._path_of = Catalog.build(expressions)
+        paths, self._alternatives = Alternatives.build(expressions)
+        self.catalog, self._path_of = Catalog.build(paths)
+        self._file()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Replace what the index holds by the state of the one that `arrays` came from. Cost: linear, no parsing."""
+        self.catalog = Catalog(arrays_under("catalog.", arrays))
+        self._path_of = arrays["path_of"]
+        self._alternatives = Alternatives.from_arrays(arrays_under("alternatives.", arrays))
+        self._file()
+
+    def _file(self) -> None:
         self._groups = _group(self.catalog, self._path_of)
         self._clear()
         structures = np.unique(self.catalog.structure_of_paths()[self._path_of])
@@ -100,12 +114,13 @@ class StructureIndex(ABC):
         """Start with empty counters and no work space."""
         self._evidence = np.zeros(6, dtype=np.int64)
         self._documents = 0
-        self._found = np.zeros(len(self) // 64 + 1, dtype=np.uint64)
+        self._verified = 0
+        self._found = np.zeros(len(self._path_of) // 64 + 1, dtype=np.uint64)
         self._space: Scratch | None = None
         self._space_for = (0, 0, 0)
 
     def __len__(self) -> int:
-        return len(self._path_of)
+        return len(self._path_of) if self._alternatives is None else self._alternatives.count
 
     def match(self, document: str | bytes) -> Int32s:
         """Return the sorted ids of the expressions that hold; raise EventError if the document cannot be read."""
@@ -139,21 +154,30 @@ class StructureIndex(ABC):
         """Match documents that are already read: the part of the work that is this index's own."""
         with self._lock:
             self._documents += len(batch)
-            return XPathMatches(*self._collect(batch.arrays, *self._structures(batch.arrays)), batch.errors)
+            offsets, ids = self._collect(batch.arrays, *self._structures(batch.arrays))
+        if self._alternatives is None:
+            return XPathMatches(offsets, ids, batch.errors)
+        errors = dict(batch.errors)
+        offsets, ids, verified = self._alternatives.settle(batch, offsets, ids, errors)
+        self._verified += verified
+        return XPathMatches(offsets, ids, errors)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the state as named arrays, which `from_arrays` of the same class opens without building anything."""
+        """Return the state as named arrays, which `restore` of an index of the same kind takes."""
+        alternatives = {} if self._alternatives is None else self._alternatives.arrays()
         return {
             **{f"catalog.{name}": array for name, array in self.catalog.arrays().items()},
             **{f"groups.{name}": getattr(self._groups, name) for name in _GROUPED},
             "ordered": np.array([self._groups.ordered]),
             "path_of": self._path_of,
+            **{f"alternatives.{name}": array for name, array in alternatives.items()},
         }
 
     def _open(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over the state of the index that `arrays` came from, except for the algorithm's own part."""
         self.catalog = Catalog(arrays_under("catalog.", arrays))
         self._path_of = arrays["path_of"]
+        self._alternatives = Alternatives.from_arrays(arrays_under("alternatives.", arrays))
         grouped = {name: arrays[f"groups.{name}"] for name in _GROUPED}
         self._groups = _result_groups(**grouped, ordered=bool(arrays["ordered"][0]))
         self._clear()
@@ -162,12 +186,14 @@ class StructureIndex(ABC):
     def nbytes(self) -> int:
         """Bytes of the expressions and of what finds them."""
         groups = sum(array.nbytes for array in self._groups[:4])
-        return self.catalog.nbytes + self._path_of.nbytes + groups + self._nbytes()
+        alternatives = 0 if self._alternatives is None else self._alternatives.nbytes
+        return self.catalog.nbytes + self._path_of.nbytes + groups + alternatives + self._nbytes()
 
     @property
     def statistics(self) -> XPathStatistics:
         """The work done since the index was built."""
-        return XPathStatistics(self._documents, len(self), len(np.unique(self._path_of)), *self._evidence.tolist())
+        distinct = len(np.unique(self._path_of))
+        return XPathStatistics(self._documents, len(self), distinct, self._verified, *self._evidence.tolist())
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -186,7 +212,7 @@ class StructureIndex(ABC):
             assert (self._path_of[groups.members[begin:end]] == path).all(), "the members of a path are equal to it"
             reached[begin:end] = True
         assert reached.all(), "each expression can be found"
-        assert sorted(groups.members.tolist()) == list(range(len(self))), "each expression is a member once"
+        assert sorted(groups.members.tolist()) == list(range(len(self._path_of))), "each path is a member once"
         assert not self._found.any(), "the bitmap of results is clear between documents"
         self._check()
 
@@ -231,7 +257,7 @@ class StructureIndex(ABC):
             )  # fmt: skip
             if done == count:
                 return out_offsets, out[: out_offsets[count]]
-            larger = np.empty(2 * len(out) + len(self), dtype=np.int32)
+            larger = np.empty(2 * len(out) + len(self._path_of), dtype=np.int32)
             larger[: out_offsets[done]] = out[: out_offsets[done]]
             out = larger
 

@@ -11,6 +11,8 @@ ZERO, NINE, COLON, SEMICOLON, LESS_THAN, EQUALS, GREATER_THAN, QUESTION = map(or
 UPPER_A, UPPER_E, LOWER_E, LOWER_G, LOWER_L, LOWER_M, LOWER_Q, LOWER_X = map(ord, "AEeglmqx")
 OPENING_BRACE, CLOSING_BRACE = map(ord, "{}")
 
+EMPTY_REFERENCE = "&;"
+"""How `document` writes a text node without characters, which no well-formed document can write plainly."""
 _MAX_FRACTION = 20
 """Digits of a fraction that libxml2 reads behind its leading zeros; it skips the others."""
 _MAX_EXPONENT = 1_000_000
@@ -98,6 +100,9 @@ def decode(data: UInt8s, start: int, stop: int, attribute: bool, out: UInt8s, pl
             i += 1
             continue
         i += 1
+        if data[i] == SEMICOLON:
+            i += 1
+            continue
         if data[i] == HASH:
             i += 1
             code = 0

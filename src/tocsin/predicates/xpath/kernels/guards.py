@@ -16,7 +16,7 @@ import numpy as np
 from tocsin._compile import kernel, lowest_bit
 from tocsin.arrays import Int32s, Int64s, UInt8s, UInt64s
 from tocsin.predicates.xpath.kernels import CANDIDATES, STEPS
-from tocsin.predicates.xpath.kernels.filters import ATTRIBUTE, FILTER_KIND, CatalogTables
+from tocsin.predicates.xpath.kernels.filters import CatalogTables
 from tocsin.predicates.xpath.kernels.hashing import with_room
 from tocsin.predicates.xpath.kernels.paths import LEVELS, first_step, follow, position_bit, up_to
 from tocsin.predicates.xpath.kernels.predicate_tables import (
@@ -28,6 +28,8 @@ from tocsin.predicates.xpath.kernels.predicate_tables import (
 )
 from tocsin.predicates.xpath.kernels.tokens import Documents
 
+EQUALITY = 0
+"""The rank of filters that compare for equality, the lowest."""
 MOST_OPEN = LEVELS * LEVELS
 """A level opens at most a table for each tag above it, and one for its tag alone."""
 
@@ -66,10 +68,26 @@ class AttributeFilters(NamedTuple):
     ranks: Int32s
 
 
+class GuardSpace(NamedTuple):
+    """Work space of `match_guarded`, which leaves it as it finds it, so that a document costs nothing for its size.
+
+    `positions` is where each tag stands on the path at hand, `held` how often each predicate holds there, `where` the
+    positions at which each filter holds. `found_in` is the number of the document that a path was last found in, and
+    `clock` that of the last document.
+    """
+
+    positions: UInt64s
+    held: UInt8s
+    where: UInt64s
+    found_in: Int64s
+    clock: Int64s
+
+
 class GuardedPaths(NamedTuple):
     """Paths by where they are filed: under the table that begins with predicate p, or p itself if on an attribute.
 
-    These are members[p]:members[p + 1]. Under an attribute lie paths with a filter on a wildcard behind their last tag.
+    These are members[p]:members[p + 1]. Under an attribute lie paths with an equality on their last tag, or with a
+    filter on a wildcard behind it.
     A path holds only if its `guards` and `others` do; `found` is what it stands for. Paths of wildcards without filters
     on attributes ask for the length of a document's longest path only: `lengths` are the least, in order, and `long`
     is what they stand for.
@@ -116,8 +134,10 @@ def choose_guards(
                 best, second = k, best
             elif second < 0 or filters.ranks[k] < filters.ranks[second]:
                 second = k
-            if filters.steps[k] > last_tag and (behind < 0 or filters.steps[k] >= filters.steps[behind]):
-                behind = k
+            if filters.steps[k] > last_tag or (filters.steps[k] == last_tag and filters.ranks[k] == EQUALITY):
+                later = behind < 0 or filters.steps[k] > filters.steps[behind]
+                if later or filters.ranks[k] < filters.ranks[behind]:
+                    behind = k
         tagged = kind_of(keys[ids[bounds[i]]]) != LENGTH_FROM
         if not tagged and best < 0:
             continue
@@ -217,7 +237,7 @@ def match_guarded(
     predicates: TagPredicates,
     conditions: Int32s,
     tables: CatalogTables,
-    tags: int,
+    space: GuardSpace,
     evidence: Int64s,
 ) -> tuple[Int64s, Int32s]:
     """Return what is found in each document, in any order, each once.
@@ -235,23 +255,18 @@ def match_guarded(
     offsets = np.zeros(count + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
     used = 0
-    # On the path at hand: its tags, where each stands, how often each predicate holds, which predicates came with each
-    # level, the tables opened by the last one, and where each filter holds.
+    # On the path at hand: its tags, which predicates came with each level, and the tables opened by the last one.
     path = np.zeros(LEVELS, dtype=np.int32)
-    positions = np.zeros(tags, dtype=np.uint64)
-    held = np.zeros(len(members), dtype=np.uint8)
+    positions, held, where, found_in, clock = space
     stack = np.empty(1024, dtype=np.int32)
     stack_start = np.zeros(LEVELS + 1, dtype=np.int64)
     opened = np.empty(MOST_OPEN, dtype=np.int32)
-    where = np.zeros(len(tables.numbers), dtype=np.uint64)
-    for condition in range(len(where)):
-        if tables.filters[tables.filter_offsets[condition] + FILTER_KIND] != ATTRIBUTE:
-            where[condition] = ~np.uint64(0)
-    found_in = np.full(len(paths), -1, dtype=np.int32)
     looked = 0
     taken = 0
     for document in range(count):
         depth, level = 0, 0
+        clock[0] += 1
+        now = clock[0]
         out = with_room(out, used, len(paths) + len(lengths))
         for i in range(tree.documents[document], tree.documents[document + 1] + 1):
             ends = i == tree.documents[document + 1]
@@ -290,10 +305,10 @@ def match_guarded(
                 access = opened[t] if t < count_opened else stack[on_tags + t - count_opened]
                 looked += members[access + 1] - members[access]
                 for k in range(np.uint64(members[access]), np.uint64(members[access + 1])):
-                    if (held[guards[k]] != 0) & (held[others[k]] != 0) and found_in[k] != document:
+                    if (held[guards[k]] != 0) & (held[others[k]] != 0) and found_in[k] != now:
                         taken += 1
                         if _holds(steps, step_offsets, all_paths, path_offsets, paths[k], positions, where, length):
-                            found_in[k] = document
+                            found_in[k] = now
                             out[used] = found[k]
                             used += 1
         for k in range(len(lengths)):

@@ -1,4 +1,4 @@
-"""Predicates on the tags of a path and on the attributes of an element: which of them hold.
+"""Predicates on the tags of a path and on the values of an element: which of them hold.
 
 Both kinds are kept sorted in tables, a table for each pair of tags and for each attribute of a tag, so that a look-up
 finds all predicates that a tag or an attribute concerns.
@@ -7,7 +7,8 @@ finds all predicates that a tag or an attribute concerns.
   A predicate is one integer, a *key*: first tag, second tag, kind, the occurrence numbers of both tags, value. Sorted,
   those on one pair of tags are neighbours: these are the predicate tables of GPX-Matcher (EDBT 2011).
 - On attributes: a tag, 0 for any, and a filter on one attribute of its element. In a table the predicates of one
-  operator are neighbours, in the order of their constants, so that those that hold are a range.
+  operator are neighbours, in the order of their constants, so that those that hold are a range. The value of an element
+  and its texts are treated as attributes with names that no attribute has.
 """
 
 from typing import NamedTuple
@@ -15,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import kernel, lowest_bit
-from tocsin.arrays import Bools, Float64s, Int32s, Int64s
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s
 from tocsin.predicates.xpath.kernels.characters import decode, number_of
 from tocsin.predicates.xpath.kernels.filters import (
-    ATTRIBUTE,
     EQUAL,
     FILTER_KIND,
     FILTER_LENGTH,
@@ -28,6 +28,7 @@ from tocsin.predicates.xpath.kernels.filters import (
     LESS,
     LESS_EQUAL,
     NO_OPERATOR,
+    PATH,
     UNEQUAL,
     CatalogTables,
     same_text,
@@ -48,6 +49,8 @@ TEXT_EQUAL, TEXT_UNEQUAL, NEVER = 7, 8, 9
 OPERATORS = 10
 ATTRIBUTE_TAG_SHIFT = 20
 """Where the tag stands in the key of an attribute table; the name of the attribute stands below."""
+STRING_NAME, TEXT_NAME = 0, MAX_TAG
+"""What stands in the place of an attribute's name for the value of an element, and for each of its text children."""
 CONDITION_TAG_SHIFT = 32
 """Where the tag stands beside the number of a filter."""
 
@@ -195,7 +198,7 @@ def judge_table(
 
 @kernel
 def inline_filters(tables: CatalogTables, chosen: Int32s, wildcards: bool) -> tuple[Int32s, Int32s, Int64s, Bools]:
-    """Return the filters of the chosen paths that are on attributes of a tag, or with `wildcards` of any tag, 0.
+    """Return the filters of the chosen paths on attributes and values of a tag, or with `wildcards` of any tag, 0.
 
     For each: its place in `chosen`, its step, and its tag and filter in one integer. Last comes which of the paths have
     no other filters.
@@ -215,7 +218,7 @@ def inline_filters(tables: CatalogTables, chosen: Int32s, wildcards: bool) -> tu
             tag = tables.structures[steps + 2 * tables.paths[at]]
             condition = tables.paths[at + 1]
             kind = tables.filters[tables.filter_offsets[condition] + FILTER_KIND]
-            if (tag < 0 and not wildcards) or kind != ATTRIBUTE:
+            if (tag < 0 and not wildcards) or kind == PATH:
                 whole[i] = False
                 continue
             owners[used] = i
@@ -258,63 +261,130 @@ def _write_range(begin: int, end: int, out: Int32s, used: int) -> int:
 
 
 @kernel
+def _hold_value(
+    attributes: AttributeTables,
+    tables: CatalogTables,
+    table: int,
+    value: UInt8s,
+    length: int,
+    number: float,
+    hashed: float,
+    out: Int32s,
+    used: int,
+) -> int:
+    """Write the predicates of a table that hold on value[:length], which is this number and has this hash."""
+    starts, constants, filters = attributes.starts, attributes.constants, attributes.filters
+    first = OPERATORS * int(table)
+    for operator in range(NEVER):
+        begin, end = int(starts[first + operator]), int(starts[first + operator + 1])
+        if begin == end:
+            continue
+        textual = operator >= TEXT_EQUAL
+        unequal = operator in (UNEQUAL, TEXT_UNEQUAL)
+        here = hashed if textual else number
+        low, high = begin, end
+        if unequal or operator in (EQUAL, TEXT_EQUAL):
+            low = _first_from(constants, begin, end, here, False)
+            high = _first_from(constants, low, end, here, True)
+        elif operator != NO_OPERATOR and np.isnan(number):
+            high = begin
+        elif operator in (LESS, LESS_EQUAL):
+            low = _first_from(constants, begin, end, here, operator == LESS)
+        elif operator in (GREATER, GREATER_EQUAL):
+            high = _first_from(constants, begin, end, here, operator == GREATER_EQUAL)
+        # For = and !=, low to high are constants equal to the value; strings with its hash are compared.
+        if unequal:
+            used = _write_range(begin, low, out, used)
+        if textual:
+            for predicate in range(low, high):
+                if same_text(tables, filters[predicate], value, length) != unequal:
+                    out[used] = predicate
+                    used += 1
+        elif not unequal:
+            used = _write_range(low, high, out, used)
+        if unequal:
+            used = _write_range(high, end, out, used)
+    return used
+
+
+@kernel
 def hold_attributes(documents: Documents, attributes: AttributeTables, tables: CatalogTables) -> tuple[Int64s, Int32s]:
-    """Return the predicates on attributes that hold on each row, from offsets[row] to offsets[row + 1]."""
+    """Return the predicates on values that hold on each row, each once, from offsets[row] to offsets[row + 1]."""
     tags, firsts, names = documents.tag, documents.attributes, documents.attribute_name
-    begins, stops = documents.attribute_start, documents.attribute_stop
-    keys, slots, starts, constants, filters = attributes
+    keys, slots, starts = attributes.keys, attributes.slots, attributes.starts
     rows = len(tags)
     offsets = np.zeros(rows + 1, dtype=np.int64)
     out = np.empty(1024, dtype=np.int32)
-    longest = 0
-    for i in range(len(begins)):
-        longest = max(longest, stops[i] - begins[i])
-    value = np.empty(longest + 8, dtype=np.uint8)
+    value = np.empty(1024, dtype=np.uint8)
     used = 0
     for row in range(rows):
-        for i in range(firsts[row], firsts[row + 1]):
+        if tags[row] < 0:
+            offsets[row + 1] = used
+            continue
+        attribute, text = firsts[row], documents.text_first[row]
+        own = used
+        texts = 0
+        # The attributes of the row, then its value, then its text children.
+        is_value = False
+        while True:
+            name, begin, stop = STRING_NAME, 0, 0
+            if attribute < firsts[row + 1]:
+                name = int(names[attribute])
+                begin, stop = int(documents.attribute_start[attribute]), int(documents.attribute_stop[attribute])
+                attribute += 1
+            elif not is_value:
+                is_value = True
+            elif text < documents.text_stop[row]:
+                text += 1
+                if documents.text_parent[text - 1] != row:
+                    continue
+                name = TEXT_NAME
+                begin, stop = int(documents.text_start[text - 1]), int(documents.text_end[text - 1])
+                texts += 1
+            else:
+                break
             length = -1
             number, hashed = np.nan, 0.0
             for tag in range(0, tags[row] + 1, max(tags[row], 1)):
                 # The predicates on any tag, then those on this one.
-                key = (int(tag) << ATTRIBUTE_TAG_SHIFT) | int(names[i])
-                table = slots[key_slot(keys, slots, key, 0)]
+                table = slots[key_slot(keys, slots, (int(tag) << ATTRIBUTE_TAG_SHIFT) | name, 0)]
                 if table < 0:
                     continue
                 if length < 0:
-                    length = decode(documents.data, begins[i], stops[i], True, value, 0)
+                    room = stop - begin
+                    if name == STRING_NAME:
+                        room = 0
+                        for i in range(documents.text_first[row], documents.text_stop[row]):
+                            room += documents.text_end[i] - documents.text_start[i]
+                    if room + 8 > len(value):
+                        value = np.empty(2 * room + 8, dtype=np.uint8)
+                    if name == STRING_NAME:
+                        length = 0
+                        for i in range(documents.text_first[row], documents.text_stop[row]):
+                            first, last = documents.text_start[i], documents.text_end[i]
+                            length = decode(documents.data, first, last, False, value, length)
+                    else:
+                        length = decode(documents.data, begin, stop, name != TEXT_NAME, value, 0)
                     number = number_of(value, length)
                     hashed = float(hash_bytes(value, 0, length, 0))
-                first = OPERATORS * int(table)
-                out = with_room(out, used, starts[first + OPERATORS] - starts[first])
-                for operator in range(NEVER):
-                    begin, end = int(starts[first + operator]), int(starts[first + operator + 1])
-                    if begin == end:
-                        continue
-                    textual = operator >= TEXT_EQUAL
-                    unequal = operator in (UNEQUAL, TEXT_UNEQUAL)
-                    here = hashed if textual else number
-                    low, high = begin, end
-                    if unequal or operator in (EQUAL, TEXT_EQUAL):
-                        low = _first_from(constants, begin, end, here, False)
-                        high = _first_from(constants, low, end, here, True)
-                    elif operator != NO_OPERATOR and np.isnan(number):
-                        high = begin
-                    elif operator in (LESS, LESS_EQUAL):
-                        low = _first_from(constants, begin, end, here, operator == LESS)
-                    elif operator in (GREATER, GREATER_EQUAL):
-                        high = _first_from(constants, begin, end, here, operator == GREATER_EQUAL)
-                    # For = and !=, low to high are constants equal to the value; strings with its hash are compared.
-                    if unequal:
-                        used = _write_range(begin, low, out, used)
-                    if textual:
-                        for predicate in range(low, high):
-                            if same_text(tables, filters[predicate], value, length) != unequal:
-                                out[used] = predicate
-                                used += 1
-                    elif not unequal:
-                        used = _write_range(low, high, out, used)
-                    if unequal:
-                        used = _write_range(high, end, out, used)
+                first_operator = OPERATORS * int(table)
+                out = with_room(out, used, starts[first_operator + OPERATORS] - starts[first_operator])
+                used = _hold_value(attributes, tables, int(table), value, length, number, hashed, out, used)
+        if texts > 1:
+            used = _write_distinct(out, own, used)
         offsets[row + 1] = used
     return offsets, out[:used].copy()
+
+
+@kernel
+def _write_distinct(out: Int32s, begin: int, end: int) -> int:
+    """Leave each number of out[begin:end] once, in order; return the place behind the last one."""
+    if end - begin < 2:
+        return end
+    out[begin:end].sort()
+    used = begin + 1
+    for i in range(begin + 1, end):
+        if out[i] != out[used - 1]:
+            out[used] = out[i]
+            used += 1
+    return used
