@@ -21,7 +21,7 @@ from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
 from tocsin.index.options import Options
 from tocsin.index.subscriptions import SubscriptionSet
-from tocsin.language.normalise import MAX_PREDICATES
+from tocsin.model.limits import Limits
 from tocsin.registry import IndexName, MatcherName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
@@ -42,7 +42,7 @@ def build(
     path: str | Path | None = None,
     *,
     segments: int | None = None,
-    max_predicates: int = MAX_PREDICATES,
+    limits: Limits | None = None,
     namespaces: Mapping[str, str] | None = None,
     index: IndexName = "auto",
     matcher: MatcherName = "auto",
@@ -57,7 +57,9 @@ def build(
     Subscriptions with errors are left out and reported in `rejected`. The other options are those of `Matcher`, and are
     stored in the index.
     """
-    options = Options(max_predicates, dict(namespaces or {}), index, matcher, retain_events, retain_age, age_attribute)
+    options = Options(
+        limits or Limits(), dict(namespaces or {}), index, matcher, retain_events, retain_age, age_attribute
+    )
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(
