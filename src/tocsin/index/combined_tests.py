@@ -45,6 +45,11 @@ class CombinedTests:
         found = Ragged(*true_combinations(true.starts, true.values, self.starts, self.members))
         return Ragged.side_by_side([true, found], [0, self.first], true.starts.size - 1)
 
+    def added_to_one(self, true: Int32s) -> Int32s:
+        """Return the same for one event, without lists of several."""
+        _, found = true_combinations(np.array([0, true.size]), np.ascontiguousarray(true), self.starts, self.members)
+        return np.concatenate([true, found + np.int32(self.first)]) if found.size else true
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
         return {"first": np.array([self.first], np.int64), "starts": self.starts, "members": self.members}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Int32s, Ragged, Strings
+from tocsin.arrays import Int32s, Strings
 from tocsin.conjunctions.coded import Events
 from tocsin.index.combined_tests import CombinedTests
 from tocsin.index.encoding import Column
@@ -224,7 +224,7 @@ class EventLane:
         parts = [held[place] + np.int32(self._first_test[place]) for place in sorted(held)]
         true = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if len(self._combined):
-            true = self._combined.added_to(Ragged(np.array([0, true.size]), np.ascontiguousarray(true))).values
+            true = self._combined.added_to_one(true)
         return _Encoded(scratch.events(true, np.sort(np.concatenate(null))), scratch)
 
     def give_back(self, encoded: "_Encoded") -> None:

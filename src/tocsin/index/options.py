@@ -76,8 +76,8 @@ class Options:
     def of(cls, document: dict[str, Any]) -> "Options":
         """The options that `document` came from; an earlier version had one limit."""
         document = dict(document)
-        age, most = document["retain_age"], document.pop("max_predicates", None)
-        limits = Limits(**document["limits"]) if most is None else Limits(predicates=most)
+        age, most = document["retain_age"], document.pop("max_predicates", Limits().predicates)
+        limits = Limits(**document["limits"]) if "limits" in document else Limits(predicates=most)
         if isinstance(age, list):
             age = dt.timedelta(microseconds=age[0])
         return cls(**{**document, "retain_age": age, "limits": limits})
