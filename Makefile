@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo warm test test-cluster lint types docs canary constraints clean
+.PHONY: demo warm wheel test test-cluster lint types docs canary constraints clean
 
 demo: warm
 	$(BIN)/tocsin demo
@@ -15,6 +15,15 @@ demo: warm
 # Compile all kernels ahead of time; what is compiled already costs a few seconds.
 warm: $(READY)
 	$(BIN)/tocsin warm
+
+# A wheel of this platform with compiled kernels: who installs it compiles nothing. LEVELS are LLVM's names of processors.
+LEVELS := $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4,generic)
+wheel: $(READY)
+	rm -rf build/kernels
+	for level in $(LEVELS); do \
+		NUMBA_CPU_NAME=$$level NUMBA_CPU_FEATURES= TOCSIN_CACHE_DIR=$(CURDIR)/build/kernels/$$level $(BIN)/tocsin warm || exit 1; \
+	done
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 # Two processes; all tests that need the Spark session share one of them.
 test: warm lint types
@@ -57,4 +66,4 @@ constraints:
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml -o constraints.txt
 
 clean:
-	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis demo results site
+	rm -rf $(VENV) .venv-canary .mypy_cache .ruff_cache .pytest_cache .hypothesis build demo results site

@@ -1,6 +1,7 @@
 """One signature a kernel, and code that is kept on disk: where, for how long, and what happens when it cannot be."""
 
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -174,3 +175,19 @@ def test_processes_that_start_at_once_compile_once(tmp_path: Path) -> None:
     ]
     compiled = [int(process.communicate()[0].split()[0]) for process in started]
     assert sum(compiled) == 1
+
+
+@compiled_only
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for a level of x86-64")
+def test_code_that_came_with_the_package_is_used_by_processors_that_can_run_it(tmp_path: Path) -> None:
+    shipped, cache = tmp_path / "shipped", {"TOCSIN_CACHE_DIR": str(tmp_path / "cache")}
+    level = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
+    assert run({**level, "TOCSIN_CACHE_DIR": str(shipped / "x86-64-v3")})[0] == "1"
+    begin = f"import pathlib\nfrom tocsin import _kernel_cache as c\nc.SHIPPED = pathlib.Path({str(shipped)!r})\n"
+    features = "import numba.core.codegen as codegen\ncodegen.get_host_cpu_features = lambda: {!r}\n"
+    newer = features.format("+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,-avx512f")
+    assert run(cache, begin + newer + PROGRAM)[0] == "0"
+    # Nor does code for a level replace what is compiled for one that the environment chose.
+    assert run({**cache, "NUMBA_CPU_NAME": "x86-64-v2", "NUMBA_CPU_FEATURES": ""}, begin + PROGRAM)[0] == "1"
+    older = features.format("+sse4.2,-avx2")
+    assert run(cache, begin + older + PROGRAM)[0] == "1"

@@ -2,7 +2,8 @@
 
 The first of these that can be written to is taken: ``$TOCSIN_CACHE_DIR``; beside the package; the cache of the user; a
 temporary folder of the user. Code that lies in one of the others is used all the same, so that an image with a package
-that was warmed and is mounted read-only compiles nothing.
+that was warmed and is mounted read-only compiles nothing. Last, a wheel may hold code for levels of processors rather
+than for one processor (`make wheel`): a level that this one has is used, else it compiles.
 
 A folder is named by a hash of its module and of all modules of the package that it imports, directly or not: code never
 outlives a change of a NamedTuple or a constant in another file. A lock file for each kernel keeps processes from
@@ -24,6 +25,8 @@ from pathlib import Path
 _log = logging.getLogger(__name__)
 
 PACKAGE = Path(__file__).parent
+SHIPPED = PACKAGE / "_shipped"
+"""Code that came with the package, a folder for each level of processors."""
 _IMPORT = re.compile(rb"^\s*(?:from|import)\s+(tocsin[\w.]*)(?:\s+import\s+([\w, ]+))?", re.MULTILINE)
 _LONGEST_WAIT_S = 120
 """A process that holds a lock for longer has been stopped: others compile for themselves."""
@@ -88,6 +91,11 @@ def read_only_folders_of(module: str, source: str) -> list[Path]:
     before = places[: places.index(root())] if root() in places else places
     folders = (place / f"{module}.{_stamp(source)}" for place in before)
     return [folder for folder in folders if folder.is_dir()]
+
+
+def shipped_folder_of(level: str, module: str, source: str) -> Path:
+    """Return the folder of a module among what came with the package for a level of processors."""
+    return SHIPPED / level / f"{module}.{_stamp(source)}"
 
 
 @functools.cache

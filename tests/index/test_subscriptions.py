@@ -1,7 +1,9 @@
 """Subscriptions come, change and go, one by one and by table."""
 
+import threading
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import pytest
 
 from matchers import matcher_of
 from tocsin import Matcher, OptionError, SubscriptionError, UnknownSubscriptionError
-from tocsin.index.subscriptions import BUFFER
+from tocsin.index.segment import Segment
+from tocsin.index.subscriptions import BUFFER, SubscriptionSet
 from tocsin.model.subscription import Subscription
 
 
@@ -183,3 +186,90 @@ def test_columns_of_a_table() -> None:
 def test_a_table_without_the_columns_is_refused() -> None:
     with pytest.raises(OptionError, match=r"no column 'id' and no column 'where'.*It has name, condition"):
         Matcher.from_table(pa.table({"name": ["a"], "condition": ["x = 1"]}))
+
+
+MEANWHILE: dict[str, Callable[[Matcher], object]] = {
+    "nothing": lambda _: None,
+    "a batch": lambda matcher: matcher.match_batch([{"x": 1}]),
+    "a single event": lambda matcher: matcher.match({"x": 1}),
+    "compact": lambda matcher: matcher.compact(),
+    "commit": lambda matcher: matcher.commit(),
+}
+
+
+@pytest.mark.parametrize("first", MEANWHILE)
+@pytest.mark.parametrize("then", ["nothing", "a batch", "commit"])
+def test_changes_while_a_full_buffer_becomes_a_segment(
+    first: str, then: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    matcher = Matcher()
+    matcher.save(tmp_path)
+    expected = {f"s{number:04}": 1.0 for number in range(BUFFER) if number % 7 == 3}
+    built: list[Segment] = []
+
+    def change_and_build(self: SubscriptionSet, *given: Any) -> Segment:
+        segment = build(self, *given)
+        if threading.current_thread() is not threading.main_thread() and not built:
+            built.append(segment)
+            MEANWHILE[first](matcher)
+            matcher.unsubscribe("s0003")
+            matcher.rescore("s0010", 5.0)
+            matcher.subscribe("s0017", "x = 4")
+            matcher.subscribe("s0018", "x = 3", score=2.0)
+            matcher.unsubscribe("s0024")
+            matcher.subscribe("s0024", "x = 3", score=4.0)
+            matcher.subscribe("new", "x = 3")
+            MEANWHILE[then](matcher)
+        return segment
+
+    build = SubscriptionSet._build
+    monkeypatch.setattr(SubscriptionSet, "_build", change_and_build)
+    for number in range(BUFFER):
+        matcher.subscribe(f"s{number:04}", f"x = {number % 7}")
+        if number == BUFFER // 2:
+            # Part of the buffer is in a segment of its own already.
+            matcher.match_batch([{"x": 3}])
+    thread = matcher._subscriptions._merging
+    assert thread is not None
+    thread.join()
+    assert built, "the buffer was sealed by the thread that merges"
+    del expected["s0003"], expected["s0017"]
+    if first == then == "nothing":
+        assert matcher.stats().buffered < 10
+    # What was in the segment of the buffer, and what was too new for it.
+    expected |= {"s0010": 5.0, "s0018": 2.0, "s0024": 4.0, "new": 1.0}
+    for _ in range(2):
+        assert dict(matcher.match({"x": 3})) == expected
+        assert sorted(matcher.match_batch([{"x": 3}])["subscription"].to_pylist()) == sorted(expected)
+        assert len(matcher) == BUFFER
+        matcher.commit()
+    matcher.close()
+    with Matcher.open(tmp_path) as again:
+        assert dict(again.match({"x": 3})) == expected
+
+
+def test_matches_beside_many_single_subscriptions_see_each_of_them_from_its_start() -> None:
+    matcher = Matcher()
+    seen: list[int] = []
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            before = len(seen)
+            found = matcher.match({"x": 1}).ids
+            if len(found) < before or len(set(found)) != len(found):
+                wrong.append(f"{len(found)} of at least {before}")
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        for number in range(3 * BUFFER):
+            matcher.subscribe(f"s{number}", "x > 0")
+            seen.append(number)
+    finally:
+        done.set()
+        watching.join()
+    matcher.close()
+    assert not wrong
+    assert len(matcher.match({"x": 1}).ids) == 3 * BUFFER

@@ -92,7 +92,7 @@ class Buffer:
         """Build segments, so that every subscription is in one."""
         if not self.fresh:
             return
-        segments, taken, forms = list(self.segments), *_columns(self.fresh)
+        segments, taken, forms = list(self.segments), *columns(self.fresh)
         while segments and len(segments[-1]) <= FACTOR * len(taken):
             _take_out(segments.pop(), taken, forms)
         self.segments = (*segments, LiveSegment(build(taken, forms)))
@@ -100,15 +100,34 @@ class Buffer:
 
     def empty(self, build: Build) -> tuple[LiveSegment, ...]:
         """Empty the buffer; return its subscriptions as one segment, or () if there are none."""
-        taken, forms = _columns(self.fresh)
+        taken, forms = columns(self.fresh)
         for live in self.segments:
             _take_out(live, taken, forms)
         self.segments = ()
         self._settle()
         return (LiveSegment(build(taken, forms)),) if taken else ()
 
+    def hand_over(self, taken: dict[str, Fresh], built: Segment | None) -> tuple[LiveSegment, ...]:
+        """Return the segments of the buffer and one that was built of `taken` meanwhile, without what changed since."""
+        moved = list(self.segments)
+        if built is not None:
+            live = LiveSegment(built)
+            for id, fresh in taken.items():
+                if self.fresh.get(id) is fresh:
+                    del self.fresh[id]
+                elif (number := live.find(id)) is not None:
+                    live.drop(number)
+            moved.append(live)
+        newer = self.fresh
+        self.segments = ()
+        self._settle()
+        for id, fresh in newer.items():
+            self.put(id, fresh)
+        return tuple(live for live in moved if len(live))
 
-def _columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
+
+def columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
+    """Return fresh subscriptions, and their normal forms, as a segment is built of them."""
     return [one.subscription for one in fresh.values()], [form_of([one.expression for one in fresh.values()])]
 
 

@@ -16,7 +16,7 @@ from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownS
 from tocsin.forks import Guard, Level, tell_children
 from tocsin.index import commit as store
 from tocsin.index import intake
-from tocsin.index.buffer import Buffer, Fresh
+from tocsin.index.buffer import Buffer, Fresh, columns
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
@@ -32,6 +32,8 @@ from tocsin.storage.folder import Folder
 BUFFER = 1024
 """Subscriptions that are kept aside before they become a segment. A single event is compared with all of them, some
 3 ns each, and pays 15 µs for a segment: with 256 there were four times as many."""
+MOST_BUFFERED = 4 * BUFFER
+"""The buffer is sealed beside changes: that takes 28 to 40 ms. Beyond this many, `subscribe` does it and waits."""
 FEW = 64
 """New subscriptions that a commit writes into the snapshot itself: one takes 1.5 ms of processor time and two syncs,
 where a segment of its own takes 7 ms and four. Whoever opens the index parses 64 of them in 10 ms."""
@@ -96,8 +98,9 @@ class SubscriptionSet:
             with self._writing():
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))
-                if len(self._buffer) >= BUFFER:
+                if len(self._buffer) >= (MOST_BUFFERED if self._background_merge else BUFFER):
                     self._seal()
+                if len(self._buffer) >= BUFFER or not self._buffer.fresh:
                     self._merge_in_background()
 
     def subscribe_many(self, table: pa.Table) -> list[SubscriptionError]:
@@ -373,13 +376,14 @@ class SubscriptionSet:
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
 
-        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be.
+        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be, or the
+        user chose an index, which shall then do the work and count it.
         """
         state = self._for_one
         if state is not None:
             return state
         with self._lock:
-            if self._snapshot is not None or not self._buffer.may_be_viewed:
+            if self._snapshot is not None or not (self._buffer.may_be_viewed and self.options.is_auto):
                 self._for_one = self.current(), None
             else:
                 standing = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
@@ -410,15 +414,16 @@ class SubscriptionSet:
 
     def _merge_in_background(self) -> None:
         idle = self._merging is None or not self._merging.is_alive()
-        if self._background_merge and idle and due(self._segments):
+        if self._background_merge and idle and (len(self._buffer) >= BUFFER or due(self._segments)):
             self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
             self._merging.start()
 
     def _merge_what_is_due(self) -> None:
-        """Merge tier by tier; the lock is held only to look and to put the result in place."""
+        """Seal a full buffer and merge tier by tier; the lock is held only to look and to put the result in place."""
+        segments = self._seal_beside()
         while True:
             with self._lock:
-                segments = due(self._segments)
+                segments = segments if len(segments) > 1 else due(self._segments)
                 merger = Merger(segments)
             if not segments:
                 return
@@ -427,6 +432,20 @@ class SubscriptionSet:
                 if not all(live in self._segments for live in segments):
                     return
                 self._replace(segments, merger.finish(merged))
+            segments = self._seal_beside()
+
+    def _seal_beside(self) -> Sequence[LiveSegment]:
+        """Build a segment of a full buffer beside changes; return the segments that take its place."""
+        with self._lock:
+            if len(self._buffer) < BUFFER:
+                return ()
+            taken = dict(self._buffer.fresh)
+        built = self._build(*columns(taken)) if taken else None
+        with self._lock:
+            sealed = self._buffer.hand_over(taken, built)
+            self._segments += sealed
+            self._changed()
+        return sealed
 
     def _drop(self, id: str) -> bool:
         if self._buffer.drop(id):

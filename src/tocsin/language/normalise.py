@@ -13,7 +13,7 @@ from operator import and_, or_
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
-from tocsin.model.condition import ArrayContains, Condition, XPathExists
+from tocsin.model.condition import ArrayContains, Condition, RegexpMatches, WithinDistance, WithinPolygon, XPathExists
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -27,6 +27,7 @@ from tocsin.model.predicate import (
     Tested,
     Word,
 )
+from tocsin.model.text import pattern_order
 from tocsin.model.values import Kind
 from tocsin.tuning import TUNING
 
@@ -42,7 +43,16 @@ _TRIED = 4
 """A product is formed if it has at most this many times the conjunctions that it may keep: some are contradictions."""
 _COMPARED = 64
 """An alternative is not compared with more predicates than this that are certain: many tests on one text are rare."""
-_NULL_IF_ABSENT = (AnyWord, Phrase, AnyPattern, ArrayContains, XPathExists)
+_NULL_IF_ABSENT = (
+    AnyWord,
+    Phrase,
+    AnyPattern,
+    RegexpMatches,
+    ArrayContains,
+    XPathExists,
+    WithinDistance,
+    WithinPolygon,
+)
 """Tests that are NULL for an event without their attribute."""
 
 
@@ -240,12 +250,7 @@ def _united(predicates: list[Tested]) -> Tested:
     if isinstance(tests[0], AnyWord):
         return Tested(AnyWord(tests[0].attribute, tuple(sorted(words, key=lambda w: (w.text, w.prefix)))), accepts)
     assert isinstance(tests[0], AnyPattern), "only words and patterns are united"
-    return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=_pattern_order))), accepts)
-
-
-def _pattern_order(pattern: Pattern) -> tuple[object, ...]:
-    parts = ((0, part) if isinstance(part, str) else (1, part.least, part.many) for part in pattern.parts)
-    return pattern.ignore_case, *parts
+    return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=pattern_order))), accepts)
 
 
 def _some_of(parts: list[_Part]) -> _Part:
@@ -311,6 +316,8 @@ def _with_units(parts: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_
     """
     units, factors = [part[0] for part in parts if len(part) == 1], [part for part in parts if len(part) != 1]
     certain = _meet(units)
+    if not factors:
+        return (None if certain is None or settle(certain.values()) is None else certain), []
     for _ in range(_ROUNDS):
         if certain is None or settle(certain.values()) is None or not all(factors):
             return None, []
@@ -415,9 +422,9 @@ def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     only if they admit NULL, and presence follows. A test on an attribute that must be absent is NULL.
     """
     kept = list(predicates)
-    if _denied(kept) or _lacks_value(kept):
-        return None
     ranges = [p for p in kept if isinstance(p, Ranges)]
+    if len(ranges) < len(kept) and (_denied(kept) or _lacks_value(kept)):
+        return None
     if len({p.attribute for p in ranges}) == len(ranges):
         return tuple(kept)
     by_attribute: dict[str, list[Ranges]] = {}

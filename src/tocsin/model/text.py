@@ -13,6 +13,7 @@ in PostgreSQL and SQLite; DuckDB takes both cases of a letter for it.
 import re
 import sys
 import unicodedata
+from array import array
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 
@@ -25,16 +26,22 @@ _ASCII_WORDS = re.compile(r"\w+", re.ASCII)
 
 
 @cache
+def _marks() -> str:
+    """Return the combining marks: they belong to the words that they stand in."""
+    return "".join(chr(code) for codes in _MARK_RANGES for code in codes if unicodedata.category(chr(code))[0] == "M")
+
+
+@cache
 def _words() -> re.Pattern[str]:
-    # A combining mark belongs to the word that it stands in.
-    marks = [chr(code) for codes in _MARK_RANGES for code in codes if unicodedata.category(chr(code))[0] == "M"]
-    return re.compile(rf"[\w{''.join(marks)}]+")
+    return re.compile(rf"[\w{_marks()}]+")
 
 
 def word_spans() -> list[tuple[int, int]]:
     """Return the runs of code points that are word characters, as (first, one after the last)."""
-    every = "".join(map(chr, range(sys.maxunicode + 1)))
-    return [match.span() for match in _words().finditer(every)]
+    every = array("I", range(sys.maxunicode + 1)).tobytes().decode("utf-32", "surrogatepass")
+    # The expression with all marks would take 1.3 s here.
+    marked = every.translate(dict.fromkeys(map(ord, _marks()), "_"))
+    return [match.span() for match in re.finditer(r"\w+", marked)]
 
 
 def fold(text: str) -> str:
@@ -176,6 +183,12 @@ def pattern_text(pattern: Pattern) -> str:
         re.sub(r"[\\%_]", r"\\\g<0>", part) if isinstance(part, str) else "_" * part.least + "%" * part.many
         for part in pattern.parts
     )
+
+
+def pattern_order(pattern: Pattern) -> tuple[object, ...]:
+    """Return what patterns are sorted by."""
+    parts = ((0, part) if isinstance(part, str) else (1, part.least, part.many) for part in pattern.parts)
+    return pattern.ignore_case, *parts
 
 
 @lru_cache(maxsize=10_000)

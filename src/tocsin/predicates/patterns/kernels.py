@@ -396,7 +396,8 @@ def find_patterns(
                 found_offsets[row] = filled
                 if filled + len(seen) > len(found):
                     longer = np.empty(2 * (filled + len(seen)), np.int32)
-                    longer[:filled] = found[:filled]
+                    for copied in range(filled):
+                        longer[copied] = found[copied]
                     found = longer
             if at_end:
                 break
