@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tocsin.index.plan import Plan
     from tocsin.index.stats import Statistics
     from tocsin.matcher import Matcher
+    from tocsin.model.limits import Limits
     from tocsin.model.result import Evidence, Matches
     from tocsin.model.subscription import Subscription
     from tocsin.model.values import Kind
@@ -40,6 +41,7 @@ __all__ = [
     "Explanation",
     "History",
     "Kind",
+    "Limits",
     "Matcher",
     "Matches",
     "MissingDependencyError",
@@ -63,6 +65,7 @@ _HOMES = {
     "Explanation": "tocsin.index.explanation",
     "History": "tocsin.index.history",
     "Kind": "tocsin.model.values",
+    "Limits": "tocsin.model.limits",
     "Matcher": "tocsin.matcher",
     "Matches": "tocsin.model.result",
     "Plan": "tocsin.index.plan",

@@ -43,6 +43,9 @@ def _ranges() -> Iterator[str]:
         yield f"s IS NULL AND b < {n}"
         yield f"NOT (a > {n} AND b < 7) AND flag"
         yield f"at > TIMESTAMP '2024-01-01 00:00:{n:02}' AND day <= DATE '2024-02-01'"
+    for n in range(100):
+        yield f"rare{n} > {n} AND a < {n}"
+        yield f"rare{n} = {n}"
     yield "b > 9007199254740993"
     yield " OR ".join(f"(a < {n} AND b < {n + 1})" for n in range(12))
 
@@ -92,6 +95,7 @@ def _attributes() -> Iterator[str]:
         yield f"a < b AND c > {n}"
         yield f"a = c OR s = 'v{n}'"
         yield f"NOT (b >= c) AND a < {n}"
+        yield f"a < b AND b < c AND d <> {n}"
 
 
 def _xpath() -> Iterator[str]:

@@ -25,10 +25,10 @@ from tocsin.index.plan import Plan, plan
 from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
-from tocsin.language.normalise import MAX_PREDICATES
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.model.expression_tree import expression_of, is_derived
 from tocsin.model.functions import operand_kinds
+from tocsin.model.limits import Limits
 from tocsin.model.result import Evidence, Matches
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
@@ -41,15 +41,16 @@ BATCH = 32_768
 
 OpenMode = Literal["read", "write", "copy"]
 _EVERYTHING = Request()
+_LIMITS = Limits()
 _SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_string())), ("score", pa.float64())]
 
 
 class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
-    `max_predicates` is the most predicates that one subscription may have; `namespaces` gives the prefixes that
-    XPath expressions use; `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise, and
-    `xpath` that for XPath expressions;
+    `limits` are the most that one subscription may have; `namespaces` gives the prefixes that XPath expressions use;
+    `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise, and `xpath` that for XPath
+    expressions;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
 
@@ -67,7 +68,7 @@ class Matcher:
     def __init__(
         self,
         *,
-        max_predicates: int = MAX_PREDICATES,
+        limits: Limits = _LIMITS,
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
@@ -77,9 +78,7 @@ class Matcher:
         age_attribute: str | None = None,
         background_merge: bool = True,
     ) -> None:
-        options = Options(
-            max_predicates, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute, xpath
-        )  # fmt: skip
+        options = Options(limits, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute, xpath)
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
 
     @classmethod
@@ -87,7 +86,7 @@ class Matcher:
         cls,
         subscriptions: Subscriptions,
         *,
-        max_predicates: int = MAX_PREDICATES,
+        limits: Limits = _LIMITS,
         namespaces: Mapping[str, str] | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
@@ -104,7 +103,7 @@ class Matcher:
         (['a'], ['b'])
         """
         made = cls(
-            max_predicates=max_predicates,
+            limits=limits,
             namespaces=namespaces,
             index=index,
             matcher=matcher,

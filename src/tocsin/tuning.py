@@ -107,6 +107,26 @@ class Tuning:
     short code: a million ranges `price >= 0` and 64 events on that end needed 5 GB for undecided pairs. Other values
     were not measured."""
 
+    # Attributes that few subscriptions name (index/rare_attributes.py).
+
+    common_attributes: int = 64
+    """At least so many attributes, those that most ranges name, have a column of codes. 100,000 range
+    subscriptions beside 50,000 on an attribute each, µs an event: 442 without rare attributes, 4.0 with 256 common
+    ones, 2.6 with 64."""
+    rare_ranges: int = 256
+    """Attributes that more ranges name are never rare: an event that has one is compared with each of its ranges. Not
+    measured."""
+
+    # Tests that conjunctions demand together (index/combined_tests.py).
+
+    min_combined: int = 16
+    """So many conjunctions that demand the same tests are filed under all of them. Not measured."""
+    min_combined_share: float = 0.1
+    """If their ranges alone hold for at least this share of the events; else ranges are the better access. Not
+    measured."""
+    max_combinations: int = 64
+    """At most so many: every event is compared with each. Not measured."""
+
     # Codes of numbers (predicates/ranges/kernels.py).
 
     guide_min_constants: int = 64

@@ -9,6 +9,7 @@ from tocsin.index.id_order import (
     DIGIT_BITS,
     IdOrder,
     _insert_sorted,
+    _sort_by_bits,
     _sort_by_digit,
     append_lists,
     named_only,
@@ -33,6 +34,24 @@ def test_lists_are_sorted_wherever_they_are_crowded(lists: list[list[int]], shif
     starts, values = ragged(crowded)
     sort_lists(starts, values, 3_000_000)
     assert lists_of(starts, values) == [sorted(one) for one in crowded]
+
+
+@given(st.lists(st.lists(st.integers(0, 500), unique=True, max_size=200), max_size=5), st.booleans())
+def test_long_lists_are_sorted(lists: list[list[int]], twice: bool) -> None:
+    if twice and lists:
+        lists = [*lists[:-1], lists[-1] * 2]
+    starts, values = ragged(lists)
+    sort_lists(starts, values, 500)
+    assert lists_of(starts, values) == [sorted(one) for one in lists]
+
+
+def test_a_part_is_sorted_by_bits_unless_a_value_is_there_twice() -> None:
+    bits, other = np.zeros(3, np.uint64), np.empty(6, np.int32)
+    values = np.array([9, 130, 63, 64, 0, 5], np.int32)
+    assert _sort_by_bits(values, 1, 5, bits, other)
+    assert (values.tolist(), bits.tolist()) == ([9, 0, 63, 64, 130, 5], [0, 0, 0])
+    assert not _sort_by_bits(np.array([3, 1, 3], np.int32), 0, 3, bits, other)
+    assert bits.tolist() == [0, 0, 0]
 
 
 def test_a_part_is_sorted_by_insertion() -> None:

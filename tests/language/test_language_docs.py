@@ -8,11 +8,12 @@ from typing import get_args
 import pytest
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.normalise import MAX_PREDICATES, normalise
+from tocsin.language.normalise import normalise
 from tocsin.language.operands import FUNCTIONS
 from tocsin.language.parse import parse
 from tocsin.language.shape import MAX_DEPTH
 from tocsin.model.condition import And, Atom, Condition, IsTruth, Not, Op, Or
+from tocsin.model.limits import Limits
 from tocsin.predicates.evaluate import holds
 from tocsin.reference import evaluate
 
@@ -62,4 +63,4 @@ def test_every_family_and_operator_has_an_example() -> None:
 
 def test_the_limits_are_those_of_the_code() -> None:
     assert f"nest {MAX_DEPTH} levels" in TEXT
-    assert f"at most {MAX_PREDICATES:,} predicates" in TEXT
+    assert f"at most {Limits().predicates:,} predicates" in TEXT

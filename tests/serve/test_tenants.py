@@ -13,7 +13,8 @@ from websockets.sync.client import connect
 
 from serving import ServerProcess, wait_for
 from tocsin import cli
-from tocsin.serve.tenants import KeyFile, Limits
+from tocsin.model.limits import Limits
+from tocsin.serve.tenants import KeyFile
 
 
 class Tenants:
@@ -22,10 +23,10 @@ class Tenants:
     def __init__(self, folder: Path) -> None:
         self.file = KeyFile(folder / "keys.json")
         self.admin = self.file.add("root", {}, admin=True)
-        wide = Limits(subscriptions=1000, predicates=50, text=1000, matches=100, requests=1000.0)
+        wide = Limits(subscriptions=1000, predicates=50, text_bytes=1000, matches=100, requests=1000.0)
         self.acme = self.file.add("acme", {}, wide)
         self.zeta = self.file.add("zeta", {}, wide)
-        narrow = Limits(subscriptions=3, predicates=4, text=60, matches=2, requests=30.0)
+        narrow = Limits(subscriptions=3, predicates=4, text_bytes=60, matches=2, requests=30.0)
         self.narrow = self.file.add("narrow", {"team": "x"}, narrow)
         self.server = ServerProcess(folder / "index", ["--keys", str(self.file.path), "--workers", "1"])
 
@@ -132,7 +133,7 @@ def test_limits_answer_with_their_reason(tenants: Tenants) -> None:
         assert narrow.delete("/subscriptions/b").status_code == 200
         assert narrow.put("/subscriptions/d", json={"where": "x > 0"}).status_code == 201
         long = narrow.put("/subscriptions/a", json={"where": "x > 0" + " " * 60})
-        assert (long.status_code, "65 characters" in long.text) == (422, True)
+        assert (long.status_code, "65 bytes" in long.text) == (422, True)
         many = narrow.put("/subscriptions/a", json={"where": "a = 1 AND b = 1 AND c = 1 AND d = 1 AND e = 1"})
         assert (many.status_code, "5 predicates" in many.text) == (422, True)
         matches = narrow.post("/match", json={"event": {"x": 5}})

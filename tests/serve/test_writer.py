@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tocsin.errors import StorageError
+from tocsin.model.limits import Limits
 from tocsin.serve.board import ENTRY, SNAPSHOT, Board
 from tocsin.serve.settings import ServerSettings
-from tocsin.serve.tenants import Limits
 from tocsin.serve.writer import Writer
 
 ADMIN = ["", {}, dataclasses.asdict(Limits())]

@@ -23,12 +23,13 @@ def add(
     admin: Annotated[bool, typer.Option("--admin", help="A key to everything, without limits.")] = False,
     subscriptions: Annotated[int, typer.Option(min=0, help="The most subscriptions.")] = 100_000,
     predicates: Annotated[int, typer.Option(min=1, help="The most predicates of a subscription.")] = 200,
-    text: Annotated[int, typer.Option(min=1, help="The most characters of a condition.")] = 20_000,
+    text_bytes: Annotated[int, typer.Option(min=1, help="The most bytes of a condition.")] = 20_000,
     matches: Annotated[int, typer.Option(min=1, help="The most matches of an event.")] = 10_000,
     requests: Annotated[float, typer.Option(min=0.01, help="The most requests a second.")] = 1000.0,
 ) -> None:
     """Make a key and print it; it is stored as a hash and cannot be shown again."""
-    from tocsin.serve.tenants import KeyFile, Limits
+    from tocsin.model.limits import Limits
+    from tocsin.serve.tenants import KeyFile
 
     tags = {}
     for given in tag or []:
@@ -36,7 +37,9 @@ def add(
         if not sign or not name:
             raise OptionError(f"the tag is {given!r}", "Write it as name=value")
         tags[name] = value
-    limits = Limits(subscriptions, predicates, text, matches, requests)
+    limits = Limits(
+        subscriptions=subscriptions, predicates=predicates, text_bytes=text_bytes, matches=matches, requests=requests
+    )
     typer.echo(KeyFile(file).add(tenant, tags, limits, admin=admin))
     errors().print("keep it: only its hash is stored")
 

@@ -54,6 +54,11 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
 
 
+def share_of_conjunctions(predicates: RangePredicates) -> Float64s:
+    """Return the share of events that satisfies all ranges of each conjunction."""
+    return _product(predicates, np.minimum(predicates.selectivity, 1.0))
+
+
 def _product(predicates: RangePredicates, factors: Float64s) -> Float64s:
     """Return the product of the factors of each conjunction's predicates."""
     logs = np.log(np.maximum(factors, 1e-12))

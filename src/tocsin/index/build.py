@@ -31,10 +31,15 @@ class CodedColumn:
     high: Int32s
 
 
-def code_columns(form: NormalForm) -> list[CodedColumn]:
-    """Make a domain of the constants of each column, and codes of its ranges; columns are in the order of names."""
+def code_columns(form: NormalForm, last: set[str]) -> list[CodedColumn]:
+    """Make a domain of the constants of each column, and codes of its ranges.
+
+    Columns are in the order of names; those of the attributes in `last` come behind the others.
+    """
     columns = []
-    for (attribute, kind), column in sorted(form.columns.items(), key=lambda item: (item[0][0], item[0][1].value)):
+    keys = sorted(form.columns, key=lambda key: (key[0] in last, key[0], key[1].value))
+    for attribute, kind in keys:
+        column = form.columns[attribute, kind]
         domain, low, high = _code(kind, column)
         conjunction = np.concatenate([column.conjunction, column.null]).astype(np.int32)
         null = np.full(column.null.size, -1, np.int32)
@@ -127,10 +132,8 @@ def number_tests(form: NormalForm, options: Options) -> NumberedTests:
     )
 
 
-def conjunctions_of(
-    form: NormalForm, columns: Sequence[CodedColumn], tests: NumberedTests
-) -> tuple[Conjunctions, Int32s]:
-    """The conjunctions over codes, and the test that each is filed under (-1: none)."""
+def conjunctions_of(form: NormalForm, columns: Sequence[CodedColumn], tests: NumberedTests) -> Conjunctions:
+    """The conjunctions over codes."""
     conjunction = np.concatenate([np.empty(0, np.int32), *(column.conjunction for column in columns)])
     numbers = [np.full(column.low.size, place, np.int32) for place, column in enumerate(columns)]
     number = np.concatenate([np.empty(0, np.int32), *numbers])
@@ -143,7 +146,7 @@ def conjunctions_of(
     for place, (_, attribute, _) in enumerate(tests.families):
         if not attribute:
             null_column[tests.family == place] = -1
-    conjunctions = Conjunctions(
+    return Conjunctions(
         count=form.owner.size,
         last_code=np.array(last_codes, np.int32),
         conjunction=conjunction[order],
@@ -155,11 +158,10 @@ def conjunctions_of(
         test_accepts=accepts,
         test_null_column=null_column.astype(np.int32),
     )
-    return conjunctions, _rarest_test(conjunctions, tests.selective)
 
 
-def _rarest_test(conjunctions: Conjunctions, selective: Bools) -> Int32s:
-    """For each conjunction, the test that fewest conjunctions demand, among selective tests that must be TRUE."""
+def rarest_test(conjunctions: Conjunctions, selective: Bools) -> Int32s:
+    """For each conjunction, the test that fewest demand, among selective tests that must be TRUE; -1: none."""
     filed = np.full(conjunctions.count, -1, np.int32)
     usable = (conjunctions.test_accepts == Accepts.TRUE.value) & selective[conjunctions.test]
     test, owner = conjunctions.test[usable], conjunctions.test_conjunction[usable]

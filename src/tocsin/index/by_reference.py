@@ -23,6 +23,8 @@ from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
 from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
 from tocsin.forks import cached
+from tocsin.index.combined_tests import CombinedTests
+from tocsin.index.rare_attributes import RareRanges
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.language.parse import parse
 from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
@@ -45,6 +47,8 @@ def judged_by_reference(segment: Segment, namespaces: Mapping[str, str]) -> Segm
         segment,
         # It has no `build`: its tests do not come from a normal form.
         families=[*segment.families, ("reference", "", cast(Family, family))],
+        rare=RareRanges.none(),
+        combined=CombinedTests.none(),
         needs_codes=True,
         algorithms=("auto", "reference"),
         index=ReferenceIndex(sum(family.count for _, _, family in segment.families), count),

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tocsin.arrays import Bools, Int32s, Ragged, UInt16s
 from tocsin.conjunctions.coded import Events
+from tocsin.index.combined_tests import CombinedTests
 from tocsin.model.events import EventBatch
 from tocsin.model.readable import Values, present
 from tocsin.model.result import Evidence
@@ -34,7 +35,7 @@ class Column:
         if self.quantizer is None:
             shift = shifts_by_rank(np.array([self.domain.last], np.int32))
             codes = np.full((1, len(batch)), NULL_CODE, np.int32)
-            codes[0] = _codes(batch.column(self.attribute), self)
+            codes[0] = codes_of_column(batch.column(self.attribute), self)
             by_rank: UInt16s = short_codes_by_rank(codes, shift)[0]
             return by_rank
         key = self.attribute, self.quantizer
@@ -50,12 +51,17 @@ def encode(
     batch: EventBatch,
     judged: Mapping[int, Probed],
     evidence: Evidence,
+    rare: Ragged | None = None,
+    combined: CombinedTests | None = None,
 ) -> Events:
-    """Encode a batch: the codes of every column and the tests that hold; `evidence` takes what could not be read."""
+    """Encode a batch: the codes of every column and the tests that hold; `evidence` takes what could not be read.
+
+    `rare` has the tests of rare attributes that hold; `combined` says which tests are combined.
+    """
     codes = np.zeros((len(columns) + len(families) + 1, len(batch)), np.int32)
     for place, column in enumerate(columns):
-        codes[place] = _codes(batch.column(column.attribute), column)
-    evidence.mismatches |= _mismatches(columns, batch, codes == NULL_CODE)
+        codes[place] = codes_of_column(batch.column(column.attribute), column)
+    evidence.mismatches |= mismatches(columns, batch, codes == NULL_CODE)
     true, null, first_numbers = [], [], [0]
     for place, (_, _, family) in enumerate(families):
         probed = judged[place] if place in judged else family.probe(batch)
@@ -65,8 +71,13 @@ def encode(
         evidence.errors |= probed.errors
         if probed.present is not None:
             codes[len(columns) + place] = probed.present
+    if rare is not None:
+        true.append(rare)
+        first_numbers.append(first_numbers[-1])
     all_true = Ragged.side_by_side(true, first_numbers[:-1], len(batch))
-    all_null = Ragged.side_by_side(null, first_numbers[:-1], len(batch))
+    if combined is not None:
+        all_true = combined.added_to(all_true)
+    all_null = Ragged.side_by_side(null, first_numbers[: len(null)], len(batch))
     events = Events(codes, all_true.starts, all_true.values, all_null.starts, all_null.values)
     if not any(column.quantizer for column in columns):
         return events
@@ -78,18 +89,18 @@ def encode(
     return events._replace(short=short, row_of=np.arange(len(codes), dtype=np.int32))
 
 
-def encode_short(columns: Sequence[Column], batch: EventBatch, evidence: Evidence) -> Events:
+def encode_short(columns: Sequence[Column], batch: EventBatch, evidence: Evidence, rare: Ragged) -> Events:
     """Encode a batch in short codes only; full codes are then read for the few events on an end of a range.
 
-    The last row is ANYTHING's.
+    The last row is ANYTHING's. No family has tests; `rare` has those of rare attributes that hold.
     """
     short = np.ones((len(columns) + 1, len(batch)), np.uint16)
     for place, column in enumerate(columns):
         short[place] = column.short_codes(batch)
-    evidence.mismatches |= _mismatches(columns, batch, short == 0)
+    evidence.mismatches |= mismatches(columns, batch, short == 0)
     none, starts = np.empty(0, np.int32), np.zeros(len(batch) + 1, np.int64)
     codes = np.empty((len(short), 0), np.int32)
-    return Events(codes, starts, none, starts, none, short, np.arange(len(short), dtype=np.int32))
+    return Events(codes, rare.starts, rare.values, starts, none, short, np.arange(len(short), dtype=np.int32))
 
 
 def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32s) -> Int32s:
@@ -101,11 +112,11 @@ def codes_of(columns: Sequence[Column], batch: EventBatch, rows: Int32s) -> Int3
             values = [values[row] for row in rows.tolist()]
         elif values is not None:
             values = values.take(pa.array(rows))
-        codes[place] = _codes(values, column)
+        codes[place] = codes_of_column(values, column)
     return codes
 
 
-def _mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> dict[str, int]:
+def mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> dict[str, int]:
     """Count the values that are there but NULL for every kind that their attribute is compared with."""
     if not null[: len(columns)].any():
         return {}
@@ -118,7 +129,8 @@ def _mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> di
     return {shown_name(name): int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
-def _codes(values: Values | None, column: Column) -> Int32s | int:
+def codes_of_column(values: Values | None, column: Column) -> Int32s | int:
+    """Return the codes of some values of a column."""
     if values is None:
         return NULL_CODE
     if isinstance(values, list):

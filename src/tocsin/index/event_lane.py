@@ -6,7 +6,7 @@ and texts are written into arrays that are used again for the next event, and a 
 plain number, text or boolean is encoded as in a batch.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Strings
 from tocsin.conjunctions.coded import Events
+from tocsin.index.combined_tests import CombinedTests
 from tocsin.index.encoding import Column
+from tocsin.index.rare_attributes import RareRanges
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
-from tocsin.model.lookup import lookup
+from tocsin.model.lookup import lookup, names_below
 from tocsin.model.readable import NO_UNICODE, read_values
 from tocsin.model.result import Evidence
 from tocsin.model.sql_text import shown_name
@@ -55,12 +57,16 @@ class _Known(NamedTuple):
     """All columns of the attribute."""
     exact: Domain | None
     """The domain of numbers, if some constants are no floats."""
+    doubtful: frozenset[float]
+    """The floats nearest to those constants: `exact` tells on which side of them a number lies."""
     booleans: Mapping[bool, int]
     """The codes of both booleans."""
     compares: bool
     """Whether the attribute is compared with constants of some kind."""
     families: tuple[tuple[int, TextIndex | None], ...]
     """The families on the attribute, by place, with the index of one that judges texts."""
+    rare: tuple[tuple[int, Column], ...]
+    """The columns of the attribute, by place among the rare ones, if it is rare."""
 
 
 class _Scratch:
@@ -89,15 +95,22 @@ class _Scratch:
 class EventLane:
     """What a segment prepares to encode single events. Threads may share it."""
 
-    def __init__(self, columns: Sequence[Column], families: Sequence[tuple[str, str, Family]]) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        families: Sequence[tuple[str, str, Family]],
+        rare: RareRanges,
+        combined: CombinedTests,
+    ) -> None:
+        self._rare, self._combined = rare, combined
         self._families = [family for _, _, family in families]
         self._first_test = np.cumsum([0, *(family.count for family in self._families)]).tolist()
         self._first_family = len(columns)
         self._rows = len(columns) + len(families) + 1
         self._unattributed = tuple(place for place, (_, attribute, _) in enumerate(families) if not attribute)
-        self._known = _known(columns, families)
+        self._known = _known(columns, families, rare)
         self._derived = tuple(filter(is_derived, self._known))
-        self._below = _below(name for name in self._known if not is_derived(name))
+        self._below = names_below(name for name in self._known if not is_derived(name))
         self._coders, self._kept = _coders(columns, self._rows)
         self._spare: list[_Scratch] = []
 
@@ -113,17 +126,22 @@ class EventLane:
         held: dict[int, Int32s] = {}
         probed: dict[int, Probed] = dict(judged)
         known = self._known
+        rare: list[int] = []
         for name, value in self._values(event, batch) if self._below or self._derived else event.items():
             attribute = known.get(name)
             if attribute is None or value is None:
                 continue
+            if attribute.rare:
+                rare += self._rare_tests(name, value, attribute.rare, evidence)
             kind = type(value)
             if kind is float or (kind is int and -_EXACT_AS_FLOAT <= value <= _EXACT_AS_FLOAT):
                 if value != value:
                     continue
                 if attribute.number >= 0:
                     columns[count], numbers[count] = attribute.number, value
-                    given[count] = NUMBER_GIVEN if attribute.exact is None else attribute.exact.code(value)
+                    given[count] = NUMBER_GIVEN
+                    if attribute.exact is not None and value in attribute.doubtful:
+                        given[count] = attribute.exact.code(value)
                     count += 1
                 elif attribute.compares:
                     evidence.mismatches[shown_name(name)] = 1
@@ -177,6 +195,8 @@ class EventLane:
         for place in self._unattributed:
             if place not in judged:
                 probed[place] = self._families[place].probe(batch)
+        if rare:
+            held[len(self._families)] = np.array(sorted(rare), np.int32)
         null = [_NOTHING]
         for place, found in probed.items():
             held[place] = found.true.values
@@ -203,11 +223,26 @@ class EventLane:
             return _Encoded(scratch.plain, scratch)
         parts = [held[place] + np.int32(self._first_test[place]) for place in sorted(held)]
         true = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(self._combined):
+            true = self._combined.added_to_one(true)
         return _Encoded(scratch.events(true, np.sort(np.concatenate(null))), scratch)
 
     def give_back(self, encoded: "_Encoded") -> None:
         """Take the arrays of an event that was matched for the next one."""
         self._spare.append(encoded.scratch)
+
+    def _rare_tests(
+        self, name: str, value: object, columns: tuple[tuple[int, Column], ...], evidence: Evidence
+    ) -> list[int]:
+        """The tests of a rare attribute that are TRUE for a value."""
+        [read], lost = read_values([value])
+        for reason, times in lost.items():
+            evidence.errors[f"{name}: {reason}"] = times
+        codes = [(place, column, column.domain.code(read)) for place, column in columns]
+        of_a_kind = [code for _, column, code in codes if column.kind is not Kind.ANY]
+        if of_a_kind and max(of_a_kind) == NULL_CODE and not is_null(read):
+            evidence.mismatches[shown_name(name)] = 1
+        return [test for place, _, code in codes if code != NULL_CODE for test in self._rare.true_for(place, code)]
 
     def _values(self, event: Event, batch: EventBatch) -> Iterator[tuple[str, Any]]:
         """The attributes of an event, nested ones by their dotted names, and what is derived from them."""
@@ -228,17 +263,22 @@ class _Encoded(NamedTuple):
     scratch: _Scratch
 
 
-def _known(columns: Sequence[Column], families: Sequence[tuple[str, str, Family]]) -> dict[str, _Known]:
+def _known(
+    columns: Sequence[Column], families: Sequence[tuple[str, str, Family]], rare: RareRanges
+) -> dict[str, _Known]:
     """What is known of each attribute, by its name."""
     columns_of: dict[str, list[tuple[int, Column]]] = {}
     families_of: dict[str, list[int]] = {}
+    rare_of: dict[str, list[tuple[int, Column]]] = {}
     for place, column in enumerate(columns):
         columns_of.setdefault(column.attribute, []).append((place, column))
+    for place, column in enumerate(rare.columns):
+        rare_of.setdefault(column.attribute, []).append((place, column))
     for place, (_, attribute, _) in enumerate(families):
         if attribute:
             families_of.setdefault(attribute, []).append(place)
     known = {}
-    for attribute in {*columns_of, *families_of}:
+    for attribute in {*columns_of, *families_of, *rare_of}:
         own = tuple(columns_of.get(attribute, ()))
         place_of = {column.kind: place for place, column in own}
         domains = {column.kind: column.domain for _, column in own}
@@ -250,23 +290,13 @@ def _known(columns: Sequence[Column], families: Sequence[tuple[str, str, Family]
             any=place_of.get(Kind.ANY, -1),
             columns=own,
             exact=numbers if numbers is not None and numbers.exact else None,
+            doubtful=frozenset(numbers.nearest_to_exact.tolist() if numbers is not None and numbers.exact else ()),
             booleans={} if booleans is None else {value: booleans.code(value) for value in (False, True)},
             compares=any(kind is not Kind.ANY for kind in domains),
             families=tuple((place, families[place][2].texts) for place in families_of.get(attribute, ())),
+            rare=tuple(rare_of.get(attribute, ())),
         )
     return known
-
-
-def _below(attributes: Iterable[str]) -> dict[str, list[str]]:
-    """The attributes that a nested value may have, by the name of the value: all names that go on behind its dots."""
-    below: dict[str, list[str]] = {}
-    for attribute in attributes:
-        head, dot, rest = attribute.partition(".")
-        while dot:
-            below.setdefault(head, []).append(attribute)
-            part, dot, rest = rest.partition(".")
-            head = f"{head}.{part}"
-    return below
 
 
 def _coders(columns: Sequence[Column], rows: int) -> tuple[ColumnCoders, list[npt.NDArray[Any]]]:

@@ -13,7 +13,6 @@ from pyroaring import BitMap
 from tocsin.arrays import Ragged
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.errors import OptionError
-from tocsin.index.encoding import encode
 from tocsin.index.snapshot import SegmentState
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Test, Tested
@@ -82,7 +81,7 @@ class HistoryPlanner:
         segment = self._state.segment
         nothing = Ragged(np.zeros(len(batch) + 1, np.int64), np.empty(0, np.int32))
         unjudged = {self.place: Probed(nothing, null=nothing)}
-        events = encode(segment.columns, segment.families, batch, unjudged, Evidence())
+        events = segment.encode_in_full(batch, unjudged, Evidence())
         pairs, _ = self._candidates.match(events)
         first = np.searchsorted(self._conjunction, pairs[:, 1], "left")
         count = np.searchsorted(self._conjunction, pairs[:, 1], "right") - first

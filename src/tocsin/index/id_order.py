@@ -12,14 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin._compile import kernel
-from tocsin.arrays import Float64s, Int32s, Int64s
+from tocsin._compile import kernel, lowest_bit
+from tocsin.arrays import Float64s, Int32s, Int64s, UInt64s
 
 FEW_ROWS = 8_192
 """A batch with at most so many rows sorts its ids: about 1 µs a row, where ranking 1,000,000 ids costs 0.6 s."""
 SHORT_LIST = 24
 """Lists up to this length, and digits that occur no more often, are left to insertion."""
 DIGIT_BITS = 7
+BITS_A_VALUE = 256
+"""A list with a value for each so many possible ones is sorted by bits. Nanoseconds a value by digits and by bits:
+1,000 values of 100,000 8.5 to 10.1 and 2.1 to 7.4, 5,000 of them 5.7 and 1.2 to 2.8, 20,000 of 120,000 5.3 and 1.0 to
+1.4; 400 of 100,000 the same."""
 
 
 @kernel
@@ -58,21 +62,52 @@ def _sort_by_digit(values: Int32s, first: int, last: int, shift: int, ends: Int3
 
 
 @kernel
+def _sort_by_bits(values: Int32s, first: int, last: int, bits: UInt64s, other: Int32s) -> bool:
+    """Sort `values[first:last]` by setting a bit for each and reading the bits, which are zeros before and afterwards.
+
+    Returns False, and leaves the values as they are, if some value is there twice.
+    """
+    for place in range(first, last):
+        value = np.uint64(values[np.uint64(place)])
+        bits[value >> np.uint64(6)] |= np.uint64(1) << (value & np.uint64(63))
+    used = np.uint64(0)
+    for word in range(np.uint64(bits.size)):
+        left = bits[word]
+        if left == np.uint64(0):
+            continue
+        bits[word] = np.uint64(0)
+        while left != np.uint64(0):
+            other[used] = np.int32(word << np.uint64(6)) + np.int32(lowest_bit(left))
+            left &= left - np.uint64(1)
+            used += np.uint64(1)
+    if used < np.uint64(last - first):
+        return False
+    for place in range(used):
+        values[np.uint64(first) + place] = other[place]
+    return True
+
+
+@kernel
 def sort_lists(starts: Int64s, values: Int32s, most: int) -> None:
     """Sort each list `values[starts[i]:starts[i + 1]]` in place; no value is above `most`, none below 0.
 
     Matches are spread over all subscriptions: sorted by their highest digit they are nearly sorted, and insertion does
-    the rest. Only a list that is crowded in one place is sorted digit by digit, from the lowest.
+    the rest. A long list is read from bits. Only a shorter one that is crowded in one place is sorted digit by digit,
+    from the lowest.
     """
     longest = 0
     for event in range(starts.size - 1):
         longest = max(longest, starts[event + 1] - starts[event])
     other, ends = np.empty(longest, np.int32), np.empty(1 << DIGIT_BITS, np.int32)
+    bits = np.zeros((most >> 6) + 1 if longest * BITS_A_VALUE > most else 0, np.uint64)
     highest = 0
     while most >> (highest + DIGIT_BITS) > 0:
         highest += 1
     for event in range(starts.size - 1):
         first, last = starts[event], starts[event + 1]
+        is_long = last - first > SHORT_LIST and (last - first) * BITS_A_VALUE > most
+        if is_long and _sort_by_bits(values, first, last, bits, other):
+            continue
         if last - first > SHORT_LIST and _sort_by_digit(values, first, last, highest, ends, other) > SHORT_LIST:
             for shift in range(0, highest + DIGIT_BITS, DIGIT_BITS):
                 _sort_by_digit(values, first, last, shift, ends, other)

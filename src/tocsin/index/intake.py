@@ -16,6 +16,7 @@ from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.parameters import bind_parameters
+from tocsin.model.limits import Limits
 from tocsin.model.subscription import Subscription
 
 Subscriptions: TypeAlias = Any
@@ -160,10 +161,10 @@ def packed(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
     return json.dumps(extras, ensure_ascii=False) if extras else ""
 
 
-def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
+def read(table: pa.Table, limits: Limits) -> tuple[SubscriptionRows, list[SubscriptionError]]:
     """The good rows of a table `id, where[, score, weights, tags, params]`, and an error for each of the others.
 
-    Of rows with the same id the last counts.
+    Of rows with the same id the last counts. What is beyond the limits of one subscription is an error.
     """
     missing = [name for name in ("id", "where") if name not in table.column_names]
     if missing:
@@ -178,8 +179,14 @@ def read(table: pa.Table) -> tuple[SubscriptionRows, list[SubscriptionError]]:
             bad[row] = SubscriptionError("no id", "Give it one in the column id", subscription=f"row {row}")
     last = {id: row for row, id in enumerate(ids)}
     scores = _scores(table, ids, bad)
-    extras = _extras(table, ids, bad)
+    extras = _extras(table, ids, bad, limits)
     texts = _texts(table, ids, bad)
+    for row, (id, text) in enumerate(zip(ids, texts, strict=True)):
+        if isinstance(text, str) and row not in bad:
+            try:
+                limits.check_text(id, text)
+            except SubscriptionError as error:
+                bad[row] = error
     rows = sorted(set(last.values()) - bad.keys())
     if len(rows) < len(ids):
         ids, texts, extras = ([column[row] for row in rows] for column in (ids, texts, extras))
@@ -268,7 +275,7 @@ def _scores(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionErro
     return scores
 
 
-def _extras(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError]) -> list[str]:
+def _extras(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError], limits: Limits) -> list[str]:
     extras = [""] * len(ids)
     if "weights" not in table.column_names and "tags" not in table.column_names:
         return extras
@@ -278,7 +285,9 @@ def _extras(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionErro
     )
     for row, (weights, tags) in enumerate(zip(*columns, strict=True)):
         try:
-            extras[row] = packed(*_mappings(ids[row], weights, tags))
+            mappings = _mappings(ids[row], weights, tags)
+            limits.check_tags(ids[row], *mappings)
+            extras[row] = packed(*mappings)
         except SubscriptionError as error:
             bad.setdefault(row, error)
     return extras

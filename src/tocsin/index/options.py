@@ -1,15 +1,17 @@
 """What holds for all subscriptions of a matcher."""
 
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tocsin.errors import OptionError, SubscriptionError
+from tocsin.errors import SubscriptionError
 from tocsin.language.bulk import normalise_texts
 from tocsin.language.normal_form import NormalForm
-from tocsin.language.normalise import MAX_PREDICATES, Expression, normalise
+from tocsin.language.normalise import Expression, normalise
 from tocsin.language.parse import parse
+from tocsin.model.limits import Limits
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, XPathName, check_name
 
@@ -18,8 +20,8 @@ from tocsin.registry import IndexName, MatcherName, XPathName, check_name
 class Options:
     """The limits, the prefixes of XPath expressions, and the algorithms, if the user chose them."""
 
-    max_predicates: int = MAX_PREDICATES
-    """The most predicates that one subscription may have."""
+    limits: Limits = field(default_factory=Limits)
+    """The most that one subscription may have."""
     namespaces: Mapping[str, str] = field(default_factory=dict)
     index: IndexName = "auto"
     """The phase 1 index of ordered attributes: `auto` matches by access pairs, the others are the papers'."""
@@ -34,8 +36,6 @@ class Options:
     """The index of path expressions: the product's own or one of GPX-Matcher's."""
 
     def __post_init__(self) -> None:
-        if self.max_predicates < 1:
-            raise OptionError(f"max_predicates is {self.max_predicates}", "It must be at least 1")
         check_name("index", self.index, IndexName)
         check_name("matcher", self.matcher, MatcherName)
         check_name("XPath index", self.xpath, XPathName)
@@ -47,14 +47,18 @@ class Options:
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
-        return normalise_texts(texts, ids, self.max_predicates, self.check_xpath)
+        return normalise_texts(texts, ids, self._most_predicates, self.check_xpath)
 
     def normalise_one(self, text: str, id: str) -> Expression:
         """The normal form of one text. Raises SubscriptionError."""
         try:
-            return normalise(parse(text), self.max_predicates, self.check_xpath)
+            return normalise(parse(text), self._most_predicates, self.check_xpath)
         except SubscriptionError as error:
             raise error.of(id) from None
+
+    @property
+    def _most_predicates(self) -> float:
+        return math.inf if self.limits.predicates is None else self.limits.predicates
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""
@@ -64,12 +68,19 @@ class Options:
         """The options as JSON."""
         age = self.retain_age
         micros = age // dt.timedelta(microseconds=1) if isinstance(age, dt.timedelta) else None
-        return {**vars(self), "namespaces": dict(self.namespaces), "retain_age": age if micros is None else [micros]}
+        return {
+            **vars(self),
+            "limits": asdict(self.limits),
+            "namespaces": dict(self.namespaces),
+            "retain_age": age if micros is None else [micros],
+        }
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> "Options":
-        """The options that `document` came from."""
-        age = document["retain_age"]
+        """The options that `document` came from; an earlier version had one limit."""
+        document = dict(document)
+        age, most = document["retain_age"], document.pop("max_predicates", Limits().predicates)
+        limits = Limits(**document["limits"]) if "limits" in document else Limits(predicates=most)
         if isinstance(age, list):
             age = dt.timedelta(microseconds=age[0])
-        return cls(**{**document, "retain_age": age})
+        return cls(**{**document, "retain_age": age, "limits": limits})

@@ -78,7 +78,7 @@ def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
 
 def _column(segment: Segment, number: int) -> str:
     """The attribute of a column and the kind it is compared with; the last column is the one of no attribute."""
-    if number >= len(segment.columns):
+    if number >= len(segment.common_columns):
         return "anything"
     column = segment.columns[number]
     return f"{column.attribute} ({column.kind.value})"

@@ -22,12 +22,14 @@ from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
 from tocsin.forks import cached
-from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
+from tocsin.index.build import code_columns, conjunctions_of, number_tests, popularity, rarest_test
+from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
 from tocsin.index.form import FORM_VERSION, StoredForm
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
+from tocsin.index.rare_attributes import RareRanges, ranges_to_tests, rare_attributes
 from tocsin.index.tags import TagIndex
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.events import Event, EventBatch
@@ -60,6 +62,9 @@ class Segment:
     needs_codes: bool
     """Whether short codes leave more to decide than the ends of ranges, or leave many events on the same end."""
     families: list[tuple[str, str, Family]]
+    rare: RareRanges
+    """The ranges on rare attributes; their columns are the last of `columns`, which have no codes in `Events`."""
+    combined: CombinedTests
     test_null_column: Int32s
     """For each test, the column whose NULL makes the test NULL; -1: phase 1 says which tests are NULL."""
     algorithms: tuple[str, str]
@@ -86,27 +91,39 @@ class Segment:
         if options.matcher == "reference":
             segment = cls.build(rows, form, replace(options, index="auto", matcher="auto"))
             return cast(Segment, by_reference().judged_by_reference(segment, options.namespaces))
-        columns = code_columns(form)
+        names = rare_attributes(form) if options.is_auto else set()
+        coded = code_columns(form, names)
         tests = number_tests(form, options)
-        conjunctions, filed_under = conjunctions_of(form, columns, tests)
+        said = conjunctions_of(form, coded, tests)
+        all_columns = [Column(column.attribute, column.kind, column.domain) for column in coded]
+        common = sum(column.attribute not in names for column in coded)
+        conjunctions, rare = ranges_to_tests(said, all_columns, common)
+        columns = coded[:common]
+        on_history = np.append(tests.on_history, np.zeros(rare.count, bool))
+        selective = np.append(tests.selective, np.ones(rare.count, bool))
+        filed_under = rarest_test(conjunctions, selective)
         owner = form.owner
-        alone = of_tests_alone(conjunctions, filed_under, tests.on_history) & options.is_auto
+        alone = of_tests_alone(conjunctions, filed_under, on_history) & options.is_auto
         shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
-        trees, filed = _plant(form, conjunctions, shares, tests.selective, len(rows.ids))
+        trees, filed = _plant(form, conjunctions, shares, selective, len(rows.ids))
+        combined, together = combine_tests(
+            conjunctions, shares, (filed_under < 0) & filed & options.is_auto, ~on_history, selective.size
+        )
+        filed_under = np.where(together >= 0, together, filed_under)
         shared = share(conjunctions, owner, alone, filed)
         filed_under = filed_under[shared.representatives]
         quantizers = [Quantizer.of(column.domain) if options.is_auto else None for column in columns]
         short = {place: cut.of_codes(columns[place].domain) for place, cut in enumerate(quantizers) if cut}
-        named = np.bincount(conjunctions.test, minlength=tests.selective.size)
+        named = np.bincount(conjunctions.test, minlength=selective.size)
         algorithms = (options.index, options.matcher)
         filing = Filing(
             shared.conjunctions,
             split=int(np.count_nonzero(~alone[shared.representatives])),
             popularity=shares,
             test=filed_under,
-            frequency=np.where(tests.selective, named, conjunctions.test.size + 1.0),
+            frequency=np.where(selective, named, conjunctions.test.size + 1.0),
             short=short,
-            on_history=tests.on_history,
+            on_history=on_history,
             algorithms=algorithms,
         )
         index = conjunction_index(*algorithms).build(filing)
@@ -121,11 +138,12 @@ class Segment:
             texts=Strings.of(rows.texts),
             scores=np.asarray(rows.scores, np.float64),
             extras=Strings.of(rows.extras),
-            form=StoredForm.of(conjunctions, form, tests.tests),
+            form=StoredForm.of(said, form, tests.tests),
             columns=[
                 Column(column.attribute, column.kind, column.domain, quantizer)
                 for column, quantizer in zip(columns, quantizers, strict=True)
-            ],
+            ]
+            + all_columns[common:],
             needs_codes=(
                 index.needs_codes
                 or bool(tests.families)
@@ -133,13 +151,15 @@ class Segment:
                 or any(crowded(shared.conjunctions, place, of_codes) for place, of_codes in short.items())
             ),
             families=tests.families,
-            test_null_column=conjunctions.test_null_column,
+            rare=rare,
+            combined=combined,
+            test_null_column=said.test_null_column,
             algorithms=algorithms,
             index=index,
             owners=shared.owners,
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
             trees=trees,
-            history_demands=_history_demands(conjunctions, tests, form, shared.number),
+            history_demands=_history_demands(conjunctions, on_history, form, shared.number),
             tags=TagIndex.build(rows.extras),
             never=np.array(form.never, np.int32),
             unindexed=np.unique(np.append(owner[lost], trees.everywhere)),
@@ -153,6 +173,11 @@ class Segment:
         """The attributes that some subscription names, those inside expressions among them."""
         families = (family.attributes for _, _, family in self.families)
         return given_attributes({column.attribute for column in self.columns}.union(*families))
+
+    @property
+    def common_columns(self) -> list[Column]:
+        """The columns that events have codes for: all but those of rare attributes."""
+        return self.columns[: len(self.columns) - len(self.rare.columns)]
 
     @property
     def conjunction_count(self) -> int:
@@ -174,7 +199,7 @@ class Segment:
     @cached
     def lane(self) -> EventLane:
         """What encodes single events."""
-        return EventLane(self.columns, self.families)
+        return EventLane(self.common_columns, self.families, self.rare, self.combined)
 
     @cached
     def same_score(self) -> float | None:
@@ -306,15 +331,20 @@ class Segment:
         if batch.single is not None:
             events = self.lane.encode(batch.single, batch, judged, evidence).events
         elif self.needs_codes:
-            events = encode(self.columns, self.families, batch, judged, evidence)
+            events = self.encode_in_full(batch, judged, evidence)
         else:
-            events = encode_short(self.columns, batch, evidence)
+            events = encode_short(self.common_columns, batch, evidence, self.rare.probe(batch, evidence))
         evidence.encode_s = time.perf_counter() - start
         return events, evidence
 
+    def encode_in_full(self, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence) -> Events:
+        """Phase 1 for a batch, with full codes; `evidence` takes what could not be read."""
+        rare = self.rare.probe(batch, evidence)
+        return encode(self.common_columns, self.families, batch, judged, evidence, rare, self.combined)
+
     def codes_of(self, batch: EventBatch) -> CodesOf:
         """How to get the codes of some events of a batch."""
-        return lambda rows: codes_of(self.columns, batch, rows)
+        return lambda rows: codes_of(self.common_columns, batch, rows)
 
     def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32s:
         """The (event, conjunction) pairs that match, in no order."""
@@ -354,9 +384,12 @@ class Segment:
             arrays |= {f"family.{place}.{name}": array for name, array in family.arrays().items()}
         arrays |= {f"conjunctions.{name}": array for name, array in self.index.arrays().items()}
         arrays |= {f"trees.{name}": array for name, array in self.trees.arrays().items()}
+        arrays |= {f"combined.{name}": array for name, array in self.combined.arrays().items()}
+        arrays |= {f"rare.{name}": array for name, array in self.rare.arrays().items()}
         arrays |= {f"tags.{name}": array for name, array in self.tags.arrays().items()}
         meta = {
             "columns": [[column.attribute, column.kind.value, _steps(column.quantizer)] for column in self.columns],
+            "rare": len(self.rare.columns),
             "needs_codes": self.needs_codes,
             "families": [[name, attribute] for name, attribute, _ in self.families],
             "algorithms": self.algorithms,
@@ -390,6 +423,8 @@ class Segment:
             columns=columns,
             needs_codes=meta["needs_codes"],
             families=families,
+            rare=RareRanges.from_arrays(columns[len(columns) - meta.get("rare", 0) :], _under("rare.", arrays)),
+            combined=CombinedTests.from_arrays(_under("combined.", arrays)),
             algorithms=algorithms,
             index=index_type.from_arrays(_under("conjunctions.", arrays), algorithms),
             owners=Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),
@@ -404,6 +439,8 @@ class Segment:
     def check(self) -> None:
         """Assert what matching relies on."""
         self.index.check()
+        self.rare.check()
+        self.combined.check()
         self.trees.check()
         owner, starts, members = self.owners
         assert max(owner.max(initial=-1), members.max(initial=-1)) < len(self), "each owner is a subscription"
@@ -430,14 +467,14 @@ def _plant(
     return trees, filed
 
 
-def _history_demands(conjunctions: Conjunctions, tests: NumberedTests, form: NormalForm, number: Int32s) -> Int32s:
+def _history_demands(conjunctions: Conjunctions, on_history: Bools, form: NormalForm, number: Int32s) -> Int32s:
     """Rows (test, subscription, conjunction) of the tests on the history; `number` has the distinct conjunctions."""
     is_leaf = np.zeros(conjunctions.count, bool)
     is_leaf[form.nesting.leaf] = True
     number = np.where(is_leaf, -1, number)
     looked_at = is_leaf | (number >= 0)
-    demanded = tests.on_history[conjunctions.test] & looked_at[conjunctions.test_conjunction]
-    first = np.flatnonzero(tests.on_history)[:1].sum()
+    demanded = on_history[conjunctions.test] & looked_at[conjunctions.test_conjunction]
+    first = np.flatnonzero(on_history)[:1].sum()
     test, conjunction = conjunctions.test[demanded] - first, conjunctions.test_conjunction[demanded]
     return np.stack([test, form.owner[conjunction], number[conjunction]], axis=1).astype(np.int32)
 

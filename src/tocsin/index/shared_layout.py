@@ -129,7 +129,7 @@ class SharedLayout:
 
 def _row_keys(number: int, segment: Segment) -> Iterator[Hashable]:
     """Yield what the short codes of each column depend on: equal keys have equal rows. ANYTHING comes last."""
-    for column in segment.columns:
+    for column in segment.common_columns:
         yield column.attribute, column.kind, column.quantizer or column.domain.digest
     for place in range(len(segment.families)):
         yield number, place

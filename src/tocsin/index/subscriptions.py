@@ -89,7 +89,10 @@ class SubscriptionSet:
         params: Mapping[str, Any] | None = None,
     ) -> None:
         """Add a subscription, or replace the one with this id."""
+        limits = self.options.limits
+        limits.check_tags(id, weights, tags)
         subscription = intake.checked(id, where, score, weights, tags, params)
+        limits.check_text(id, subscription.where)
         with self._throttle.changing():
             expression = self.options.normalise_one(subscription.where, id)
             with self._writing():
@@ -102,7 +105,7 @@ class SubscriptionSet:
 
     def subscribe_many(self, table: pa.Table) -> list[SubscriptionError]:
         """Add the subscriptions of a table at once; return an error for each bad row."""
-        given, rejected = intake.read(table)
+        given, rejected = intake.read(table, self.options.limits)
         rows, form, errors = intake.parse_rows(given, self.options)
         segment = Segment.build(rows, form, self.options)
         with self._writing():

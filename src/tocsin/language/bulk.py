@@ -1,6 +1,7 @@
 """Normalise millions of texts: split each, collect the literals of equal parts, and bind whole columns at once."""
 
 import gc
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -9,7 +10,7 @@ import numpy as np
 from tocsin.arrays import Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normal_form import Builder, NormalForm
-from tocsin.language.normalise import MAX_PREDICATES, normalise
+from tocsin.language.normalise import normalise
 from tocsin.language.parse import Key, fixed_literals, parse_pieces
 from tocsin.language.shape import literal_types, split
 from tocsin.language.shape_plan import Part, Plans
@@ -27,7 +28,7 @@ _PLANS = Plans()
 def normalise_texts(
     texts: Sequence[str],
     ids: Sequence[str] | None = None,
-    limit: int = MAX_PREDICATES,
+    limit: float = math.inf,
     check_xpath: Callable[[str], None] | None = None,
 ) -> NormalForm:
     """Return the normal form of many texts; those in error are reported, the others are kept.
@@ -80,7 +81,7 @@ class _PartTexts:
 class _Work:
     """One run over many texts."""
 
-    def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: int) -> None:
+    def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: float) -> None:
         self.builder = builder
         self._ids = ids
         self._limit = limit

@@ -4,6 +4,7 @@ The normal form is an OR of conjunctions. Where an AND of ORs would multiply int
 so that the size of an expression is linear in that of the text.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -30,8 +31,6 @@ from tocsin.model.text import pattern_order
 from tocsin.model.values import Kind
 from tocsin.tuning import TUNING
 
-MAX_PREDICATES = 100_000
-"""How many predicates one subscription may have, unless a matcher is told otherwise."""
 MAX_PRODUCT = TUNING.max_product
 MAX_GROWTH = TUNING.max_growth
 
@@ -82,7 +81,7 @@ _Part = list[_Merged] | _Tree
 
 
 def normalise(
-    condition: Condition, limit: int = MAX_PREDICATES, check_xpath: Callable[[str], None] | None = None
+    condition: Condition, limit: float = math.inf, check_xpath: Callable[[str], None] | None = None
 ) -> Expression:
     """Return the normal form of a condition; it has no leaves if the condition can never be TRUE.
 
@@ -117,12 +116,12 @@ def predicate_count(root: Node) -> int:
     return count
 
 
-def check_size(predicates: int, limit: int) -> None:
+def check_size(predicates: int, limit: float) -> None:
     """Raise SubscriptionError if a condition has too many predicates."""
     if predicates > limit:
         raise SubscriptionError(
             f"the condition has {predicates:,} predicates, and at most {limit:,} are allowed",
-            "Split the subscription, or raise the limit: Matcher(max_predicates=...)",
+            "Split the subscription, or raise the limit: Limits(predicates=...)",
         )
 
 

@@ -1,7 +1,7 @@
 """Find the value of an attribute in an event."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tocsin.model.casts import UndefinedError
 from tocsin.model.expression_tree import MARK, NOW, expression_of
@@ -28,6 +28,22 @@ def lookup(event: Mapping[str, object], attribute: str) -> object:
             return None
         level, attribute = level[head], rest
     return None
+
+
+def names_below(attributes: Iterable[str]) -> dict[str, list[str]]:
+    """Return the attributes that a nested value may have, by the name of the value: all that go on behind its dots.
+
+    >>> names_below(["user.name", "user.home.city", "price"])
+    {'user': ['user.name', 'user.home.city'], 'user.home': ['user.home.city']}
+    """
+    below: dict[str, list[str]] = {}
+    for attribute in attributes:
+        head, dot, rest = attribute.partition(".")
+        while dot:
+            below.setdefault(head, []).append(attribute)
+            part, dot, rest = rest.partition(".")
+            head = f"{head}.{part}"
+    return below
 
 
 def _derived(event: Mapping[str, object], attribute: str) -> object:

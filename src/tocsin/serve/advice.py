@@ -62,8 +62,7 @@ def _warning(code: str, message: str) -> dict[str, str]:
 def demand_within_limits(where: str, tenant: Tenant, advice: Advice | None = None) -> None:
     """Raise if a condition is more than its tenant may have. Costs 5 ms to try it, unless for an administrator."""
     limits = tenant.limits
-    if limits.text is not None and len(where) > limits.text:
-        raise HttpError(422, f"the condition has {len(where):,} characters", f"{tenant.name} may use {limits.text:,}")
+    limits.check_text("", where)
     if tenant.is_admin:
         return
     advice = advice or Advice.of(where)

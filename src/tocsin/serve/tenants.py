@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.errors import OptionError, StorageError
+from tocsin.model.limits import Limits
 from tocsin.model.subscription import Subscription
 from tocsin.storage.atomic_files import write_file
 
@@ -26,22 +27,7 @@ SUBSCRIBER_TAG = "user"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one tenant may have; None is without limit."""
-
-    subscriptions: int | None = None
-    predicates: int | None = None
-    """Of one subscription, over all its alternatives."""
-    text: int | None = None
-    """Characters of one condition."""
-    matches: int | None = None
-    """Of one event."""
-    requests: float | None = None
-    """A second."""
-
-
-TENANT_LIMITS = Limits(subscriptions=100_000, predicates=200, text=20_000, matches=10_000, requests=1000.0)
+TENANT_LIMITS = Limits(subscriptions=100_000, predicates=200, text_bytes=20_000, matches=10_000, requests=1000.0)
 """The limits of a key that was added without any."""
 
 

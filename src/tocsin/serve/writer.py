@@ -29,11 +29,12 @@ from tocsin.delivery.webhook import ATTEMPTS, IDEMPOTENCY_KEY, SIGNATURE, backof
 from tocsin.errors import StorageError, SubscriptionError, TocsinError
 from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.matcher import Matcher
+from tocsin.model.limits import Limits
 from tocsin.serve import frames
 from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
 from tocsin.serve.errors_as_json import HttpError, document, status_of
 from tocsin.serve.settings import ServerSettings
-from tocsin.serve.tenants import Limits, Tenant, inbox_of
+from tocsin.serve.tenants import Tenant, inbox_of
 from tocsin.tuning import TUNING
 
 Message = dict[str, Any]

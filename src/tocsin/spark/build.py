@@ -21,7 +21,7 @@ from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
 from tocsin.index.options import Options
 from tocsin.index.subscriptions import SubscriptionSet
-from tocsin.language.normalise import MAX_PREDICATES
+from tocsin.model.limits import Limits
 from tocsin.registry import IndexName, MatcherName, XPathName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
@@ -42,7 +42,7 @@ def build(
     path: str | Path | None = None,
     *,
     segments: int | None = None,
-    max_predicates: int = MAX_PREDICATES,
+    limits: Limits | None = None,
     namespaces: Mapping[str, str] | None = None,
     index: IndexName = "auto",
     matcher: MatcherName = "auto",
@@ -59,7 +59,9 @@ def build(
     stored in the index.
     """
     prefixes = dict(namespaces or {})
-    options = Options(max_predicates, prefixes, index, matcher, retain_events, retain_age, age_attribute, xpath)
+    options = Options(
+        limits or Limits(), prefixes, index, matcher, retain_events, retain_age, age_attribute, xpath
+    )
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(

@@ -16,6 +16,8 @@ from tocsin.predicates.families import family_of
 COLUMNS = {
     "int": pa.array([1, 2, None, 3, 2**53 + 1]),
     "float": pa.array([1.0, 2.5, 3.0, float("nan"), 2.0**53]),
+    "small": pa.array([1, -2, None, 3, 2**53]),
+    "unsigned": pa.array([1, 2, None, 3, 2**64 - 1], pa.uint64()),
     "text": pa.array(["a", "b", None, "1", ""]),
     "flag": pa.array([True, False, None, True, False]),
 }
@@ -39,4 +41,9 @@ def test_columns_say_what_rows_say(columnar: bool) -> None:
         truths = [[evaluate_test(test, row) for test in tests] for row in rows]
         assert probed.null is not None
         assert lists(probed.true) == [[n for n, truth in enumerate(row) if truth is True] for row in truths]
+        for row, of_row in zip(rows, truths, strict=True):
+            alone = each.probe(EventBatch([row]))
+            assert alone.null is not None
+            assert lists(alone.true) == [[n for n, truth in enumerate(of_row) if truth is True]]
+            assert lists(alone.null) == [[n for n, truth in enumerate(of_row) if truth is None]]
         assert lists(probed.null) == [[n for n, truth in enumerate(row) if truth is None] for row in truths]

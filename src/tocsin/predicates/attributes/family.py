@@ -25,6 +25,10 @@ _COMPARE = {
 }
 
 
+_EXACT_AS_FLOAT = 2**53
+"""Integers up to this are floats."""
+
+
 class AttributeFamily(DefinedFamily):
     """Comparisons of two attributes: they are few, so each is judged by itself, for all events at once."""
 
@@ -35,11 +39,29 @@ class AttributeFamily(DefinedFamily):
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge every comparison for every event."""
+        if batch.single is not None:
+            return self._probe_one(batch)
         true = np.zeros((len(batch), self.count), bool)
         null = np.zeros_like(true)
         for number, test in enumerate(self._comparisons):
             compare_columns(test, batch, true[:, number], null[:, number])
         return Probed(Ragged.of_table(true), null=Ragged.of_table(null))
+
+    def _probe_one(self, batch: EventBatch) -> Probed:
+        """Judge every comparison for a batch of one event, without columns."""
+        true, null = [], []
+        for number, test in enumerate(self._comparisons):
+            left, right = batch.values(test.left), batch.values(test.right)
+            sign = None if left is None or right is None else compare_values(left[0], right[0])
+            if sign is None:
+                null.append(number)
+            elif test.op.holds(sign):
+                true.append(number)
+        return Probed(_of_one(true), null=_of_one(null))
+
+
+def _of_one(numbers: list[int]) -> Ragged:
+    return Ragged(np.array([0, len(numbers)]), np.array(numbers, np.int32))
 
 
 def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, null: Bools) -> None:
@@ -48,6 +70,8 @@ def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, n
     if left is None or right is None:
         null[:] = True
         return
+    if not _alike(left, right):
+        left, right = _as_floats(left), _as_floats(right)
     if _alike(left, right):
         null[:] = ~(present(left) & present(right))
         true[:] = np.asarray(_COMPARE[test.op](left, right).fill_null(False)) & ~null
@@ -56,6 +80,16 @@ def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, n
     for row, (value, other) in enumerate(pairs):
         sign = compare_values(value, other)
         null[row], true[row] = sign is None, sign is not None and test.op.holds(sign)
+
+
+def _as_floats(column: Values) -> Values:
+    """Return integers as floats, if all of them are floats; any other column as it is."""
+    if isinstance(column, list) or not pa.types.is_integer(column.type):
+        return column
+    ends = pc.min_max(column)
+    if ends["min"].as_py() is None or max(-ends["min"].as_py(), ends["max"].as_py()) > _EXACT_AS_FLOAT:
+        return column
+    return column.cast(pa.float64())
 
 
 def _alike(left: Values, right: Values) -> bool:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tocsin.arrays import Float64s, Int32s, Int64s, Strings
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Strings
 from tocsin.forks import cached
 from tocsin.model.predicate import Range
 from tocsin.model.readable import moments, present
@@ -114,6 +114,13 @@ class Domain:
                 return 2 * middle + 1
             low, high = (middle + 1, high) if sign == 1 else (low, middle)
         return 2 * low
+
+    @cached
+    def nearest_to_exact(self) -> Float64s:
+        """The floats nearest to constants that no float is: of all floats, only these need the exact constants."""
+        constants: Any = self.constants
+        nearest: Float64s = constants[sorted(self.exact)]
+        return nearest
 
     def _number(self, place: int) -> int | float | Decimal:
         constants: Any = self.constants
@@ -288,18 +295,28 @@ def _encode_floats(domain: Domain, array: pa.Array, codes: Int32s) -> None:
 
 
 def _encode_float_values(domain: Domain, values: Float64s, codes: Int32s) -> None:
+    codes_of_numbers(domain.constants, domain.guide, values, codes)  # type: ignore[arg-type]  # a number domain
     if domain.exact:
-        codes[:] = [domain.code(value) for value in values.tolist()]
-    else:
-        codes_of_numbers(domain.constants, domain.guide, values, codes)  # type: ignore[arg-type]  # a number domain
+        _decide_exactly(domain, np.isin(values, domain.nearest_to_exact), values, codes)
 
 
 def _encode_integers(domain: Domain, array: pa.Array, codes: Int32s) -> None:
     filled = np.asarray(array.fill_null(0))
-    if domain.exact or (filled.size and max(int(filled.max()), -int(filled.min())) > _EXACT_AS_FLOAT):
-        codes[:] = [domain.code(value) for value in filled.tolist()]
-    else:
-        codes_of_numbers(domain.constants, domain.guide, filled.astype(np.float64), codes)  # type: ignore[arg-type]  # a number domain
+    values = filled.astype(np.float64)
+    codes_of_numbers(domain.constants, domain.guide, values, codes)  # type: ignore[arg-type]  # a number domain
+    if filled.size and max(int(filled.max()), -int(filled.min())) > _EXACT_AS_FLOAT:
+        _decide_exactly(domain, np.isin(values, domain.constants), filled, codes)  # type: ignore[arg-type]  # numbers
+    elif domain.exact:
+        _decide_exactly(domain, np.isin(values, domain.nearest_to_exact), filled, codes)
+
+
+def _decide_exactly(domain: Domain, doubtful: Bools, values: npt.NDArray[Any], codes: Int32s) -> None:
+    """Find the codes of doubtful values one by one: those whose nearest float is that of a constant.
+
+    Rounding keeps the order, so that all other values lie on the same side of a constant as their nearest floats do.
+    """
+    rows = np.flatnonzero(doubtful)
+    codes[rows] = [domain.code(value) for value in values[rows].tolist()]
 
 
 def _encode_one_by_one(domain: Domain, array: pa.Array, codes: Int32s) -> None:

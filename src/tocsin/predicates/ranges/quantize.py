@@ -74,7 +74,7 @@ class Quantizer:
     def of(cls, domain: Domain) -> "Quantizer | None":
         """Return the quantizer for a domain; None if its constants are not numbers, too few or spread unevenly."""
         constants: Any = domain.constants
-        if domain.kind is not Kind.NUMBER or domain.exact or len(constants) < TUNING.min_even_codes:
+        if domain.kind is not Kind.NUMBER or len(constants) < TUNING.min_even_codes:
             return None
         for logarithmic in (False, True):
             quantizer = cls.between(constants, logarithmic)

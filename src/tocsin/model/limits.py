@@ -1,0 +1,83 @@
+"""What may be asked for: limits of one subscription, and of a tenant's use of a server.
+
+A condition within the limits of one subscription is parsed and indexed in a few seconds at most, whatever it says; what
+is beyond them is refused before it is parsed. The defaults are far above what people write. Whoever generates larger
+conditions raises them: `Matcher(limits=Limits(text_bytes=50_000_000))`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from tocsin.errors import OptionError, SubscriptionError
+
+_LITERAL = re.compile(r"'[^']*'")
+_RAISE = "raise the limit: Limits({}=...)"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that one subscription, one tenant or one event may have; None is without limit.
+
+    Those of a subscription hold wherever subscriptions come in, in the matcher, on Spark and in the server. Those of a
+    tenant and of an event hold in the server, where a key tells who asks.
+
+    >>> Limits(predicates=0)
+    Traceback (most recent call last):
+        ...
+    tocsin.errors.OptionError: the limit predicates is 0. Use a positive number, or None for no limit
+    """
+
+    predicates: int | None = 100_000
+    """Of one subscription; a list counts once. A tenant of a server: over all its alternatives."""
+    text_bytes: int | None = 1_000_000
+    """Of one condition, in UTF-8."""
+    list_items: int | None = 250_000
+    """Of all lists of one condition."""
+    id_bytes: int | None = 10_000
+    """Of the id of a subscription, in UTF-8."""
+    tags: int | None = 1_000
+    """Of one subscription, its weights included."""
+    tag_bytes: int | None = 100_000
+    """Of all tags and weights of one subscription, names and values, in UTF-8."""
+    subscriptions: int | None = None
+    """Of one tenant."""
+    matches: int | None = None
+    """Of one event, for one tenant."""
+    requests: float | None = None
+    """Of one tenant, a second."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            limit = getattr(self, field.name)
+            if limit is not None and limit <= 0 and field.name != "subscriptions":
+                raise OptionError(f"the limit {field.name} is {limit}", "Use a positive number, or None for no limit")
+
+    def check_text(self, id: str, where: str) -> None:
+        """Raise SubscriptionError if a condition, or its id, is too long to be parsed. O(1) for most."""
+        self._check(id, "id_bytes", f"its id {id[:20]!r}… has {{}} bytes", _bytes(id), "Shorten it")
+        size = _bytes(where)
+        self._check(id, "text_bytes", "the condition has {} bytes", size, "Split the subscription")
+        if self.list_items is not None and where.count(",") >= self.list_items:
+            items = _LITERAL.sub("", where).count(",") + 1
+            self._check(id, "list_items", "its lists have {} items", items, "Split the subscription")
+
+    def check_tags(self, id: str, *given: object) -> None:
+        """Raise SubscriptionError if a subscription has too many tags and weights, or too long ones."""
+        mappings = [one for one in given if isinstance(one, Mapping)]
+        count = sum(map(len, mappings))
+        if count:
+            self._check(id, "tags", "it has {} tags and weights", count, "Drop some")
+            size = sum(_bytes(str(text)) for one in mappings for item in one.items() for text in item)
+            self._check(id, "tag_bytes", "its tags and weights have {} bytes", size, "Shorten them")
+
+    def _check(self, id: str, name: str, what: str, size: int, way_out: str) -> None:
+        limit = getattr(self, name)
+        if limit is not None and size > limit:
+            message = f"{what.format(f'{size:,}')}, and at most {limit:,} are allowed"
+            raise SubscriptionError(message, f"{way_out}, or {_RAISE.format(name)}", subscription=id[:200] or None)
+
+
+def _bytes(text: str) -> int:
+    """Return the length of a text in UTF-8; text that is not Unicode is refused elsewhere."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))

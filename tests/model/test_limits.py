@@ -1,0 +1,100 @@
+"""Every limit of a subscription refuses what is beyond it, by each way in, and says how to raise it."""
+
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tocsin
+from tocsin import Limits, Matcher, OptionError, SubscriptionError
+from tocsin.index.options import Options
+
+SMALL = Limits(predicates=2, text_bytes=60, list_items=3, id_bytes=8, tags=2, tag_bytes=20)
+GOOD: dict[str, Any] = {
+    "id": "é234567",
+    "where": "a IN (1, 2, 3) OR b = ','",
+    "tags": {"t": "x"},
+    "weights": {"a": 1.0},
+}
+BEYOND: dict[str, dict[str, Any]] = {
+    "predicates": {"where": "a = 1 OR b = 2 OR c = 3"},
+    "text_bytes": {"where": "a = '" + "é" * 28 + "'"},
+    "list_items": {"where": "a IN (1, 2, 3, 4)"},
+    "id_bytes": {"id": "é2345678"},
+    "tags": {"tags": {"t": "x", "u": "y"}},
+    "tag_bytes": {"tags": {"t": "x" * 19}},
+}
+OF_A_TENANT = {"subscriptions", "matches", "requests"}
+
+
+def test_every_limit_is_here() -> None:
+    assert BEYOND.keys() | OF_A_TENANT == {field.name for field in fields(Limits)}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_is_beyond_a_limit_is_refused(name: str) -> None:
+    row = GOOD | BEYOND[name]
+    matcher = Matcher(limits=SMALL)
+    matcher.subscribe(**GOOD)
+    with pytest.raises(SubscriptionError, match=rf"raise the limit: Limits\({name}=\.\.\.\)") as raised:
+        matcher.subscribe(**row)
+    assert raised.value.subscription == row["id"]
+    [error] = matcher.subscribe_many([GOOD, row | {"id": row["id"] if name == "id_bytes" else "other"}])
+    assert f"Limits({name}=" in str(error)
+    assert list(matcher) == [GOOD["id"]]
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_limit_can_be_raised_or_left_out(name: str) -> None:
+    for limits in (Limits(**{**asdict(SMALL), name: 1000}), Limits(**{**asdict(SMALL), name: None})):
+        matcher = Matcher(limits=limits)
+        matcher.subscribe(**GOOD | BEYOND[name])
+        assert matcher.subscribe_many([GOOD | BEYOND[name]]) == []
+
+
+def test_commas_in_texts_are_no_items() -> None:
+    Matcher(limits=SMALL).subscribe("a", "a = ',,,,,,' OR b = ','")
+
+
+def test_limits_are_stored_with_the_index(tmp_path: Path) -> None:
+    matcher = Matcher(limits=SMALL)
+    matcher.subscribe(**GOOD)
+    matcher.save(tmp_path)
+    matcher.close()
+    with Matcher.open(tmp_path) as opened, pytest.raises(SubscriptionError, match="text_bytes"):
+        opened.subscribe("b", BEYOND["text_bytes"]["where"])
+
+
+def test_an_index_of_an_earlier_version_had_one_limit() -> None:
+    document = Options().document()
+    del document["limits"]
+    assert Options.of(document | {"max_predicates": 7}).limits == Limits(predicates=7)
+    assert Options.of(Options(limits=SMALL).document()).limits == SMALL
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_a_limit_is_positive(name: str) -> None:
+    with pytest.raises(OptionError, match=f"the limit {name} is 0"):
+        Limits(**{name: 0})
+
+
+def test_texts_that_would_take_minutes_are_refused_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("it was parsed")
+
+    monkeypatch.setattr(Options, "normalise_one", never)
+    texts = [
+        " AND ".join(["a > 1"] * 1_000_000),
+        " AND ".join(f"z{number} = 1" for number in range(100_000)),
+        " OR ".join(f"a = {number}" for number in range(100_000)),
+        f"a IN ({', '.join(map(str, range(1_000_000)))})",
+        f"has_words(t, '{'word ' * 1_000_000}')",
+        f"t LIKE '{'ab%' * 3_000_000}'",
+    ]
+    matcher = tocsin.Matcher()
+    for text in texts:
+        with pytest.raises(SubscriptionError, match="text_bytes"):
+            matcher.subscribe("a", text)
+    with pytest.raises(SubscriptionError, match="1,000,000 tags"):
+        matcher.subscribe("a", "a > 1", tags={str(number): "x" for number in range(1_000_000)})
