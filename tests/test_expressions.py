@@ -308,7 +308,8 @@ def test_a_difference_is_compared_with_a_time_that_is_written_as_a_string() -> N
 
 DAYS = [dt.date(2026, 1, 30), dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 0, 0, 0, 1), dt.datetime(2026, 1, 31)]
 DAY_LITERALS = ["2026-01-31", "2026-01-31 00:00:00", "2026-01-31 00:00:00.000001", "2026-01-30 12:00:00", "0099-01-01"]
-NO_DAYS = ["2026-02-30", "2026-01-31T00:00:00Z", "2026-1-31", "31.01.2026"]
+DAY_LITERALS += ["2026-01-31T00:00:00Z", "2026-01-31T01:00:00+01:00", "2026-01-31 00:00:00.000"]
+NO_DAYS = ["2026-02-30", "2026-01-31T00:00:00X", "31.01.2026"]
 
 
 @pytest.mark.parametrize("literal", DAY_LITERALS)

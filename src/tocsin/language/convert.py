@@ -8,7 +8,6 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import read_as
 from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
@@ -49,6 +48,7 @@ from tocsin.model.expression_tree import (
     leaves,
 )
 from tocsin.model.functions import result_kind
+from tocsin.model.untyped import read_as, untyped_name
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
 _OPS: dict[type[exp.Expr], Op] = {
@@ -294,15 +294,14 @@ class _Converter:
         return Truth(None) if right.value is None else Comparison(self._beside(left.name, [right]), op, right.value)
 
     def _beside(self, attribute: str, literals: list[Literal]) -> str:
-        """Return what is compared with constants: with texts that read as times, times as texts of their format."""
-        formats = {self._reader.time_format(literal.value) for literal in literals if literal.value is not None}
-        if is_derived(attribute) or len(formats) != 1 or formats == {""}:
+        """Return what is compared with constants: with strings that read as other kinds, values as ordered texts."""
+        formats = {self._reader.string_format(literal.value) for literal in literals if literal.value is not None}
+        expression = expression_of(attribute)
+        if formats <= {""} or result_kind(expression) is not None:
             return attribute
-        return derived_name(Call("comparable", (AttributeValue(attribute),), formats.pop()))
-
-    def _is_uniform(self, literals: list[Literal]) -> bool:
-        """Tell whether constants are all compared with the same derived attribute, or all with none."""
-        return len({self._reader.time_format(literal.value) for literal in literals if literal.value is not None}) < 2
+        if isinstance(expression, AttributeValue) and formats in ({"date"}, {"timestamp"}):
+            return derived_name(Call("comparable", (expression,), formats.pop()))
+        return untyped_name(expression)
 
     def _fold(self, left: Literal, op: Op, right: Literal) -> Truth:
         if left.value is None or right.value is None:
@@ -315,7 +314,7 @@ class _Converter:
             raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
         value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
         literals = [bound for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
-        if isinstance(value, EventAttribute) and len(literals) == 2 and self._is_uniform(literals):
+        if isinstance(value, EventAttribute) and len(literals) == 2:
             bounds = [self._fitting(node, value, literal).value for literal in literals]
             return Between(self._beside(value.name, literals), bounds[0], bounds[1])  # type: ignore[arg-type]  # none is NULL
         return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
@@ -329,8 +328,7 @@ class _Converter:
         items = [self._operand(item) for item in node.expressions]
         if isinstance(value, EventAttribute) and all(isinstance(item, Literal) for item in items):
             literals = [self._fitting(node, value, item) for item in items if isinstance(item, Literal)]
-            if self._is_uniform(literals):
-                return InList(self._beside(value.name, literals), tuple(literal.value for literal in literals))
+            return InList(self._beside(value.name, literals), tuple(literal.value for literal in literals))
         return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
 
     def _is_null(self, node: exp.Is) -> Condition:

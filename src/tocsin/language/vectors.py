@@ -16,7 +16,8 @@ from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
 from tocsin.language.shape_plan import Part
 from tocsin.model.condition import Op, Slot
 from tocsin.model.predicate import Ranges, Tested
-from tocsin.model.values import Number, Scalar, scalar
+from tocsin.model.untyped import SPANS, is_untyped, untyped_constants
+from tocsin.model.values import Kind, Number, Scalar, scalar
 
 _SAFE_LENGTH = 15
 """A decimal of at most this many digits is the shortest one that reads as its float64."""
@@ -147,7 +148,9 @@ def part_rows(part: Part, literals: Sequence[Sequence[str]], size: int, builder:
         bound = _bind_leaf(part.leaf, columns, builder)
         return PartRows(np.fromiter((leaf is not None for leaf in bound), np.bool_, size), bound=bound)
     if part.points:
-        return PartRows(every, _points(columns.alike(part.points)))
+        values = columns.alike(part.points)
+        is_open = part.column is not None and is_untyped(part.column[0])
+        return PartRows(every, _points(_of_every_kind(values) if is_open else values))
     if part.bounds:
         rows = _intersect(part.bounds, columns)
         return PartRows(_inhabited(rows), rows)
@@ -194,6 +197,12 @@ def _points(values: list[Values]) -> RangeColumn:
     true = np.ones(len(points), np.bool_)
     text = np.repeat(np.arange(len(table), dtype=np.int32), first.sum(axis=1))
     return RangeColumn(text, points, points, true, true, true, true)
+
+
+def _of_every_kind(columns: list[Values]) -> list[Values]:
+    """Return the texts that strings stand for in an untyped attribute, by kind; itself again where it has no such."""
+    texts = [[untyped_constants(string) for string in strings.tolist()] for strings in columns]
+    return [_objects([text.get(kind, text[Kind.STRING]) for text in column]) for column in texts for kind in SPANS]
 
 
 def _bind_leaf(goal: Goal, columns: Columns, builder: Builder) -> list[_BoundLeaf | None]:

@@ -20,6 +20,7 @@ from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated
 from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression, leaves
 from tocsin.model.functions import FUNCTIONS, as_operand, as_value, evaluate, interval_of
 from tocsin.model.readable import Lost, Values, python_values
+from tocsin.model.untyped import HIGHEST, untyped_text
 from tocsin.model.vector import (
     BOOLEAN,
     EXACT,
@@ -400,6 +401,24 @@ def _comparable(vectors: _Vectors, call: Call) -> Vector | None:
     return Vector(TEXT, texts.take(pa.array(place, mask=~value.known)), value.known)
 
 
+def _untyped(vectors: _Vectors, call: Call) -> Vector | None:
+    value = vectors.of(call.operands[0])
+    if value is None:
+        return None
+    if value.form == TEXT:
+        vectors.doubt(np.asarray(pc.starts_with(value.data, HIGHEST).fill_null(False)))
+        return value
+    distinct, place = np.unique(np.where(value.known, value.data, 0), return_inverse=True)
+    if value.form == TIME:
+        operands: list[Any] = [Time(time) for time in distinct.tolist()]
+    elif value.scale:
+        operands = [Decimal(digits).scaleb(-value.scale) for digits in distinct.tolist()]
+    else:
+        operands = distinct.tolist()
+    texts = pa.array([untyped_text(operand) for operand in operands], pa.large_string())
+    return Vector(TEXT, texts.take(pa.array(place, mask=~value.known)), value.known)
+
+
 # Times
 
 
@@ -626,6 +645,7 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     "round": _round,
     "cast": _cast,
     "comparable": _comparable,
+    "untyped": _untyped,
     "lower": _lower,
     "upper": _lower,
     "length": _length,

@@ -33,6 +33,7 @@ from tocsin.model.casts import (
 from tocsin.model.civil import DAY, PARTS, SECOND, add_months, boundaries, truncated
 from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression
 from tocsin.model.text import like, lower
+from tocsin.model.untyped import untyped_text
 from tocsin.model.values import Kind, Moment, compare_values, kind_of, moment, nearest_float
 
 _EXACT = Context(prec=DIGITS, traps=[Inexact, InvalidOperation])
@@ -451,6 +452,7 @@ FUNCTIONS: dict[str, Function] = {
     "cast": Function(cast, None, None, detailed=True),
     "try_cast": Function(try_cast, None, None, detailed=True),
     "comparable": Function(comparable_text, _S, None, detailed=True),
+    "untyped": Function(untyped_text, _S, None),
     "lower": Function(lambda value: lower(_text(value, "lower")), _S, _S),
     "upper": Function(lambda value: upper(_text(value, "upper")), _S, _S),
     "length": Function(lambda value: len(_text(value, "length")), _N, _S),

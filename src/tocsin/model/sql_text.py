@@ -84,7 +84,7 @@ def expression_sql(expression: Expression, name_of: Callable[[str], str] = name)
         return f"({operands[0]} {_POSTFIX[function]})"
     if function in _PREFIX:
         return f"({_PREFIX[function]}{operands[0]})"
-    if function == "comparable":
+    if function in ("comparable", "untyped"):
         return operands[0]
     if function in ("cast", "try_cast"):
         return f"{function.upper()}({operands[0]} AS {detail})"

@@ -24,6 +24,7 @@ from tocsin.model.condition import (
 from tocsin.model.lookup import lookup
 from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
 from tocsin.model.text import has_phrase, like, missing_words, pattern_text
+from tocsin.model.untyped import compare_untyped, is_untyped, source_of
 from tocsin.model.values import (
     Constant,
     Kind,
@@ -56,7 +57,9 @@ def judge_sign(op: Op, sign: int | None) -> bool | None:
 
 
 def compare(event: Event, attribute: str, op: Op, constant: Any) -> bool | None:
-    """Compare an attribute with a constant."""
+    """Compare an attribute with a constant, which is read as the kind of the value if that is left open."""
+    if is_untyped(attribute):
+        return judge_sign(op, compare_untyped(lookup(event, source_of(attribute)), constant))
     return judge_sign(op, compare_to_constant(lookup(event, attribute), constant))
 
 
