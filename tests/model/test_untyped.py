@@ -4,6 +4,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ import strategies
 from tocsin import Matcher
 from tocsin.language.parse import parse
 from tocsin.model.casts import Time
+from tocsin.model.derive import FEW_ROWS
 from tocsin.model.functions import as_value
 from tocsin.model.untyped import HIGHEST, compare_untyped, readings, typed_scalar, untyped_text
 from tocsin.model.values import Kind, Number, compare_values, kind_of
@@ -110,6 +112,28 @@ def test_each_way_to_match_reads_a_constant_by_the_kind_of_the_value(literal: st
         if kind is not None and kind in readings(literal):
             assert compare_untyped(event["x"], literal) is not None
             assert [evaluate(conditions[n], event) for n in (0, 1)].count(True) == 1
+
+
+COLUMNS = {
+    "booleans": pa.array([True, False, None]),
+    "integers": pa.array([10, 9, 1, 0, None]),
+    "floats": pa.array([10.0, -0.0, 1.5, float("inf"), float("nan"), None]),
+    "decimals": pa.array([Decimal("10.00"), Decimal("1.50"), Decimal("-9.00"), None]),
+    "texts": pa.array(["10", "true", "", HIGHEST, HIGHEST + "nC", None]),
+    "dates": pa.array([*strategies.DATES, None]),
+    "timestamps": pa.array([*strategies.TIMESTAMPS, None]),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_typed_columns(column: str) -> None:
+    values = pa.concat_arrays([COLUMNS[column]] * FEW_ROWS)
+    literals = ["10", "1", "0", "true", "1.5", "-9", "1970-01-01T00:00:00Z", "2024-02-29 00:00:00.0"]
+    wheres = [f"x {op} '{literal}'" for literal in literals for op in ("=", "<>", "<", ">=")]
+    matcher = Matcher.from_table(pa.table({"id": wheres, "where": wheres}))
+    found = {(row["event"], row["subscription"]) for row in matcher.match_batch(pa.table({"x": values})).to_pylist()}
+    rows = enumerate(values.to_pylist())
+    assert found == {(row, where) for row, x in rows for where in wheres if evaluate(parse(where), {"x": x}) is True}
 
 
 def test_the_attribute_of_a_shape_does_not_depend_on_its_first_text() -> None:

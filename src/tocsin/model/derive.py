@@ -408,7 +408,8 @@ def _untyped(vectors: _Vectors, call: Call) -> Vector | None:
     if value.form == TEXT:
         vectors.doubt(np.asarray(pc.starts_with(value.data, HIGHEST).fill_null(False)))
         return value
-    distinct, place = np.unique(np.where(value.known, value.data, 0), return_inverse=True)
+    known = np.where(value.known, value.data, np.zeros_like(value.data))
+    distinct, place = np.unique(known, return_inverse=True)
     if value.form == TIME:
         operands: list[Any] = [Time(time) for time in distinct.tolist()]
     elif value.scale:
