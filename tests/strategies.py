@@ -59,7 +59,7 @@ NUMBER_LITERALS = [
 ]
 STRING_LITERALS = ["'" + text.replace("'", "''") + "'" for text in STRINGS]
 # Strings that DuckDB casts to the kind of the attribute beside them.
-QUOTED_INTEGERS = ["'0'", "'1'", "'-1'", "' 2 '", "'+3'", "'007'", "'2147483647'", "'9007199254740991'"]
+QUOTED_INTEGERS = ["'0'", "'1'", "'-1'", "' 2 '", "'+3'", "'007'", "'2147483647'"]
 QUOTED_NUMBERS = [*QUOTED_INTEGERS[:6], "'0.5'", "'.1'", "'2.50'", "'-1.0'", "'1e0'", "'25E-1'"]
 QUOTED_BOOLEANS = ["'true'", "'FALSE'", "'t'", "'n'", "'1'", "'0'", "'Yes'"]
 QUOTED_TIMES = [
@@ -112,7 +112,10 @@ def comparisons() -> st.SearchStrategy[str]:
         _comparisons(("i", "j"), QUOTED_INTEGERS),
         _comparisons(("d", "e", "m"), QUOTED_NUMBERS),
         _comparisons(BOOLEANS, QUOTED_BOOLEANS),
-        _comparisons(TIMES, QUOTED_TIMES),
+        # Beside a date DuckDB casts to a date, which has no time of day.
+        _comparisons(("day",), QUOTED_TIMES[:2]),
+        # It ignores the zone of a text beside a timestamp that has none.
+        _comparisons(("moment",), [text for text in QUOTED_TIMES if "+" not in text]),
         _comparisons(WORDS, UNTYPED_LITERALS),
         st.sampled_from([*BOOLEANS, "TRUE", "FALSE", "NULL", "1 < 2", "'a' = 'b'", "NULL = 1"]),
     )

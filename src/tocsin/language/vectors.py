@@ -208,8 +208,8 @@ def _of_every_kind(columns: list[Values]) -> list[Values]:
 def _bind_leaf(goal: Goal, columns: Columns, builder: Builder) -> list[_BoundLeaf | None]:
     """Bind a leaf for each text, each distinct combination of its literals once; None where it can never hold.
 
-    Raises Unreadable for the texts that must be bound one by one: those whose leaf does not become a conjunction, and
-    those with a predicate that the builder refuses.
+    Raises Unreadable for the texts that must be bound one by one: those whose leaf does not become a conjunction or
+    always holds, and those with a predicate that the builder refuses.
     """
     keys = list(zip(*columns.literals, strict=True))
     known: dict[tuple[str, ...], _BoundLeaf | None] = {}
@@ -229,7 +229,8 @@ def _bind_leaf(goal: Goal, columns: Columns, builder: Builder) -> list[_BoundLea
         except SubscriptionError:
             general.add(key)
             continue
-        if len(predicates) < len(parts) or (ranges and len(parts) > 1):
+        holds_always = not tests and not ranges
+        if len(predicates) < len(parts) or (ranges and len(parts) > 1) or holds_always:
             general.add(key)
         else:
             known[key] = None if any(map(never, predicates)) else _BoundLeaf(numbers, ranges)
