@@ -68,6 +68,7 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 }
 
 
+_LIST_FUNCTIONS = {"list_has_any", "array_has_any", "list_has_all", "array_has_all"}
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains)
 MAX_NULL_TESTS = 4
 """How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
@@ -156,6 +157,11 @@ def _compare_attributes(left: str, op: Op, right: str) -> Condition:
     return AttributeComparison(left, op, right)
 
 
+def _quoted_hint(difference: EventAttribute) -> str:
+    name = "-".join(leaf.name for leaf in leaves(expression_of(difference.name)))
+    return f'Quote a name such as "{name}"'
+
+
 def _is_difference(attribute: EventAttribute) -> bool:
     expression = expression_of(attribute.name)
     return isinstance(expression, Call) and expression.function in ("+", "-")
@@ -188,6 +194,11 @@ class _Converter:
             return same if isinstance(node, exp.NullSafeEQ) else Not(same)
         if isinstance(node, exp.ArrayContains):
             return self._array_contains(node)
+        if isinstance(node, (exp.ArrayOverlaps, exp.ArrayContainsAll)):
+            return self._list_has(node, node.this, node.expression, isinstance(node, exp.ArrayContainsAll))
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _LIST_FUNCTIONS and len(node.expressions) == 2:
+            tested, constants = node.expressions
+            return self._list_has(node, tested, constants, node.name.lower().endswith("all"))
         if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT_FUNCTIONS:
             return self._text_function(node)
         if isinstance(node, exp.Exists):
@@ -218,6 +229,8 @@ class _Converter:
         operand = self._operand(node)
         if not isinstance(operand, EventAttribute):
             raise self._refuse(node, f"{what} needs an attribute first", f"Available: {', '.join(FUNCTIONS)}, LIKE")
+        if _is_difference(operand):
+            raise self._refuse(node, f"{what} of a sum or difference", _quoted_hint(operand))
         return operand.name
 
     def _bare(self, node: exp.Expr) -> Condition:
@@ -239,8 +252,13 @@ class _Converter:
         left, right = strip(node.this), strip(node.expression)
         if type(left) in _QUANTIFIERS:
             raise self._refuse(node, "ANY and ALL stand on the right of a comparison", "Exchange the two sides")
+        if isinstance(right, exp.Anonymous) and right.name.lower() == "all" and len(right.expressions) == 1:
+            # sqlglot takes ALL of a list for a function.
+            return self._each_element(node, left, op, Quantifier.ALL, right.expressions[0])
         quantifier = _QUANTIFIERS.get(type(right))
         if quantifier is not None:
+            if not isinstance(strip(right.this), (exp.Subquery, exp.Query)):
+                return self._each_element(node, left, op, quantifier, right.this)
             return self._quantified(left, op, quantifier, right.this)
         if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
             return self._elapsed(left, op, right)
@@ -272,8 +290,7 @@ class _Converter:
         time = read_as(text, Kind.TIME)
         if time is not None:
             return Literal(time)
-        name = "-".join(leaf.name for leaf in leaves(expression_of(value.name)))
-        raise self._refuse(node, "a sum or difference is compared with a text", f'Quote a name such as "{name}"')
+        raise self._refuse(node, "a sum or difference is compared with a text", _quoted_hint(value))
 
     def _kind_of_literal(self, literal: Literal) -> Kind | None:
         value = literal.value
@@ -383,6 +400,44 @@ class _Converter:
         if not isinstance(constant, Literal):
             raise self._refuse(node, "array_contains looks for a constant", "Write array_contains(attribute, constant)")
         return Truth(None) if constant.value is None else ArrayContains(attribute, constant.value)
+
+    def _list_has(self, node: exp.Expr, tested: exp.Expr, constants: exp.Expr, every: bool) -> Condition:
+        """Convert list_has_any and list_has_all: some of the constants, or all of them, are elements."""
+        attribute, listed = self._attribute(tested, "list_has_any"), strip(constants)
+        if not isinstance(listed, exp.Array) or not listed.expressions:
+            raise self._refuse(node, "a list of constants is expected", "Write list_has_any(tags, ['a', 'b'])")
+        found: list[Condition] = []
+        for item in listed.expressions:
+            constant = self._operand(item)
+            if not isinstance(constant, Literal) or constant.value is None:
+                raise self._refuse(item, "the list holds something else than constants", "Write ['a', 'b']")
+            found.append(ArrayContains(attribute, constant.value))
+        return found[0] if len(found) == 1 else And(tuple(found)) if every else Or(tuple(found))
+
+    def _each_element(
+        self, node: exp.Expr, left: exp.Expr, op: Op, quantifier: Quantifier, listed: exp.Expr
+    ) -> Condition:
+        """Convert `value op ANY(list)` to comparisons with the least and the greatest element.
+
+        ALL is NOT ANY of the opposite. Without a list there are no elements; one that is NULL makes what no other
+        element decides NULL.
+        """
+        if quantifier is Quantifier.ALL:
+            return Not(self._each_element(node, left, op.negated, Quantifier.ANY, listed))
+        attribute, value = self._attribute(listed, "ANY"), self._operand(left)
+        elements = expression_of(attribute)
+        least, greatest = (EventAttribute(derived_name(Call(name, (elements,)))) for name in ("list_min", "list_max"))
+        if op is Op.EQ and isinstance(value, Literal) and value.value is not None:
+            holds: Condition = ArrayContains(attribute, value.value)
+        elif op is Op.EQ:
+            raise self._refuse(node, "= ANY compares a constant", "Write 'x' = ANY(tags), or array_contains(tags, 'x')")
+        elif op is Op.NE:
+            holds = Or(tuple(self._compare(node, value, op, end) for end in (least, greatest)))
+        else:
+            holds = self._compare(node, value, op, greatest if op in (Op.LT, Op.LE) else least)
+        whole = Call("=", (Call("length", (elements,)), Call("list_count", (elements,))))
+        has_null = IsTruth(Comparison(derived_name(whole), Op.EQ, False), True, False)
+        return Or((IsTruth(holds, True, False), And((Truth(None), has_null))))
 
     def _text_function(self, node: exp.Anonymous) -> Condition:
         name = node.name.lower()

@@ -116,6 +116,8 @@ class Reader:
         parts += reversed(node.parts)
         parts.reverse()
         if not all(isinstance(part, exp.Identifier) for part in parts):
+            if self.shape.has_sign("@"):
+                raise self.refuse(node, "'@' does not begin a name", 'Quote the name, as in user."@id"')
             raise self.refuse(node, "'*' is not an attribute", "Name one attribute")
         names = [part.name for part in parts]
         qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""

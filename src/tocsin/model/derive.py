@@ -145,6 +145,11 @@ class _Vectors:
         compute = _COMPUTE.get(expression.function)
         return None if compute is None else compute(self, expression)
 
+    def lists(self, expression: Expression) -> pa.Array | None:
+        """Return the lists of an attribute as Arrow has them; None if it does not have lists."""
+        column = self._batch.column(expression.name) if isinstance(expression, AttributeValue) else None
+        return column if isinstance(column, pa.Array) and pa.types.is_large_list(column.type) else None
+
     def operands(self, call: Call) -> list[Vector] | None:
         """Return the operands of a call; None if one has no vector."""
         found = [self.of(operand) for operand in call.operands]
@@ -258,6 +263,17 @@ def _divide(vectors: _Vectors, call: Call) -> Vector | None:
     return Vector(FLOAT, data, _all_known(operands) & ~np.isnan(data))
 
 
+def _divide_whole(vectors: _Vectors, call: Call) -> Vector | None:
+    operands = vectors.operands(call)
+    if operands is None or any(vector.form != EXACT or vector.scale for vector in operands):
+        return None
+    left, right = operands
+    known = left.known & right.known
+    vectors.doubt(known & ((right.data == 0) | (left.data == np.iinfo(np.int64).min)))
+    divisor = np.where(right.data == 0, 1, right.data)
+    return Vector(EXACT, (left.data - np.fmod(left.data, divisor)) // divisor, known)
+
+
 def _of_number(of_exact: Callable[..., Any], of_float: Callable[..., Any]) -> Callable[[_Vectors, Call], Vector | None]:
     def compute(vectors: _Vectors, call: Call) -> Vector | None:
         operands = vectors.operands(call)
@@ -359,10 +375,49 @@ def _lower(vectors: _Vectors, call: Call) -> Vector | None:
 
 
 def _length(vectors: _Vectors, call: Call) -> Vector | None:
+    lists = vectors.lists(call.operands[0])
+    if lists is not None:
+        lengths = pc.list_value_length(lists).fill_null(0)
+        return Vector(EXACT, np.asarray(lengths).astype(np.int64), np.asarray(lists.is_valid()))
     value = vectors.of(call.operands[0])
     if value is None or value.form != TEXT:
         return None
     return Vector(EXACT, np.asarray(pc.utf8_length(value.data).fill_null(0)).astype(np.int64), value.known)
+
+
+def _best_element(better: str) -> Callable[[_Vectors, Call], Vector | None]:
+    def choose(vectors: _Vectors, call: Call) -> Vector | None:
+        lists = vectors.lists(call.operands[0])
+        if lists is None:
+            return None
+        elements = lists.flatten()
+        odd = np.zeros(len(elements), bool)
+        found = read_vector(elements, len(elements), odd)
+        if found is None or found.form not in (EXACT, FLOAT) or odd.any():
+            return None
+        rows = np.asarray(lists.value_parent_indices()).astype(np.int64)[found.known]
+        data = found.data[found.known]
+        known = np.zeros(len(lists), bool)
+        known[rows] = True
+        best = np.zeros(len(lists), data.dtype)
+        # Written in this order, the best element of a list is the last one that is written.
+        order = np.argsort(data)[:: 1 if better == ">" else -1]
+        best[rows[order]] = data[order]
+        return Vector(found.form, best, known, found.scale)
+
+    return choose
+
+
+def _list_count(vectors: _Vectors, call: Call) -> Vector | None:
+    lists = vectors.lists(call.operands[0])
+    if lists is None:
+        return None
+    elements = lists.flatten()
+    missing = ~np.asarray(elements.is_valid())
+    if pa.types.is_floating(elements.type):
+        missing |= np.isnan(np.asarray(elements.fill_null(0.0)))
+    rows = np.asarray(lists.value_parent_indices()).astype(np.int64)[~missing]
+    return Vector(EXACT, np.bincount(rows, minlength=len(lists)).astype(np.int64), np.asarray(lists.is_valid()))
 
 
 def _text_test(find: Callable[..., pa.Array]) -> Callable[[_Vectors, Call], Vector | None]:
@@ -638,6 +693,7 @@ def _signed_ceil(values: Float64s) -> Float64s:
 _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     **dict.fromkeys("+-*%", _arithmetic),
     "/": _divide,
+    "//": _divide_whole,
     "negative": _of_number(lambda data, scale: (-data, scale), np.negative),
     "abs": _of_number(lambda data, scale: (np.abs(data), scale), np.abs),
     "floor": _of_number(lambda data, scale: (data // 10**scale, 0), _signed_floor),
@@ -650,6 +706,9 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     "lower": _lower,
     "upper": _lower,
     "length": _length,
+    "list_count": _list_count,
+    "list_max": _best_element(">"),
+    "list_min": _best_element("<"),
     **dict.fromkeys(
         ("trim", "ltrim", "rtrim", "substring", "replace", "split_part", "like", "ilike"), _text_by_definition
     ),

@@ -12,7 +12,7 @@ from tocsin.model.values import microseconds
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
-_INFIX = {"+", "-", "*", "/", "%", "||", "<", "<=", "=", "<>", ">=", ">", "and", "or"}
+_INFIX = {"+", "-", "*", "/", "//", "%", "||", "<", "<=", "=", "<>", ">=", ">", "and", "or"}
 _POSTFIX = {"is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE"}
 _PREFIX = {"negative": "-", "not": "NOT "}
 

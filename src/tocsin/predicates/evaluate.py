@@ -74,7 +74,7 @@ def _array_contains(node: ArrayContains, event: Event, _: History) -> bool | Non
     constant: Any = node.constant
     if not isinstance(value, (list, tuple)):
         return None
-    return any(compare_to_constant(item, constant) == 0 for item in value)
+    return any(compare_untyped(item, constant) == 0 for item in value)
 
 
 def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> bool | None:
