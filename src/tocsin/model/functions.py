@@ -547,6 +547,19 @@ def result_kind(expression: Expression) -> Kind | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
+def is_strict(expression: Expression) -> bool:
+    """Tell whether an expression is NULL, and no error, if all its attributes are."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call):
+            function = FUNCTIONS[node.function]
+            if function.takes_null or function.lazy:
+                return False
+            waiting += node.operands
+    return True
+
+
 def operand_kinds(expression: Expression) -> dict[str, set[Kind]]:
     """Return the kinds that functions want of the attributes in an expression."""
     found: dict[str, set[Kind]] = {}
