@@ -293,6 +293,8 @@ class _ExpressionReader:
             return Call(_ANONYMOUS[name], tuple(map(read, arguments)))
         if name in ("list_count", "list_max", "list_min", "list_length") and len(arguments) == 1:
             return Call("length" if name == "list_length" else name, (read(arguments[0]),))
+        if name == "ip_order" and len(arguments) == 1:
+            return Call(name, (read(arguments[0]),))
         if name == "age":
             raise self._refuse(node, "there is no function age", "Write date_diff('day', earlier, later)")
         raise self._reader.unknown(node)

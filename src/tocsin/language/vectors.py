@@ -68,6 +68,8 @@ def _column(literals: Sequence[str], reading: Reading) -> Values:
         if floats is not None:
             return -floats if reading is Reading.NEGATIVE else floats
         return _objects(_each(literals, reading))
+    if reading.kind is Kind.STRING:
+        return _objects(_each(literals, reading))
     return np.array(_each(literals, reading), np.int64)
 
 
