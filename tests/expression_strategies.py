@@ -92,6 +92,7 @@ _NUMBERS = (
     *((f"(N {sign} N)", f"nn(N {sign} N)") for sign in ("+", "-", "/")),
     ("(N % nullif(S, 0))", "nn(N % nullif(S, 0))"),
     ("(N * S)", "nn(N * S)"),
+    ("(N // nullif(S, 0))", "nn(N // nullif(S, 0))"),
     ("(- N)", "(-(N))"),
     *(f"{name}(N)" for name in ("abs", "sign", "floor", "ceil", "round")),
     "round(N, 1)",

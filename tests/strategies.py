@@ -58,6 +58,15 @@ NUMBER_LITERALS = [
     "9.5",
 ]
 STRING_LITERALS = ["'" + text.replace("'", "''") + "'" for text in STRINGS]
+# Strings that DuckDB casts to the kind of the attribute beside them.
+QUOTED_INTEGERS = ["'0'", "'1'", "'-1'", "' 2 '", "'+3'", "'007'", "'2147483647'"]
+QUOTED_NUMBERS = [*QUOTED_INTEGERS[:6], "'0.5'", "'.1'", "'2.50'", "'-1.0'", "'1e0'", "'25E-1'"]
+QUOTED_BOOLEANS = ["'true'", "'FALSE'", "'t'", "'n'", "'1'", "'0'", "'Yes'"]
+QUOTED_TIMES = [
+    *("'1970-01-01'", "'2024-2-29'", "'2026-02-28 12:30:00.000001'", "'2026-02-28T12:30:00'", "'1970-01-01 00:00'"),
+    *("'1969-12-31T23:59:59.999999Z'", "'2024-02-29T02:00:00+02:00'", "'2024-02-29 00:00:00.000'"),
+]
+UNTYPED_LITERALS = [*QUOTED_NUMBERS, *QUOTED_BOOLEANS, *QUOTED_TIMES]
 TIME_LITERALS = [f"DATE '{day}'" for day in DATES] + [f"TIMESTAMP '{moment}'" for moment in TIMESTAMPS]
 PATTERNS = ["'a%'", "'%b'", "'a_b'", "'%'", "''", "'abc'", "'_%'", "'%a%b%'", "'B%'", "'\U0001f600%'", "'a%_'", "'%%'"]
 EXPRESSIONS = [
@@ -114,6 +123,14 @@ def comparisons() -> st.SearchStrategy[str]:
         _comparisons(WORDS, STRING_LITERALS),
         _comparisons(BOOLEANS, ["TRUE", "FALSE"]),
         _comparisons(TIMES, TIME_LITERALS),
+        _comparisons(("i", "j"), QUOTED_INTEGERS),
+        _comparisons(("d", "e", "m"), QUOTED_NUMBERS),
+        _comparisons(BOOLEANS, QUOTED_BOOLEANS),
+        # Beside a date DuckDB casts to a date, which has no time of day.
+        _comparisons(("day",), QUOTED_TIMES[:2]),
+        # It ignores the zone of a text beside a timestamp that has none.
+        _comparisons(("moment",), [text for text in QUOTED_TIMES if "+" not in text]),
+        _comparisons(WORDS, UNTYPED_LITERALS),
         st.sampled_from([*BOOLEANS, "TRUE", "FALSE", "NULL", "1 < 2", "'a' = 'b'", "NULL = 1"]),
     )
 
@@ -217,5 +234,5 @@ def conditions_on_history() -> st.SearchStrategy[str]:
 def odd_conditions() -> st.SearchStrategy[str]:
     """Comparisons of any attribute with a constant of any kind."""
     attributes = [*NUMBERS, *WORDS, *BOOLEANS, *TIMES]
-    literals = [*NUMBER_LITERALS[:6], *STRING_LITERALS[:6], "TRUE", "FALSE", *TIME_LITERALS[:3]]
+    literals = [*NUMBER_LITERALS[:6], *STRING_LITERALS[:6], "TRUE", "FALSE", *TIME_LITERALS[:3], *UNTYPED_LITERALS]
     return logic(st.one_of(_comparisons(attributes, literals), patterns()))

@@ -18,6 +18,7 @@ from tocsin.language.parameters import bind_parameters
 from tocsin.language.parse import parse
 from tocsin.language.shape import Shape
 from tocsin.language.template import Template
+from tocsin.model.events import EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.values import Kind
 from tocsin.reference import evaluate
@@ -308,7 +309,8 @@ def test_a_difference_is_compared_with_a_time_that_is_written_as_a_string() -> N
 
 DAYS = [dt.date(2026, 1, 30), dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 0, 0, 0, 1), dt.datetime(2026, 1, 31)]
 DAY_LITERALS = ["2026-01-31", "2026-01-31 00:00:00", "2026-01-31 00:00:00.000001", "2026-01-30 12:00:00", "0099-01-01"]
-NO_DAYS = ["2026-02-30", "2026-01-31T00:00:00Z", "2026-1-31", "31.01.2026"]
+DAY_LITERALS += ["2026-01-31T00:00:00Z", "2026-01-31T01:00:00+01:00", "2026-01-31 00:00:00.000"]
+NO_DAYS = ["2026-02-30", "2026-01-31T00:00:00X", "31.01.2026"]
 
 
 @pytest.mark.parametrize("literal", DAY_LITERALS)
@@ -359,3 +361,55 @@ def _explained(where: str, event: dict[str, object]) -> str:
     matcher = Matcher()
     matcher.subscribe("a", where)
     return str(matcher.explain(event, "a")).partition("\n")[2]
+
+
+SINGLE = [
+    *(
+        "a * b > 5",
+        "a + 1 = 6",
+        "a % b = 1",
+        "lower(s) = 'é'",
+        "length(s) > 0",
+        "coalesce(a, 7) = 7",
+        "a IS NULL OR a > 0",
+    ),
+    *("user.age + 1 = 37", "day + 1 = DATE '2026-02-01'", "at < now()", "concat(s, a) = 'x5'", "s = '5'", "a // b = 2"),
+    *("CASE WHEN a IS NULL THEN TRUE END", "greatest(a, b) = 5", "len(tags) = 2", "5 < ANY(tags)"),
+]
+SINGLE_EVENTS: list[dict[str, object]] = [
+    {},
+    {"a": 5, "b": 2, "s": "x"},
+    {"a": 5, "b": 0},
+    {"a": "5", "b": 2, "s": 5},
+    {"a": float("nan"), "b": 2.5, "s": "É"},
+    {"a": 10**30, "b": 10**30},
+    {"a": True, "s": "bad \ud800", "tags": [1, 6]},
+    {"user": {"age": 36}, "day": dt.date(2026, 1, 31), "at": dt.datetime(2020, 1, 1)},
+    {"user.age": 36, "a": None, "at": None, "tags": "no list"},
+]
+
+
+@pytest.mark.parametrize("event", SINGLE_EVENTS, ids=str)
+def test_a_single_event_is_computed_as_a_batch_is(event: dict[str, object]) -> None:
+    # More than are compared one by one, so that there is a segment.
+    wheres = SINGLE * 10
+    matcher = Matcher.from_table(pa.table({"id": [f"{n}" for n in range(len(wheres))], "where": wheres}))
+    both = matcher.match_batch([event, {}])
+    found = [row["subscription"] for row in both.to_pylist() if row["event"] == 0]
+    single = matcher.match(event)
+    assert sorted(single.ids) == sorted(found)
+    read = EventBatch([event]).event(0)
+    assert sorted(found) == sorted(f"{n}" for n, where in enumerate(wheres) if evaluate(parse(where), read) is True)
+    reasons = {"a remainder by zero", "overflow", "* of a string", "a division by zero"}
+    for reason in reasons:
+        expected = any(reason in key for key in errors_of(event, wheres))
+        assert any(reason in key for key in single.evidence.errors) == expected
+
+
+def errors_of(event: dict[str, object], wheres: list[str]) -> dict[str, int]:
+    batch = EventBatch([event])
+    for where in wheres:
+        condition = parse(where)
+        if hasattr(condition, "attribute"):
+            batch.column(condition.attribute)
+    return batch.unreadable

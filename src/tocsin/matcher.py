@@ -25,12 +25,14 @@ from tocsin.index.plan import Plan, plan
 from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
+from tocsin.language.lint import lint_all
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.model.expression_tree import expression_of, is_derived
 from tocsin.model.functions import operand_kinds
 from tocsin.model.limits import Limits
 from tocsin.model.result import Evidence, Matches
-from tocsin.model.subscription import Subscription
+from tocsin.model.schema import EventSchema
+from tocsin.model.subscription import Subscription, SubscriptionWarning
 from tocsin.model.values import Kind
 from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
 from tocsin.registry import IndexName, MatcherName, RankingName, XPathName
@@ -177,17 +179,20 @@ class Matcher:
         """
         self._subscriptions.subscribe(id, where, score, weights, tags, params)
 
-    def subscribe_many(self, subscriptions: Subscriptions) -> list[SubscriptionError]:
+    def subscribe_many(self, subscriptions: Subscriptions, *, schema: Any = None) -> list[SubscriptionError]:
         """Add the subscriptions of a table at once, much faster than one by one; return an error for each bad row.
 
         The columns are `id, where[, score, weights, tags, params]`; anything that Arrow reads will do (pandas, Polars,
         DuckDB), and so will dicts. A row replaces an earlier subscription with the same id. `rejected` collects errors.
+        With a `schema` of the events (Arrow's, events, or names with their kinds), `warnings` collects what is probably
+        not meant, at the cost of one parse each.
 
         >>> matcher = Matcher()
         >>> matcher.subscribe_many([{"id": "a", "where": "x > 1"}, {"id": "b", "where": "x >"}])[0].subscription
         'b'
         """
-        return self._subscriptions.subscribe_many(table_of(subscriptions))
+        known = None if schema is None else EventSchema.of(schema)
+        return self._subscriptions.subscribe_many(table_of(subscriptions), known)
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
@@ -201,6 +206,26 @@ class Matcher:
     def rejected(self) -> list[SubscriptionError]:
         """The subscriptions that were left out of tables, and why."""
         return self._subscriptions.rejected
+
+    @property
+    def warnings(self) -> list[SubscriptionWarning]:
+        """What is probably not meant in the subscriptions of tables that came with a schema."""
+        return self._subscriptions.warnings
+
+    def check(self, schema: Any = None) -> list[SubscriptionWarning]:
+        """Return what is probably not meant in the subscriptions, given a schema of the events, or events.
+
+        An attribute that no event has, or that never has a value; a comparison with a constant of another kind; a
+        string in double quotes; predicates that contradict each other, which is seen without a schema too. Costs one
+        parse a subscription.
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("cheap", "prize < 10")
+        >>> print(matcher.check([{"price": 12}])[0])
+        subscription 'cheap', position 0: no event has 'prize'. Did you mean 'price'?
+        """
+        known = None if schema is None else EventSchema.of(schema)
+        return lint_all(((one.id, one.where) for one in self.subscriptions()), known)
 
     def __getitem__(self, id: str) -> Subscription:
         return self._subscriptions[id]

@@ -32,7 +32,7 @@ from tocsin.model.condition import (
 )
 from tocsin.model.lookup import lookup
 from tocsin.model.text import has_phrase, like, missing_words, parse_words, tokens
-from tocsin.model.values import compare_to_constant, is_null
+from tocsin.model.values import is_null
 from tocsin.predicates.evaluate import (
     NO_NAMESPACES,
     Event,
@@ -41,7 +41,6 @@ from tocsin.predicates.evaluate import (
     any_of,
     compare,
     evaluate_test,
-    judge_sign,
     judge_text,
 )
 
@@ -86,9 +85,7 @@ def evaluate(
 
 
 def _in_list(node: InList, event: Event, _: History) -> bool | None:
-    value = lookup(event, node.attribute)
-    signs = [None if c is None else compare_to_constant(value, c) for c in node.constants]  # type: ignore[arg-type]  # slots are bound
-    return any_of([judge_sign(Op.EQ, sign) for sign in signs])
+    return any_of([None if c is None else compare(event, node.attribute, Op.EQ, c) for c in node.constants])
 
 
 def _has_words(node: HasWords, event: Event, _: History) -> bool | None:

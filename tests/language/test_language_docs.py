@@ -35,7 +35,7 @@ def test_examples(text: str, event: str, value: str) -> None:
 @pytest.mark.parametrize(("text", "message"), REFUSED, ids=[text for text, _ in REFUSED])
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(SubscriptionError, match=re.escape(message)):
-        parse(text)
+        normalise(parse(text))
 
 
 def nodes(condition: Condition) -> list[Condition]:

@@ -15,6 +15,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.model import text as module
 from tocsin.model.predicate import Pattern, Wildcard, Word
 from tocsin.model.text import (
+    check_words,
     fold,
     has_phrase,
     like,
@@ -219,3 +220,22 @@ def test_ignored_case_is_lowered() -> None:
 
 def test_a_pattern_as_text_escapes_what_is_no_wildcard() -> None:
     assert pattern_text(Pattern((Wildcard(2, True), "100%_\\x", Wildcard(1, False)))) == "__%100\\%\\_\\\\x_"
+
+
+@pytest.mark.parametrize("text", ["bike -broken", "+bike", "*day", "ho*day", "* day", "x~1", 'a "b c"', "h?t", "a -b"])
+def test_what_looks_like_an_operator_is_refused(text: str) -> None:
+    for function, prefixes in (("has_words", True), ("has_phrase", False)):
+        with pytest.raises(SubscriptionError, match="has no operator"):
+            check_words(text, function, prefixes)
+
+
+@pytest.mark.parametrize("text", ["wi-fi", "a - b", "what? yes!", "5 + 5", "o'clock", "~/bin", "C++", "-"])
+def test_signs_that_are_no_operators_separate_words(text: str) -> None:
+    check_words(text, "has_words", prefixes=True)
+    check_words(text, "has_phrase")
+
+
+def test_a_star_ends_a_word_and_no_phrase() -> None:
+    check_words("holi* chok*, x", "has_words", prefixes=True)
+    with pytest.raises(SubscriptionError, match="whole words"):
+        check_words("new yor*", "has_phrase")

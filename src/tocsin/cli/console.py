@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tocsin.errors import SubscriptionError
+from tocsin.model.subscription import SubscriptionWarning
 
 P = ParamSpec("P")
 
@@ -69,16 +70,25 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 def rejected_table(rejected: Sequence[SubscriptionError]) -> Group:
     """All rejected subscriptions: which, where in its text, why, and the way out."""
+    return _complaints(rejected, "rejected subscription")
+
+
+def warnings_table(warnings: Sequence[SubscriptionWarning]) -> Group:
+    """What is probably not meant: in which subscription, where in its text, and the way out."""
+    return _complaints(warnings, "warning")
+
+
+def _complaints(found: Sequence[SubscriptionError | SubscriptionWarning], title: str) -> Group:
     table = Table(show_lines=True)
     table.add_column("subscription", overflow="fold")
     table.add_column("position", justify="right")
     table.add_column("reason", overflow="fold", ratio=2)
     table.add_column("way out", overflow="fold", ratio=2)
-    for error in rejected:
+    for error in found:
         position = "" if error.position is None else str(error.position)
         # Text, not str: what a user wrote may look like markup.
         table.add_row(Text(error.subscription or "?"), position, Text(error.message), Text(error.hint))
-    return titled(counted(len(rejected), "rejected subscription"), table)
+    return titled(counted(len(found), title), table)
 
 
 def bad_lines_table(count: int, lines: Sequence[tuple[int | None, str]], file: str) -> Group:

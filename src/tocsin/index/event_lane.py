@@ -17,11 +17,14 @@ from tocsin.conjunctions.coded import Events
 from tocsin.index.combined_tests import CombinedTests
 from tocsin.index.encoding import Column
 from tocsin.index.rare_attributes import RareRanges
+from tocsin.model.casts import UndefinedError
 from tocsin.model.events import Event, EventBatch
-from tocsin.model.expression_tree import is_derived
+from tocsin.model.expression_tree import NOW, Expression, expression_of, is_derived, leaves
+from tocsin.model.functions import as_operand, as_value, evaluate, is_strict
 from tocsin.model.lookup import lookup, names_below
 from tocsin.model.readable import NO_UNICODE, read_values
 from tocsin.model.result import Evidence
+from tocsin.model.sql_text import name as sql_name
 from tocsin.model.sql_text import shown_name
 from tocsin.model.values import Kind, is_null
 from tocsin.predicates.families import Family, Probed
@@ -69,6 +72,23 @@ class _Known(NamedTuple):
     """The columns of the attribute, by place among the rare ones, if it is rare."""
 
 
+class _Derived(NamedTuple):
+    """A derived attribute, and the names of which an event must have one for it to have a value."""
+
+    attribute: str
+    expression: Expression
+    wanted: frozenset[str] | None
+    """None: it may have a value, or is nested, whatever names there are."""
+
+    @classmethod
+    def of(cls, attribute: str) -> "_Derived":
+        """Read a derived attribute from its name."""
+        expression = expression_of(attribute)
+        names = frozenset(leaf.name for leaf in leaves(expression))
+        is_plain = is_strict(expression) and NOW not in names and not any("." in name for name in names)
+        return cls(attribute, expression, names if is_plain else None)
+
+
 class _Scratch:
     """Arrays for the event that is being encoded, and views of them that Python writes to quickly."""
 
@@ -109,7 +129,7 @@ class EventLane:
         self._rows = len(columns) + len(families) + 1
         self._unattributed = tuple(place for place, (_, attribute, _) in enumerate(families) if not attribute)
         self._known = _known(columns, families, rare)
-        self._derived = tuple(filter(is_derived, self._known))
+        self._derived = tuple(_Derived.of(name) for name in self._known if is_derived(name))
         self._below = names_below(name for name in self._known if not is_derived(name))
         self._coders, self._kept = _coders(columns, self._rows)
         self._spare: list[_Scratch] = []
@@ -254,8 +274,35 @@ class EventLane:
                     if attribute not in event:
                         below[attribute] = lookup(event, attribute)
         yield from below.items()
-        for attribute in self._derived:
-            yield attribute, (batch.values(attribute) or [None])[0]
+        if self._derived:
+            yield from self._computed(event, batch)
+
+    def _computed(self, event: Event, batch: EventBatch) -> Iterator[tuple[str, Any]]:
+        """The derived attributes of an event: computed from its values without columns of a batch."""
+        operands: dict[str, Any] = {}
+
+        def operand(name: str) -> Any:
+            if name not in operands:
+                value: Any = event.get(name)
+                kind = type(value)
+                is_plain = kind is int or kind is bool or (kind is float and value == value)
+                if kind is str:
+                    is_plain = value.isascii()
+                elif value is None:
+                    is_plain = "." not in name and name != NOW
+                if not is_plain:
+                    # Nested, or to be read and counted first.
+                    value = as_operand((batch.values(name) or [None])[0])
+                operands[name] = value
+            return operands[name]
+
+        for attribute, expression, wanted in self._derived:
+            if wanted is not None and wanted.isdisjoint(event):
+                continue
+            try:
+                yield attribute, as_value(evaluate(expression, operand))
+            except UndefinedError as error:
+                batch.unreadable[f"{sql_name(attribute)}: {error}"] = 1
 
 
 class _Encoded(NamedTuple):

@@ -16,6 +16,7 @@ from tocsin.model.lookup import lookup
 from tocsin.model.predicate import Accepts, Predicate, Ranges, Tested
 from tocsin.model.sql_text import constant
 from tocsin.model.subscription import Subscription
+from tocsin.model.untyped import is_untyped, source_of
 from tocsin.model.values import Kind, Moment, is_null, kind_of
 from tocsin.predicates.evaluate import holds
 from tocsin.predicates.xpath import parse_xpath
@@ -151,6 +152,8 @@ def _values(predicate: Predicate, event: Event) -> str:
     wanted = predicate.kind if isinstance(predicate, Ranges) else None
     said = []
     for attribute in _attributes(predicate):
+        if is_untyped(attribute):
+            attribute, wanted = source_of(attribute), None
         value = lookup(event, attribute)
         if is_derived(attribute):
             said.append(f"it is {_computed(value)}")

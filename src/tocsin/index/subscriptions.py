@@ -25,8 +25,10 @@ from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
 from tocsin.index.write_throttle import WriteThrottle
+from tocsin.language.lint import lint_all
 from tocsin.language.normal_form import NormalForm, form_of
-from tocsin.model.subscription import Subscription
+from tocsin.model.schema import EventSchema
+from tocsin.model.subscription import Subscription, SubscriptionWarning
 from tocsin.storage.folder import Folder
 
 BUFFER = 1024
@@ -48,6 +50,7 @@ class SubscriptionSet:
 
     def __init__(self, options: Options, *, background_merge: bool = True) -> None:
         self.rejected: list[SubscriptionError] = []
+        self.warnings: list[SubscriptionWarning] = []
         """The subscriptions that a bulk load left out, and why."""
         self.options = options
         self._lock = Guard(Level.SUBSCRIPTIONS)
@@ -103,10 +106,15 @@ class SubscriptionSet:
                 if len(self._buffer) >= BUFFER or not self._buffer.fresh:
                     self._merge_in_background()
 
-    def subscribe_many(self, table: pa.Table) -> list[SubscriptionError]:
-        """Add the subscriptions of a table at once; return an error for each bad row."""
+    def subscribe_many(self, table: pa.Table, schema: EventSchema | None = None) -> list[SubscriptionError]:
+        """Add the subscriptions of a table at once; return an error for each bad row.
+
+        With a schema of the events, what is probably not meant is added to `warnings`.
+        """
         given, rejected = intake.read(table, self.options.limits)
         rows, form, errors = intake.parse_rows(given, self.options)
+        if schema is not None:
+            self.warnings += lint_all(zip(rows.ids, rows.texts, strict=True), schema)
         segment = Segment.build(rows, form, self.options)
         with self._writing():
             self.rejected += rejected + errors

@@ -1,5 +1,6 @@
 """Parse a shape with sqlglot: the whole language, and every error with the place of its culprit."""
 
+import re
 from functools import cache
 
 from sqlglot import Dialect, ErrorLevel, exp
@@ -49,6 +50,18 @@ def _tree(shape: Shape) -> exp.Expr:
     return trees[0]
 
 
+_COMPARED = re.compile(
+    r"\b(ALL|ANY|ASC|CASE|DISTINCT|ELSE|FOR|FROM|HAVING|INTERVAL|JOIN|SELECT|SOME|THEN|UNION|WHEN|WHERE|WITH)\s*[=<>!]",
+    re.I,
+)
+
+
+def _reserved_name(text: str, offset: int) -> str | None:
+    """Return the reserved word that is compared as if it were a name, at or before an offset."""
+    found = [word[1] for word in _COMPARED.finditer(text) if word.start() <= offset]
+    return found[-1] if found else None
+
+
 def _syntax_error(shape: Shape, text: str, error: ParseError) -> SubscriptionError:
     details = error.errors[0]
     lines = text.split("\n")
@@ -57,6 +70,11 @@ def _syntax_error(shape: Shape, text: str, error: ParseError) -> SubscriptionErr
     offset = max(0, min(offset, len(text)) - len(details["highlight"]))
     position = shape.position(offset)
     culprit = shape.culprit(position)
+    reserved = _reserved_name(text, offset)
+    if reserved is not None:
+        return SubscriptionError(
+            f"{culprit!r} is not expected here", f'If {reserved} is a name, quote it: "{reserved}"', position=position
+        )
     if "missing" in details["description"]:
         return SubscriptionError(f"something is missing near {culprit!r}", "Complete the condition", position=position)
     return SubscriptionError(f"{culprit!r} is not expected here", "Join conditions by AND or OR", position=position)

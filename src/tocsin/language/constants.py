@@ -8,16 +8,12 @@ from enum import Enum
 from functools import lru_cache
 
 from tocsin.errors import SubscriptionError
-from tocsin.model.casts import UndefinedError, cast
 from tocsin.model.ip_addresses import network_bounds
 from tocsin.model.places import UNITS, metres, rings
 from tocsin.model.regexp import check_expression, glob_expression
+from tocsin.model.untyped import LONGEST_NUMBER
 from tocsin.model.values import Constant, Kind
 
-MAX_DIGITS = 1000
-"""The longest number that is read; longer ones would cost quadratic time."""
-
-_EPOCH = dt.datetime(1970, 1, 1)
 _REFUSING = Context(traps=[InvalidOperation])
 """Raises for a text that is not a decimal, whatever the context of the process is. Reading never rounds."""
 
@@ -81,8 +77,8 @@ def number(literal: str) -> int | Decimal | float:
     >>> number("10"), number("2.5"), number("1e3")
     (10, Decimal('2.5'), 1000.0)
     """
-    if len(literal) > MAX_DIGITS:
-        raise SubscriptionError(f"a number has {len(literal)} characters", f"The longest may have {MAX_DIGITS}")
+    if len(literal) > LONGEST_NUMBER:
+        raise SubscriptionError(f"a number has {len(literal)} characters", f"The longest may have {LONGEST_NUMBER}")
     try:
         if literal.isdigit():
             return int(literal)
@@ -170,22 +166,3 @@ def _network(literal: str) -> tuple[str, str]:
         raise SubscriptionError(
             f"{literal} is no network of IP addresses", "Write '10.0.0.0/8', '2001:db8::/32' or one address"
         ) from None
-
-
-def read_as(text: str, kind: Kind) -> Constant | None:
-    """Return the constant of another kind that a string reads as, as SQL casts it; None if it reads as none.
-
-    >>> read_as("2026-01-31", Kind.TIME), read_as(" 10 ", Kind.NUMBER), read_as("ten", Kind.NUMBER)
-    (datetime.datetime(2026, 1, 31, 0, 0), 10, None)
-    """
-    if kind is Kind.STRING:
-        return text
-    try:
-        if kind is Kind.NUMBER:
-            exact = number(text.strip().removeprefix("+"))
-            return exact if isinstance(exact, (int, Decimal)) else cast(text, "DOUBLE")
-        if kind is Kind.BOOLEAN:
-            return bool(cast(text, "BOOLEAN"))
-        return _EPOCH + dt.timedelta(microseconds=cast(text, "TIMESTAMP").microseconds)
-    except (SubscriptionError, UndefinedError, OverflowError):
-        return None

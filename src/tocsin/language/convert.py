@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Reading, read_as
+from tocsin.language.constants import Reading
 from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
@@ -55,6 +55,7 @@ from tocsin.model.expression_tree import (
 )
 from tocsin.model.functions import result_kind
 from tocsin.model.regexp import FLAGS
+from tocsin.model.untyped import read_as, untyped_name
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
 _OPS: dict[type[exp.Expr], Op] = {
@@ -74,6 +75,7 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 }
 
 
+_LIST_FUNCTIONS = {"list_has_any", "array_has_any", "list_has_all", "array_has_all"}
 _PLACES = {
     "within_distance": (5, "within_distance(latitude, longitude, 48.85, 2.35, '10 km')"),
     "within_box": (6, "within_box(latitude, longitude, 48, 2, 49, 3): south, west, north, east"),
@@ -169,6 +171,11 @@ def _compare_attributes(left: str, op: Op, right: str) -> Condition:
     return AttributeComparison(left, op, right)
 
 
+def _quoted_hint(difference: EventAttribute) -> str:
+    name = "-".join(leaf.name for leaf in leaves(expression_of(difference.name)))
+    return f'Quote a name such as "{name}"'
+
+
 def _is_difference(attribute: EventAttribute) -> bool:
     expression = expression_of(attribute.name)
     return isinstance(expression, Call) and expression.function in ("+", "-")
@@ -203,6 +210,11 @@ class _Converter:
             return same if isinstance(node, exp.NullSafeEQ) else Not(same)
         if isinstance(node, exp.ArrayContains):
             return self._array_contains(node)
+        if isinstance(node, (exp.ArrayOverlaps, exp.ArrayContainsAll)):
+            return self._list_has(node, node.this, node.expression, isinstance(node, exp.ArrayContainsAll))
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _LIST_FUNCTIONS and len(node.expressions) == 2:
+            tested, constants = node.expressions
+            return self._list_has(node, tested, constants, node.name.lower().endswith("all"))
         if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT_FUNCTIONS:
             return self._text_function(node)
         if isinstance(node, exp.Anonymous) and node.name.lower() == "ip_in":
@@ -237,6 +249,8 @@ class _Converter:
         operand = self._operand(node)
         if not isinstance(operand, EventAttribute):
             raise self._refuse(node, f"{what} needs an attribute first", f"Available: {', '.join(FUNCTIONS)}, LIKE")
+        if _is_difference(operand):
+            raise self._refuse(node, f"{what} of a sum or difference", _quoted_hint(operand))
         return operand.name
 
     def _bare(self, node: exp.Expr) -> Condition:
@@ -258,8 +272,13 @@ class _Converter:
         left, right = strip(node.this), strip(node.expression)
         if type(left) in _QUANTIFIERS:
             raise self._refuse(node, "ANY and ALL stand on the right of a comparison", "Exchange the two sides")
+        if isinstance(right, exp.Anonymous) and right.name.lower() == "all" and len(right.expressions) == 1:
+            # sqlglot takes ALL of a list for a function.
+            return self._each_element(node, left, op, Quantifier.ALL, right.expressions[0])
         quantifier = _QUANTIFIERS.get(type(right))
         if quantifier is not None:
+            if not isinstance(strip(right.this), (exp.Subquery, exp.Query)):
+                return self._each_element(node, left, op, quantifier, right.this)
             return self._quantified(left, op, quantifier, right.this)
         if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
             return self._elapsed(left, op, right)
@@ -291,8 +310,7 @@ class _Converter:
         time = read_as(text, Kind.TIME)
         if time is not None:
             return Literal(time)
-        name = "-".join(leaf.name for leaf in leaves(expression_of(value.name)))
-        raise self._refuse(node, "a sum or difference is compared with a text", f'Quote a name such as "{name}"')
+        raise self._refuse(node, "a sum or difference is compared with a text", _quoted_hint(value))
 
     def _kind_of_literal(self, literal: Literal) -> Kind | None:
         value = literal.value
@@ -313,15 +331,14 @@ class _Converter:
         return Truth(None) if right.value is None else Comparison(self._beside(left.name, [right]), op, right.value)
 
     def _beside(self, attribute: str, literals: list[Literal]) -> str:
-        """Return what is compared with constants: with texts that read as times, times as texts of their format."""
-        formats = {self._reader.time_format(literal.value) for literal in literals if literal.value is not None}
-        if is_derived(attribute) or len(formats) != 1 or formats == {""}:
+        """Return what is compared with constants: with strings that read as other kinds, values as ordered texts."""
+        formats = {self._reader.string_format(literal.value) for literal in literals if literal.value is not None}
+        expression = expression_of(attribute)
+        if formats <= {""} or result_kind(expression) is not None:
             return attribute
-        return derived_name(Call("comparable", (AttributeValue(attribute),), formats.pop()))
-
-    def _is_uniform(self, literals: list[Literal]) -> bool:
-        """Tell whether constants are all compared with the same derived attribute, or all with none."""
-        return len({self._reader.time_format(literal.value) for literal in literals if literal.value is not None}) < 2
+        if isinstance(expression, AttributeValue) and formats in ({"date"}, {"timestamp"}):
+            return derived_name(Call("comparable", (expression,), formats.pop()))
+        return untyped_name(expression)
 
     def _fold(self, left: Literal, op: Op, right: Literal) -> Truth:
         if left.value is None or right.value is None:
@@ -334,7 +351,7 @@ class _Converter:
             raise self._refuse(node, "BETWEEN SYMMETRIC is not part of the language", "Write the lower bound first")
         value, low, high = (self._operand(node.args[key]) for key in ("this", "low", "high"))
         literals = [bound for bound in (low, high) if isinstance(bound, Literal) and bound.value is not None]
-        if isinstance(value, EventAttribute) and len(literals) == 2 and self._is_uniform(literals):
+        if isinstance(value, EventAttribute) and len(literals) == 2:
             bounds = [self._fitting(node, value, literal).value for literal in literals]
             return Between(self._beside(value.name, literals), bounds[0], bounds[1])  # type: ignore[arg-type]  # none is NULL
         return And((self._compare(node, value, Op.GE, low), self._compare(node, value, Op.LE, high)))
@@ -348,8 +365,7 @@ class _Converter:
         items = [self._operand(item) for item in node.expressions]
         if isinstance(value, EventAttribute) and all(isinstance(item, Literal) for item in items):
             literals = [self._fitting(node, value, item) for item in items if isinstance(item, Literal)]
-            if self._is_uniform(literals):
-                return InList(self._beside(value.name, literals), tuple(literal.value for literal in literals))
+            return InList(self._beside(value.name, literals), tuple(literal.value for literal in literals))
         return Or(tuple(self._compare(node, value, Op.EQ, item) for item in items))
 
     def _is_null(self, node: exp.Is) -> Condition:
@@ -436,6 +452,44 @@ class _Converter:
         if not isinstance(constant, Literal):
             raise self._refuse(node, "array_contains looks for a constant", "Write array_contains(attribute, constant)")
         return Truth(None) if constant.value is None else ArrayContains(attribute, constant.value)
+
+    def _list_has(self, node: exp.Expr, tested: exp.Expr, constants: exp.Expr, every: bool) -> Condition:
+        """Convert list_has_any and list_has_all: some of the constants, or all of them, are elements."""
+        attribute, listed = self._attribute(tested, "list_has_any"), strip(constants)
+        if not isinstance(listed, exp.Array) or not listed.expressions:
+            raise self._refuse(node, "a list of constants is expected", "Write list_has_any(tags, ['a', 'b'])")
+        found: list[Condition] = []
+        for item in listed.expressions:
+            constant = self._operand(item)
+            if not isinstance(constant, Literal) or constant.value is None:
+                raise self._refuse(item, "the list holds something else than constants", "Write ['a', 'b']")
+            found.append(ArrayContains(attribute, constant.value))
+        return found[0] if len(found) == 1 else And(tuple(found)) if every else Or(tuple(found))
+
+    def _each_element(
+        self, node: exp.Expr, left: exp.Expr, op: Op, quantifier: Quantifier, listed: exp.Expr
+    ) -> Condition:
+        """Convert `value op ANY(list)` to comparisons with the least and the greatest element.
+
+        ALL is NOT ANY of the opposite. Without a list there are no elements; one that is NULL makes what no other
+        element decides NULL.
+        """
+        if quantifier is Quantifier.ALL:
+            return Not(self._each_element(node, left, op.negated, Quantifier.ANY, listed))
+        attribute, value = self._attribute(listed, "ANY"), self._operand(left)
+        elements = expression_of(attribute)
+        least, greatest = (EventAttribute(derived_name(Call(name, (elements,)))) for name in ("list_min", "list_max"))
+        if op is Op.EQ and isinstance(value, Literal) and value.value is not None:
+            holds: Condition = ArrayContains(attribute, value.value)
+        elif op is Op.EQ:
+            raise self._refuse(node, "= ANY compares a constant", "Write 'x' = ANY(tags), or array_contains(tags, 'x')")
+        elif op is Op.NE:
+            holds = Or(tuple(self._compare(node, value, op, end) for end in (least, greatest)))
+        else:
+            holds = self._compare(node, value, op, greatest if op in (Op.LT, Op.LE) else least)
+        whole = Call("=", (Call("length", (elements,)), Call("list_count", (elements,))))
+        has_null = IsTruth(Comparison(derived_name(whole), Op.EQ, False), True, False)
+        return Or((IsTruth(holds, True, False), And((Truth(None), has_null))))
 
     def _text_function(self, node: exp.Anonymous) -> Condition:
         name = node.name.lower()

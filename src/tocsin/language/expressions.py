@@ -26,6 +26,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.Sub: "-",
     exp.Mul: "*",
     exp.Div: "/",
+    exp.IntDiv: "//",
     exp.Mod: "%",
     exp.DPipe: "||",
     exp.Nullif: "nullif",
@@ -48,6 +49,9 @@ _UNARY: dict[type[exp.Expr], str] = {
     exp.Lower: "lower",
     exp.Upper: "upper",
     exp.Length: "length",
+    exp.ArraySize: "length",
+    exp.ArrayMax: "list_max",
+    exp.ArrayMin: "list_min",
     exp.Not: "not",
 }
 _SEVERAL: dict[type[exp.Expr], str] = {
@@ -287,6 +291,8 @@ class _ExpressionReader:
             return Call("extract", (read(arguments[1]),), self._part(node, arguments[0], {*PARTS, "epoch"}))
         if name in _ANONYMOUS and len(arguments) == 2:
             return Call(_ANONYMOUS[name], tuple(map(read, arguments)))
+        if name in ("list_count", "list_max", "list_min", "list_length") and len(arguments) == 1:
+            return Call("length" if name == "list_length" else name, (read(arguments[0]),))
         if name == "ip_order" and len(arguments) == 1:
             return Call(name, (read(arguments[0]),))
         if name == "age":

@@ -11,7 +11,7 @@ from functools import lru_cache
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
 from tocsin.language.reserved import RESERVED
-from tocsin.language.shape import MAX_DEPTH
+from tocsin.language.shape import MAX_DEPTH, string_format
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -311,7 +311,12 @@ class _Parser:
         if type(token) is int:
             self._advance()
             literal = self._pieces[2 * token + 1]
-            return self._read(token, Reading.STRING if literal[0] == "'" else Reading.NUMBER)
+            if literal[0] != "'":
+                return self._read(token, Reading.NUMBER)
+            if string_format(literal):
+                # It compares with other kinds than strings too.
+                raise Declined
+            return self._read(token, Reading.STRING)
         if token in _CONSTANTS:
             self._advance()
             return _CONSTANTS[token]

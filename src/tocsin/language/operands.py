@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import LiteralSource, Reading, read, unquote
-from tocsin.language.shape import Shape, time_format
+from tocsin.language.shape import Shape, string_format
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
 
@@ -126,6 +126,8 @@ class Reader:
         parts += reversed(node.parts)
         parts.reverse()
         if not all(isinstance(part, exp.Identifier) for part in parts):
+            if self.shape.has_sign("@"):
+                raise self.refuse(node, "'@' does not begin a name", 'Quote the name, as in user."@id"')
             raise self.refuse(node, "'*' is not an attribute", "Name one attribute")
         names = [part.name for part in parts]
         qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""
@@ -174,11 +176,11 @@ class Reader:
         """Return the constant of a literal inside an expression, which is fixed."""
         return self._read_now(LiteralSource(int(literal.this), Reading.STRING if literal.is_string else Reading.NUMBER))
 
-    def time_format(self, value: Value) -> str:
-        """Return the format of a string that reads as a time (see `time_format` of shapes); "" for other constants."""
+    def string_format(self, value: Value | None) -> str:
+        """Return the format of a string that reads as another kind (see shapes); "" for other constants."""
         if not isinstance(value, Slot) or self.sources[value.index].reading is not Reading.STRING:
             return ""
-        return time_format(self.shape.literals[self.sources[value.index].literal])
+        return string_format(self.shape.literals[self.sources[value.index].literal])
 
     def literal_text(self, literal: exp.Literal) -> str:
         """Return a literal as written, without quotes; it is fixed."""

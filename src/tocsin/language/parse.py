@@ -1,8 +1,8 @@
 """Parse the text of a subscription into its condition: by the grammar, and by sqlglot what the grammar declines."""
 
 from tocsin.language.constants import LiteralSource, Reading, read
-from tocsin.language.grammar import Declined, read_condition
-from tocsin.language.shape import Shape, literal_types, split, time_format
+from tocsin.language.grammar import read_condition
+from tocsin.language.shape import Shape, literal_types, split
 from tocsin.language.template import Template
 from tocsin.model.condition import Condition, Slot
 from tocsin.model.values import Constant
@@ -35,7 +35,6 @@ def parse_pieces(pieces: list[str]) -> Condition:
     """Parse a condition from the pieces of its text."""
 
     def constant(number: int, reading: Reading) -> Constant:
-        _leave_times(pieces, number, reading)
         return read(pieces[2 * number + 1], reading)
 
     condition = read_condition(pieces, constant)
@@ -43,12 +42,6 @@ def parse_pieces(pieces: list[str]) -> Condition:
         return condition
     shape = Shape(pieces)
     return _known_template(shape).bind(shape)
-
-
-def _leave_times(pieces: list[str], number: int, reading: Reading) -> None:
-    """Decline a string that reads as a time, which compares with times too."""
-    if reading is Reading.STRING and time_format(pieces[2 * number + 1]):
-        raise Declined
 
 
 def _known_template(shape: Shape) -> Template:
@@ -90,7 +83,6 @@ def parse_shape(shape: Shape) -> Template:
     sources: list[LiteralSource] = []
 
     def slot(literal: int, reading: Reading) -> Slot:
-        _leave_times(shape.pieces, literal, reading)
         sources.append(LiteralSource(literal, reading))
         return Slot(len(sources) - 1)
 

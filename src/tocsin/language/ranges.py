@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from tocsin.model.condition import Op
 from tocsin.model.predicate import EVERYTHING, Range
-from tocsin.model.values import Kind, Scalar
+from tocsin.model.untyped import SPANS, untyped_constants
+from tocsin.model.values import Constant, Kind, Scalar
 
 _Key = tuple[bool, Scalar | None, bool]
 
@@ -17,6 +18,19 @@ def compared(op: Op, constant: Scalar) -> tuple[Range, ...]:
     low, high = None if below else constant, None if above else constant
     closed = op in (Op.LE, Op.EQ, Op.GE)
     return (Range(low, closed and not below, high, closed and not above),)
+
+
+def spans(kind: Kind) -> tuple[Range, ...]:
+    """Return the texts that stand for values of a kind in an untyped attribute."""
+    return tuple(Range(low, low is not None, high, False) for low, high in SPANS[kind])
+
+
+def compared_untyped(op: Op, constant: Constant) -> tuple[Range, ...]:
+    """Return the values of an untyped attribute that compare so with what the constant reads as for their kind."""
+    found: list[Range] = []
+    for kind, text in untyped_constants(constant).items():
+        found += intersection(compared(op, text), spans(kind))
+    return union(found)
 
 
 def point(constant: Scalar) -> Range:

@@ -5,13 +5,22 @@ condition be TRUE. Each rule replaces the goals of some kinds of condition by sm
 left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No goal accepts both TRUE and FALSE.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.ranges import canonical, compared, complement, point, starting_with, union
+from tocsin.language.ranges import (
+    canonical,
+    compared,
+    compared_untyped,
+    complement,
+    intersection,
+    point,
+    starting_with,
+    union,
+)
 from tocsin.language.template import Fill, fill_atom
 from tocsin.model.condition import (
     And,
@@ -53,7 +62,8 @@ from tocsin.model.predicate import (
 )
 from tocsin.model.regexp import canonical as canonical_expression
 from tocsin.model.regexp import cover
-from tocsin.model.text import like_pattern, like_runs, parse_words, pattern_order, pattern_text, tokens
+from tocsin.model.text import check_words, like_pattern, like_runs, parse_words, pattern_order, pattern_text, tokens
+from tocsin.model.untyped import is_untyped
 from tocsin.model.values import Kind, kind_of, scalar
 
 
@@ -123,8 +133,10 @@ def split_between(condition: Between, accepts: Accepts) -> Node:
 
 def comparison_to_range(condition: Comparison, accepts: Accepts) -> Node:
     """Turn `a < 5` into a range of a."""
-    op = condition.op if Accepts.TRUE in accepts else condition.op.negated
     constant: Any = condition.constant
+    if is_untyped(condition.attribute):
+        return _untyped(condition.attribute, (constant,), condition.op, accepts)
+    op = condition.op if Accepts.TRUE in accepts else condition.op.negated
     kind = kind_of(constant)
     assert kind is not None, "a constant has a kind"
     return _ranges(condition.attribute, kind, compared(op, scalar(constant)), accepts)
@@ -132,6 +144,8 @@ def comparison_to_range(condition: Comparison, accepts: Accepts) -> Node:
 
 def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
     """Turn `a IN (1, 2)` into two points; constants of several kinds, or NULL, are an OR of equalities."""
+    if is_untyped(condition.attribute):
+        return _untyped(condition.attribute, condition.constants, Op.EQ, accepts)
     by_kind: dict[Kind, list[Range]] = {}
     for constant in condition.constants:
         kind = kind_of(constant)
@@ -181,6 +195,7 @@ def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
 
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
     """Split `has_words(a, 'x y')` into the word x and the word y."""
+    check_words(str(condition.text), "has_words", prefixes=True)
     words = parse_words(str(condition.text))
     if not words:
         raise SubscriptionError(f"has_words({condition.attribute}, …) does not name a word", "Give at least one word")
@@ -190,6 +205,7 @@ def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
 
 def has_phrase_to_phrase(condition: HasPhrase, accepts: Accepts) -> Node:
     """Turn `has_phrase(a, 'x y')` into a phrase, or into a word if it has only one."""
+    check_words(str(condition.text), "has_phrase")
     words = tuple(tokens(str(condition.text)))
     if not words:
         raise SubscriptionError(f"has_phrase({condition.attribute}, …) does not name a word", "Give at least one word")
@@ -235,6 +251,23 @@ def distance_in_floats(condition: WithinDistance, accepts: Accepts) -> Node:
 def test_as_it_is(condition: Test, accepts: Accepts) -> Node:
     """Keep a condition that is a test already."""
     return Tested(condition, accepts)
+
+
+def _untyped(attribute: str, constants: Sequence[Any], op: Op, accepts: Accepts) -> Ranges:
+    """Return the values that compare so with one of the constants, in the order of texts of untyped attributes.
+
+    They are FALSE for those that compare otherwise with every constant, and NULL for all others.
+    """
+    holds: list[Range] = []
+    fails: tuple[Range, ...] = (EVERYTHING,) if None not in constants else ()
+    for constant in constants:
+        if constant is not None:
+            holds += compared_untyped(op, constant)
+            fails = intersection(fails, compared_untyped(op.negated, constant))
+    inside = union(holds) if Accepts.TRUE in accepts else fails
+    if Accepts.NULL in accepts:
+        inside = complement(fails if Accepts.TRUE in accepts else union(holds))
+    return _ranges(attribute, Kind.STRING, inside, accepts)
 
 
 def _ranges(attribute: str, kind: Kind, ranges: tuple[Range, ...], accepts: Accepts) -> Ranges:

@@ -74,26 +74,34 @@ def _split_around_names(text: str) -> list[str]:
     return [*pieces, code + text[end:]]
 
 
-_TIME = re.compile(r"'\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?'", re.A)
+_TIME = re.compile(r"'\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{0,5}[1-9])?)?'", re.A)
+_UNTYPED = re.compile(
+    r"""'(?:true|t|yes|y|false|f|no|n|\s*(?:[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+)(?:e[+-]?\d{1,5})?
+        |(?P<time>\d{1,6}-\d\d?-\d\d?(?:[T ][\d:.]+\s*[Z+-]?[\d:]*)?))\s*)'""",
+    re.A | re.I | re.X,
+)
 
 
-def time_format(literal: str) -> str:
-    """Return the format of a string literal that reads as a time: "date", "timestamp", or "" if it reads as none.
+def string_format(literal: str) -> str:
+    """Return the format of a string literal that reads as another kind of value too; "" if it reads as none.
 
-    >>> time_format("'2026-01-31'"), time_format("'2026-01-31 12:00:00'"), time_format("'x'"), time_format("2026")
-    ('date', 'timestamp', '', '')
+    It is "date" or "timestamp" for times whose texts have the order of the times, else "untyped".
+
+    >>> string_format("'2026-01-31'"), string_format("'2026-01-31 12:00:00'"), string_format("'x'")
+    ('date', 'timestamp', '')
+    >>> string_format("'10'"), string_format("'True'"), string_format("'2026-01-31T12:00:00Z'")
+    ('untyped', 'untyped', 'untyped')
     """
-    if literal[5:6] != "-":
+    found = _UNTYPED.fullmatch(literal)
+    if found is None or (found["time"] is not None and read_time(literal[1:-1]) is None):
         return ""
-    found = _TIME.fullmatch(literal)
-    if found is None or read_time(literal[1:-1]) is None:
-        return ""
-    return "timestamp" if found[1] else "date"
+    ordered = None if found["time"] is None else _TIME.fullmatch(literal)
+    return "untyped" if ordered is None else "timestamp" if ordered[1] else "date"
 
 
 def literal_types(literals: list[str]) -> tuple[bool | str, ...]:
-    """Tell which of the literals are strings, and in which format those are that read as times; others are numbers."""
-    return tuple([literal[0] == "'" and (time_format(literal) or True) for literal in literals])
+    """Tell which of the literals are strings, and the format of those that read as other kinds; others are numbers."""
+    return tuple([literal[0] == "'" and (string_format(literal) or True) for literal in literals])
 
 
 @dataclass(frozen=True, slots=True)

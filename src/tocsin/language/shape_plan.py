@@ -22,6 +22,7 @@ from tocsin.language.shape import Shape, literal_types
 from tocsin.language.template import Template, fill_atom
 from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, Slot
 from tocsin.model.predicate import Accepts, Predicate, Ranges
+from tocsin.model.untyped import is_untyped
 
 MAX_CONJUNCTIONS = 16
 """Shapes with more conjunctions than this are rare: they are bound text by text."""
@@ -264,7 +265,11 @@ def _parts(leaves: Sequence[Goal | Predicate], template: Template) -> list[Place
         affirmed, or_null = Accepts.TRUE in leaf.accepts, Accepts.NULL in leaf.accepts
         if isinstance(condition, Comparison) and not or_null:
             op = condition.op if affirmed else condition.op.negated
-            if op is not Op.NE:
+            if is_untyped(condition.attribute):
+                # Equal values are a point of each kind that the constant reads as; all else is bound as a leaf.
+                if op is Op.EQ and affirmed:
+                    condition = InList(condition.attribute, (used[0],))
+            elif op is not Op.NE:
                 bounds.setdefault((condition.attribute, kinds.pop()), []).append((op, used[0]))
                 continue
         all_slots = isinstance(condition, InList) and len(used) == len(condition.constants)

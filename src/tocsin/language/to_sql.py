@@ -10,6 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from tocsin.language.ranges import compared_untyped, intersection, spans, union
 from tocsin.language.reserved import RESERVED
 from tocsin.model.condition import (
     And,
@@ -29,6 +30,7 @@ from tocsin.model.condition import (
     Not,
     OldComparedToConstant,
     OldComparedToNew,
+    Op,
     Or,
     Quantified,
     RegexpMatches,
@@ -54,6 +56,7 @@ from tocsin.model.predicate import (
 from tocsin.model.regexp import canonical
 from tocsin.model.sql_text import constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
+from tocsin.model.untyped import is_untyped, typed_scalar
 from tocsin.model.values import Constant, Kind, Number, Scalar
 
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
@@ -201,6 +204,9 @@ def describe(predicate: Predicate) -> str:
 
 def _describe_ranges(predicate: Ranges) -> str:
     attribute, kind = _name(predicate.attribute), predicate.kind
+    if is_untyped(predicate.attribute):
+        text = _describe_untyped(attribute, predicate.ranges)
+        return f"({text}) IS NOT FALSE" if predicate.or_null else text
     if not predicate.ranges:
         # The value is not of the kind: for such values, and for missing ones, the condition on the kind is NULL.
         every = _EVERY_VALUE[kind].format(attribute)
@@ -211,6 +217,41 @@ def _describe_ranges(predicate: Ranges) -> str:
         alternatives = [f"{attribute} IN ({values})"]
     text = " OR ".join(alternatives)
     return f"({text}) IS NOT FALSE" if predicate.or_null else text
+
+
+def _describe_untyped(attribute: str, ranges: tuple[Range, ...]) -> str:
+    """Describe ranges of an untyped attribute: by strings alone if they mean all of it, else kind by kind."""
+    strings = union(
+        Range(_string(each.low), each.low_closed, _string(each.high), each.high_closed)
+        for each in intersection(ranges, spans(Kind.STRING))
+    )
+    if strings and union(part for each in strings for part in _meant(each)) == ranges:
+        return " OR ".join(_describe_range(attribute, each, Kind.STRING) for each in strings)
+    alternatives = [f"{attribute} LIKE '%' AND {_describe_range(attribute, each, Kind.STRING)}" for each in strings]
+    for kind in (Kind.NUMBER, Kind.BOOLEAN, Kind.TIME):
+        [span] = spans(kind)
+        for each in intersection(ranges, (span,)):
+            low = None if each.low == span.low else typed_scalar(str(each.low))
+            high = None if each.high == span.high else typed_scalar(str(each.high))
+            typed = Range(low, each.low_closed and low is not None, high, each.high_closed)
+            alternatives.append(_describe_range(attribute, typed, kind))
+    return " OR ".join(alternatives) or "FALSE"
+
+
+def _string(text: Scalar | None) -> Scalar | None:
+    return text if text is None else typed_scalar(str(text))
+
+
+def _meant(strings: Range) -> tuple[Range, ...]:
+    """Return the values of an untyped attribute that a range of strings means as it is printed."""
+    if strings.low == strings.high:
+        return compared_untyped(Op.EQ, str(strings.low))
+    found: tuple[Range, ...] = spans(Kind.STRING) if strings.low is None and strings.high is None else (EVERYTHING,)
+    if strings.low is not None:
+        found = intersection(found, compared_untyped(Op.GE if strings.low_closed else Op.GT, str(strings.low)))
+    if strings.high is not None:
+        found = intersection(found, compared_untyped(Op.LE if strings.high_closed else Op.LT, str(strings.high)))
+    return found
 
 
 def _describe_range(attribute: str, candidate: Range, kind: Kind) -> str:

@@ -16,6 +16,7 @@ from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
 from tocsin.language.shape_plan import Part
 from tocsin.model.condition import Op, Slot
 from tocsin.model.predicate import Ranges, Tested
+from tocsin.model.untyped import SPANS, is_untyped, untyped_constants
 from tocsin.model.values import Kind, Number, Scalar, scalar
 
 _SAFE_LENGTH = 15
@@ -149,7 +150,9 @@ def part_rows(part: Part, literals: Sequence[Sequence[str]], size: int, builder:
         bound = _bind_leaf(part.leaf, columns, builder)
         return PartRows(np.fromiter((leaf is not None for leaf in bound), np.bool_, size), bound=bound)
     if part.points:
-        return PartRows(every, _points(columns.alike(part.points)))
+        values = columns.alike(part.points)
+        is_open = part.column is not None and is_untyped(part.column[0])
+        return PartRows(every, _points(_of_every_kind(values) if is_open else values))
     if part.bounds:
         rows = _intersect(part.bounds, columns)
         return PartRows(_inhabited(rows), rows)
@@ -198,11 +201,17 @@ def _points(values: list[Values]) -> RangeColumn:
     return RangeColumn(text, points, points, true, true, true, true)
 
 
+def _of_every_kind(columns: list[Values]) -> list[Values]:
+    """Return the texts that strings stand for in an untyped attribute, by kind; itself again where it has no such."""
+    texts = [[untyped_constants(string) for string in strings.tolist()] for strings in columns]
+    return [_objects([text.get(kind, text[Kind.STRING]) for text in column]) for column in texts for kind in SPANS]
+
+
 def _bind_leaf(goal: Goal, columns: Columns, builder: Builder) -> list[_BoundLeaf | None]:
     """Bind a leaf for each text, each distinct combination of its literals once; None where it can never hold.
 
-    Raises Unreadable for the texts that must be bound one by one: those whose leaf does not become a conjunction, and
-    those with a predicate that the builder refuses.
+    Raises Unreadable for the texts that must be bound one by one: those whose leaf does not become a conjunction or
+    always holds, and those with a predicate that the builder refuses.
     """
     keys = list(zip(*columns.literals, strict=True))
     known: dict[tuple[str, ...], _BoundLeaf | None] = {}
@@ -222,7 +231,8 @@ def _bind_leaf(goal: Goal, columns: Columns, builder: Builder) -> list[_BoundLea
         except SubscriptionError:
             general.add(key)
             continue
-        if len(predicates) < len(parts) or (ranges and len(parts) > 1):
+        holds_always = not tests and not ranges
+        if len(predicates) < len(parts) or (ranges and len(parts) > 1) or holds_always:
             general.add(key)
         else:
             known[key] = None if any(map(never, predicates)) else _BoundLeaf(numbers, ranges)

@@ -106,7 +106,7 @@ def _no_cast(value: Any, type_: str) -> UndefinedError:
 
 def _to_integer(value: Any, type_: str) -> int:
     if isinstance(value, str):
-        number = int(rounded_to(_read_number(value, type_), 0))
+        number = int(rounded_to(read_number(value, type_), 0))
     elif isinstance(value, Decimal):
         number = int(rounded_to(value, 0))
     elif isinstance(value, (int, float)):
@@ -120,7 +120,8 @@ def _to_integer(value: Any, type_: str) -> int:
     return int(number)
 
 
-def _read_number(text: str, type_: str) -> Decimal:
+def read_number(text: str, type_: str) -> Decimal:
+    """Return the number that a text means, or raise UndefinedError."""
     stripped = text.strip(" \t\n\v\f\r")
     if not _NUMBER_TEXT.fullmatch(stripped):
         raise _no_cast(text, type_)
@@ -129,7 +130,7 @@ def _read_number(text: str, type_: str) -> Decimal:
 
 def _to_decimal(value: Any, width: int, scale: int, type_: str) -> Decimal:
     if isinstance(value, str):
-        exact = _read_number(value, type_)
+        exact = read_number(value, type_)
     elif isinstance(value, float):
         exact = Decimal(half_away(value * 10.0**scale)).scaleb(-scale, _WIDE)
     elif isinstance(value, (int, Decimal)):
@@ -147,7 +148,7 @@ def _to_double(value: Any) -> float:
         text = value.strip(" \t\n\v\f\r").lower()
         if text.lstrip("+-") in ("inf", "infinity", "nan"):
             return float(text)
-        return float(_read_number(value, "DOUBLE"))
+        return float(read_number(value, "DOUBLE"))
     if isinstance(value, (int, float, Decimal)):
         return nearest_float(value)
     raise _no_cast(value, "DOUBLE")

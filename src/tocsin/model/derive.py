@@ -21,6 +21,7 @@ from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Ex
 from tocsin.model.functions import FUNCTIONS, as_operand, as_value, evaluate, interval_of
 from tocsin.model.ip_addresses import addresses_in_order
 from tocsin.model.readable import Lost, Values, python_values
+from tocsin.model.untyped import HIGHEST, untyped_text
 from tocsin.model.vector import (
     BOOLEAN,
     EXACT,
@@ -145,6 +146,11 @@ class _Vectors:
         compute = _COMPUTE.get(expression.function)
         return None if compute is None else compute(self, expression)
 
+    def lists(self, expression: Expression) -> pa.Array | None:
+        """Return the lists of an attribute as Arrow has them; None if it does not have lists."""
+        column = self._batch.column(expression.name) if isinstance(expression, AttributeValue) else None
+        return column if isinstance(column, pa.Array) and pa.types.is_large_list(column.type) else None
+
     def operands(self, call: Call) -> list[Vector] | None:
         """Return the operands of a call; None if one has no vector."""
         found = [self.of(operand) for operand in call.operands]
@@ -258,6 +264,17 @@ def _divide(vectors: _Vectors, call: Call) -> Vector | None:
     return Vector(FLOAT, data, _all_known(operands) & ~np.isnan(data))
 
 
+def _divide_whole(vectors: _Vectors, call: Call) -> Vector | None:
+    operands = vectors.operands(call)
+    if operands is None or any(vector.form != EXACT or vector.scale for vector in operands):
+        return None
+    left, right = operands
+    known = left.known & right.known
+    vectors.doubt(known & ((right.data == 0) | (left.data == np.iinfo(np.int64).min)))
+    divisor = np.where(right.data == 0, 1, right.data)
+    return Vector(EXACT, (left.data - np.fmod(left.data, divisor)) // divisor, known)
+
+
 def _of_number(of_exact: Callable[..., Any], of_float: Callable[..., Any]) -> Callable[[_Vectors, Call], Vector | None]:
     def compute(vectors: _Vectors, call: Call) -> Vector | None:
         operands = vectors.operands(call)
@@ -359,10 +376,49 @@ def _lower(vectors: _Vectors, call: Call) -> Vector | None:
 
 
 def _length(vectors: _Vectors, call: Call) -> Vector | None:
+    lists = vectors.lists(call.operands[0])
+    if lists is not None:
+        lengths = pc.list_value_length(lists).fill_null(0)
+        return Vector(EXACT, np.asarray(lengths).astype(np.int64), np.asarray(lists.is_valid()))
     value = vectors.of(call.operands[0])
     if value is None or value.form != TEXT:
         return None
     return Vector(EXACT, np.asarray(pc.utf8_length(value.data).fill_null(0)).astype(np.int64), value.known)
+
+
+def _best_element(better: str) -> Callable[[_Vectors, Call], Vector | None]:
+    def choose(vectors: _Vectors, call: Call) -> Vector | None:
+        lists = vectors.lists(call.operands[0])
+        if lists is None:
+            return None
+        elements = lists.flatten()
+        odd = np.zeros(len(elements), bool)
+        found = read_vector(elements, len(elements), odd)
+        if found is None or found.form not in (EXACT, FLOAT) or odd.any():
+            return None
+        rows = np.asarray(lists.value_parent_indices()).astype(np.int64)[found.known]
+        data = found.data[found.known]
+        known = np.zeros(len(lists), bool)
+        known[rows] = True
+        best = np.zeros(len(lists), data.dtype)
+        # Written in this order, the best element of a list is the last one that is written.
+        order = np.argsort(data)[:: 1 if better == ">" else -1]
+        best[rows[order]] = data[order]
+        return Vector(found.form, best, known, found.scale)
+
+    return choose
+
+
+def _list_count(vectors: _Vectors, call: Call) -> Vector | None:
+    lists = vectors.lists(call.operands[0])
+    if lists is None:
+        return None
+    elements = lists.flatten()
+    missing = ~np.asarray(elements.is_valid())
+    if pa.types.is_floating(elements.type):
+        missing |= np.isnan(np.asarray(elements.fill_null(0.0)))
+    rows = np.asarray(lists.value_parent_indices()).astype(np.int64)[~missing]
+    return Vector(EXACT, np.bincount(rows, minlength=len(lists)).astype(np.int64), np.asarray(lists.is_valid()))
 
 
 def _text_test(find: Callable[..., pa.Array]) -> Callable[[_Vectors, Call], Vector | None]:
@@ -407,6 +463,25 @@ def _comparable(vectors: _Vectors, call: Call) -> Vector | None:
         texts = pa.array([comparable_text(Time(time), call.detail) for time in distinct.tolist()], pa.large_string())
     except UndefinedError:
         return None
+    return Vector(TEXT, texts.take(pa.array(place, mask=~value.known)), value.known)
+
+
+def _untyped(vectors: _Vectors, call: Call) -> Vector | None:
+    value = vectors.of(call.operands[0])
+    if value is None:
+        return None
+    if value.form == TEXT:
+        vectors.doubt(np.asarray(pc.starts_with(value.data, HIGHEST).fill_null(False)))
+        return value
+    known = np.where(value.known, value.data, np.zeros_like(value.data))
+    distinct, place = np.unique(known, return_inverse=True)
+    if value.form == TIME:
+        operands: list[Any] = [Time(time) for time in distinct.tolist()]
+    elif value.scale:
+        operands = [Decimal(digits).scaleb(-value.scale) for digits in distinct.tolist()]
+    else:
+        operands = distinct.tolist()
+    texts = pa.array([untyped_text(operand) for operand in operands], pa.large_string())
     return Vector(TEXT, texts.take(pa.array(place, mask=~value.known)), value.known)
 
 
@@ -628,6 +703,7 @@ def _signed_ceil(values: Float64s) -> Float64s:
 _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     **dict.fromkeys("+-*%", _arithmetic),
     "/": _divide,
+    "//": _divide_whole,
     "negative": _of_number(lambda data, scale: (-data, scale), np.negative),
     "abs": _of_number(lambda data, scale: (np.abs(data), scale), np.abs),
     "floor": _of_number(lambda data, scale: (data // 10**scale, 0), _signed_floor),
@@ -636,9 +712,13 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     "round": _round,
     "cast": _cast,
     "comparable": _comparable,
+    "untyped": _untyped,
     "lower": _lower,
     "upper": _lower,
     "length": _length,
+    "list_count": _list_count,
+    "list_max": _best_element(">"),
+    "list_min": _best_element("<"),
     **dict.fromkeys(
         ("trim", "ltrim", "rtrim", "substring", "replace", "split_part", "like", "ilike"), _text_by_definition
     ),

@@ -1,9 +1,9 @@
 """The functions of expressions, one row at a time: the definition that vectors are tested against, and DuckDB judges.
 
-A value is an int, a Decimal, a float, a string, a boolean, a `Time`, or None for NULL; `...` is one that is there and
-of no kind. Integers and decimals are exact: a result of more than 38 digits is an overflow. As soon as a float takes
-part, the result is a float. `/` always divides floats, so that 1 / 2 is 0.5 and 1 / 0 is infinite; a result that is
-not a number is NULL.
+A value is an int, a Decimal, a float, a string, a boolean, a `Time`, a list, or None for NULL; `...` is one that is
+there and of no kind. Integers and decimals are exact: a result of more than 38 digits is an overflow. As soon as a
+float takes part, the result is a float. `/` always divides floats, so that 1 / 2 is 0.5 and 1 / 0 is infinite; a result
+that is not a number is NULL.
 
 What has no value (an overflow, a remainder by zero, a text that is not the number that it is cast to, a value of
 another kind than the function takes) raises `UndefinedError`: then the whole expression is NULL, and it is counted.
@@ -35,6 +35,7 @@ from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValu
 from tocsin.model.ip_addresses import address_order
 from tocsin.model.places import point
 from tocsin.model.text import like, lower
+from tocsin.model.untyped import untyped_text
 from tocsin.model.values import Kind, Moment, compare_values, kind_of, moment, nearest_float
 
 _EXACT = Context(prec=DIGITS, traps=[Inexact, InvalidOperation])
@@ -53,7 +54,7 @@ def as_operand(value: object, is_date: bool = False) -> Any:
         if value != value:
             return None
         return Time(*moment(value), is_date or (isinstance(value, dt.date) and not isinstance(value, dt.datetime)))
-    return ...
+    return list(value) if isinstance(value, (list, tuple)) else ...
 
 
 def as_value(value: Any) -> Any:
@@ -155,6 +156,16 @@ def divide(left: Any, right: Any) -> float:
     return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)
 
 
+def _divide_whole(left: Any, right: Any) -> int | float:
+    """Divide integers without a rest, towards zero; all other numbers as floats."""
+    if _number(right, "//") == 0:
+        raise UndefinedError("a division by zero")
+    if type(_number(left, "//")) is not int or type(right) is not int:
+        return divide(left, right)
+    quotient: int = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
 def _integer_remainder(left: int, right: int) -> int:
     if right == 0:
         raise UndefinedError("a remainder by zero")
@@ -253,6 +264,10 @@ def upper(text: str) -> str:
     return "".join(
         _UPPER.get(character) or (character.upper() if len(character.upper()) == 1 else character) for character in text
     )
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, list) else len(_text(value, "length"))
 
 
 def _substring(value: Any, start: Any, length: Any = ...) -> str:
@@ -378,6 +393,18 @@ def _best(wanted: int, name: str) -> Callable[..., Any]:
     return best
 
 
+def _elements(value: Any, function: str) -> list[Any]:
+    """The elements of a list that are not NULL."""
+    if not isinstance(value, list):
+        raise UndefinedError(f"{function} of {kind_name(value)}")
+    return [element for element in map(as_operand, value) if element is not None]
+
+
+def _best_element(wanted: int, name: str) -> Callable[[Any], Any]:
+    best = _best(wanted, name)
+    return lambda value: best(*_elements(value, name))
+
+
 def _null_if(value: Any, other: Any) -> Any:
     return None if value is not None and other is not None and sign_of(value, other) == 0 else value
 
@@ -443,6 +470,7 @@ FUNCTIONS: dict[str, Function] = {
     "-": Function(_arithmetic("-", lambda a, b: a - b, _EXACT.subtract, lambda a, b: a - b), None, _N),
     "*": Function(_arithmetic("*", lambda a, b: a * b, _EXACT.multiply, _float_product), _N, _N),
     "/": Function(divide, _N, _N),
+    "//": Function(_divide_whole, _N, _N),
     "%": Function(_arithmetic("%", _integer_remainder, _decimal_remainder, _float_remainder), _N, _N),
     "negative": Function(_negative, _N, _N),
     "abs": Function(_absolute, _N, _N),
@@ -453,9 +481,13 @@ FUNCTIONS: dict[str, Function] = {
     "cast": Function(cast, None, None, detailed=True),
     "try_cast": Function(try_cast, None, None, detailed=True),
     "comparable": Function(comparable_text, _S, None, detailed=True),
+    "untyped": Function(untyped_text, _S, None),
     "lower": Function(lambda value: lower(_text(value, "lower")), _S, _S),
     "upper": Function(lambda value: upper(_text(value, "upper")), _S, _S),
-    "length": Function(lambda value: len(_text(value, "length")), _N, _S),
+    "length": Function(_length, _N),
+    "list_count": Function(lambda value: len(_elements(value, "list_count")), _N),
+    "list_max": Function(_best_element(1, "list_max"), None),
+    "list_min": Function(_best_element(-1, "list_min"), None),
     "trim": Function(_trimmer(str.strip, "trim"), _S, _S),
     "ltrim": Function(_trimmer(str.lstrip, "ltrim"), _S, _S),
     "rtrim": Function(_trimmer(str.rstrip, "rtrim"), _S, _S),
@@ -508,7 +540,7 @@ def result_kind(expression: Expression) -> Kind | None:
     if expression.function in ("cast", "try_cast"):
         return _KINDS_OF_TYPES.get(expression.detail, _N)
     kind = FUNCTIONS[expression.function].kind
-    if kind is not None or expression.function in ("+", "-"):
+    if kind is not None or expression.function in ("+", "-", "list_max", "list_min"):
         return kind
     values = expression.operands
     if expression.function == "case":
@@ -517,6 +549,19 @@ def result_kind(expression: Expression) -> Kind | None:
         values = values[:1]
     kinds = {result_kind(value) for value in values if value != ConstantValue(None)}
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def is_strict(expression: Expression) -> bool:
+    """Tell whether an expression is NULL, and no error, if all its attributes are."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call):
+            function = FUNCTIONS[node.function]
+            if function.takes_null or function.lazy:
+                return False
+            waiting += node.operands
+    return True
 
 
 def operand_kinds(expression: Expression) -> dict[str, set[Kind]]:

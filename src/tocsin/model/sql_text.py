@@ -12,7 +12,7 @@ from tocsin.model.values import microseconds
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
-_INFIX = {"+", "-", "*", "/", "%", "||", "<", "<=", "=", "<>", ">=", ">", "and", "or"}
+_INFIX = {"+", "-", "*", "/", "//", "%", "||", "<", "<=", "=", "<>", ">=", ">", "and", "or"}
 _POSTFIX = {"is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE"}
 _PREFIX = {"negative": "-", "not": "NOT "}
 
@@ -84,7 +84,7 @@ def expression_sql(expression: Expression, name_of: Callable[[str], str] = name)
         return f"({operands[0]} {_POSTFIX[function]})"
     if function in _PREFIX:
         return f"({_PREFIX[function]}{operands[0]})"
-    if function == "comparable":
+    if function in ("comparable", "untyped"):
         return operands[0]
     if function in ("cast", "try_cast"):
         return f"{function.upper()}({operands[0]} AS {detail})"

@@ -88,6 +88,27 @@ def parse_words(text: str) -> tuple[Word, ...]:
     return tuple(found)
 
 
+_OPERATORS = re.compile(
+    r"""(?P<minus>(?<!\S)[-+](?=\w))|(?P<star>(?<!\w)\*|\*(?=\w))|(?P<near>(?<=\w)~)|(?P<quote>")|(?P<mark>(?<=\w)\?(?=\w))""",
+    re.X,
+)
+_WAYS_OUT = {
+    "minus": "Write NOT has_words(…), and no sign before words that must occur",
+    "star": "A * stands at the end of a word, as in 'holi*'; other patterns are written with LIKE",
+    "near": "Name the words themselves; has_words has no fuzzy search",
+    "quote": "Write has_phrase(…) for words in a row",
+    "mark": "Patterns are written with LIKE",
+}
+
+
+def check_words(text: str, function: str, prefixes: bool = False) -> None:
+    """Refuse what looks like an operator of a search engine and would be read as a gap between words."""
+    found = _OPERATORS.search(text) or (None if prefixes else re.search(r"(?P<star>\*)", text))
+    if found is not None:
+        way_out = _WAYS_OUT[str(found.lastgroup)] if prefixes else "A phrase has whole words, and no operators"
+        raise SubscriptionError(f"{function}(…, {text!r}) has no operator {found.group()!r}", way_out)
+
+
 def missing_words(text: str, wanted: Iterable[Word]) -> list[Word]:
     """Return those of `wanted` that do not occur in `text`: none of them exactly if `has_words` holds.
 

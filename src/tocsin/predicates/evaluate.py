@@ -29,6 +29,7 @@ from tocsin.model.places import encloses, haversine, haversine_of, rings
 from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
 from tocsin.model.regexp import canonical, finder
 from tocsin.model.text import has_phrase, like, missing_words, pattern_text
+from tocsin.model.untyped import compare_untyped, is_untyped, source_of
 from tocsin.model.values import (
     Constant,
     Kind,
@@ -61,7 +62,9 @@ def judge_sign(op: Op, sign: int | None) -> bool | None:
 
 
 def compare(event: Event, attribute: str, op: Op, constant: Any) -> bool | None:
-    """Compare an attribute with a constant."""
+    """Compare an attribute with a constant, which is read as the kind of the value if that is left open."""
+    if is_untyped(attribute):
+        return judge_sign(op, compare_untyped(lookup(event, source_of(attribute)), constant))
     return judge_sign(op, compare_to_constant(lookup(event, attribute), constant))
 
 
@@ -76,7 +79,7 @@ def _array_contains(node: ArrayContains, event: Event, _: History) -> bool | Non
     constant: Any = node.constant
     if not isinstance(value, (list, tuple)):
         return None
-    return any(compare_to_constant(item, constant) == 0 for item in value)
+    return any(compare_untyped(item, constant) == 0 for item in value)
 
 
 def _compare_attributes(node: AttributeComparison, event: Event, _: History) -> bool | None:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.errors import SubscriptionError
+from tocsin.language.lint import lint
 from tocsin.matcher import Matcher
+from tocsin.model.schema import ANYTHING, EventSchema
 from tocsin.serve.errors_as_json import HttpError, document
 from tocsin.serve.tenants import Tenant
 
@@ -23,7 +25,6 @@ class Advice:
     attributes: list[str]
     predicates: int
     looks_back: bool
-    never: bool
     unindexed: bool
 
     @classmethod
@@ -38,25 +39,25 @@ class Advice:
             sorted(matcher.attributes),
             sum(map(len, alternatives)) if explained.predicates is None else explained.predicates,
             bool(matcher.looking_back()),
-            bool(stats.never_count),
             bool(stats.unindexed_count) or any(not verdicts for verdicts in alternatives),
         )
 
-    def warnings(self, known: Collection[str]) -> list[dict[str, str]]:
-        """Return what is probably not meant; `known` are the attributes that events and subscriptions have."""
-        found = []
-        if self.never:
-            found.append(_warning("never", "it can never match: its predicates contradict each other"))
+    def warnings(self, where: str, schema: EventSchema) -> list[dict[str, Any]]:
+        """Return what is probably not meant, given what events and other subscriptions have."""
+        found: list[dict[str, Any]] = [
+            {"code": one.code, "message": one.message, "hint": one.hint, "position": one.position}
+            for one in lint(where, schema if schema.kinds else None)
+        ]
         if self.unindexed:
-            found.append(_warning("unindexed", "every event verifies it: it demands no constant, word or path"))
-        if known:
-            names = [name for name in self.attributes if name not in known]
-            found += [_warning("unknown", f"no event and no other subscription has {name!r}") for name in names]
+            message = "every event verifies it: it demands no constant, word or path"
+            found.append({"code": "unindexed", "message": message})
         return found
 
 
-def _warning(code: str, message: str) -> dict[str, str]:
-    return {"code": code, "message": message}
+def _schema(known: Collection[str], events: Sequence[Mapping[str, Any]]) -> EventSchema:
+    """Return what recent events have; nothing is known of the values of other attributes that subscriptions name."""
+    seen = EventSchema.of(events).kinds
+    return EventSchema({**dict.fromkeys(known, ANYTHING), **{name: kinds or ANYTHING for name, kinds in seen.items()}})
 
 
 def demand_within_limits(where: str, tenant: Tenant, advice: Advice | None = None) -> None:
@@ -96,7 +97,7 @@ def check(where: str, tenant: Tenant, known: Collection[str], events: Sequence[M
         demand_within_limits(where, tenant, advice)
     except (SubscriptionError, HttpError) as error:
         return {"errors": [document(error)], "warnings": [], "attributes": []}
-    warnings = advice.warnings(known)
+    warnings = advice.warnings(where, _schema(known, events))
     if advice.unindexed:
         cost = measured_us(where, events)
         for warning in warnings:

@@ -12,16 +12,20 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
 from tocsin.index.options import Options
 from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.model.limits import Limits
+from tocsin.model.schema import EventSchema
 from tocsin.registry import IndexName, MatcherName, XPathName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.folder import Folder
@@ -30,9 +34,15 @@ COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights":
 """The columns that are read from a DataFrame of subscriptions, and the type that each is cast to."""
 
 REPORT = pa.schema(
-    [("folder", pa.string()), ("subscription", pa.string()), ("position", pa.int32()), ("reason", pa.string())]
+    [
+        ("folder", pa.string()),
+        ("is_taken", pa.bool_()),
+        ("subscription", pa.string()),
+        ("position", pa.int32()),
+        ("reason", pa.string()),
+    ]
 )
-"""The report of a task: the folder of its index in the first row, then the rejected subscriptions."""
+"""The report of a task: the folder of its index in the first row, then rejected subscriptions and warnings."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,13 +60,14 @@ def build(
     retain_events: int | None = None,
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
+    schema: StructType | None = None,
 ) -> Index:
     """Build the index of the subscriptions `id, where[, score, weights, tags, params]` in `path`; replacing it.
 
     The executors parse the subscriptions and write `segments` segments, by default one for each core, so all of them
     must see `path`. Without `path` the driver builds the index, in a folder that is removed when this process ends.
-    Subscriptions with errors are left out and reported in `rejected`. The other options are those of `Matcher`, and are
-    stored in the index.
+    Subscriptions with errors are left out and reported in `rejected`. With the `schema` of the DataFrame of events,
+    `warnings` reports what is probably not meant. The other options are those of `Matcher`; the index stores them.
     """
     prefixes = dict(namespaces or {})
     options = Options(
@@ -86,7 +97,8 @@ def build(
     building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.path))
     try:
         building.chmod(0o777)  # executors may run as another user
-        task = partial(build_partition, folder=str(building), options=options)
+        known = None if schema is None else EventSchema.of(to_arrow_schema(schema))
+        task = partial(build_partition, folder=str(building), options=options, schema=known)
         if in_executors:
             count = segments or session.sparkContext.defaultParallelism
             # All subscriptions with one id go to one segment, where the last one wins.
@@ -97,15 +109,21 @@ def build(
     finally:
         shutil.rmtree(building, ignore_errors=True)
         folder.unlock()
-    rejected = report.filter(pa.compute.is_null(report["folder"])).drop_columns("folder")
+    about = report.filter(pa.compute.is_null(report["folder"])).drop_columns("folder")
+    rejected, warnings = (
+        about.filter(pa.compute.equal(about["is_taken"], taken)).drop_columns("is_taken") for taken in (False, True)
+    )
     if rejected.num_rows:
         _log.warning(
             "%d subscriptions were rejected, the first: %s", rejected.num_rows, rejected.slice(0, 1).to_pylist()
         )
-    return Index(folder.path, session.createDataFrame(rejected, _ddl(rejected.schema)))
+    reports = [session.createDataFrame(rows, _ddl(rows.schema)) for rows in (rejected, warnings)]
+    return Index(folder.path, *reports)
 
 
-def build_partition(batches: Iterable[pa.RecordBatch], folder: str, options: Options) -> Iterator[pa.RecordBatch]:
+def build_partition(
+    batches: Iterable[pa.RecordBatch], folder: str, options: Options, schema: EventSchema | None = None
+) -> Iterator[pa.RecordBatch]:
     """Build the index of the subscriptions in the batches, in a new folder inside `folder`; yield a `REPORT`."""
     parts = list(batches)
     if not parts:
@@ -116,13 +134,19 @@ def build_partition(batches: Iterable[pa.RecordBatch], folder: str, options: Opt
             "Build the index on storage that every worker mounts at this path, or without a path in the driver",
         )
     built = SubscriptionSet(options, background_merge=False)
-    rejected = built.subscribe_many(pa.Table.from_batches(parts))
+    rejected = built.subscribe_many(pa.Table.from_batches(parts), schema)
     own = tempfile.mkdtemp(prefix="task-", dir=folder)
     built.save(own)
     built.close()
-    rows = [{"folder": own}] + [
-        {"subscription": error.subscription, "position": error.position, "reason": f"{error.message}. {error.hint}"}
-        for error in rejected
+    about = [(False, error) for error in rejected] + [(True, warning) for warning in built.warnings]
+    rows: list[dict[str, Any]] = [{"folder": own}] + [
+        {
+            "is_taken": is_taken,
+            "subscription": found.subscription,
+            "position": found.position,
+            "reason": f"{found.message}. {found.hint}",
+        }
+        for is_taken, found in about
     ]
     yield from pa.Table.from_pylist(rows, REPORT).to_batches()
 
@@ -142,5 +166,5 @@ def _commit(folder: Folder, report: pa.Table, options: Options) -> None:
 
 
 def _ddl(schema: pa.Schema) -> str:
-    names = {pa.string(): "string", pa.int32(): "int"}
+    names = {pa.string(): "string", pa.int32(): "int", pa.bool_(): "boolean"}
     return ", ".join(f"{field.name} {names[field.type]}" for field in schema)

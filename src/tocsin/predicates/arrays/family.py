@@ -1,5 +1,6 @@
 """array_contains on one attribute: the elements of all lists of a batch become codes, a code is a test."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,26 +10,29 @@ from tocsin.arrays import Int32s, Ragged
 from tocsin.model.condition import ArrayContains
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
-from tocsin.model.values import Constant, Kind, kind_of, scalar
+from tocsin.model.untyped import readings
+from tocsin.model.values import Constant, Kind, Scalar, scalar
 from tocsin.predicates.definitions import DefinedFamily
 from tocsin.predicates.protocol import Probed
 from tocsin.predicates.ranges.domain import Domain
 
 
 class ArrayFamily(DefinedFamily):
-    """array_contains on one attribute: one domain for each kind of constant."""
+    """array_contains on one attribute: domains for each kind of constant."""
 
     def __init__(self, attribute: str, tests: Sequence[Test]) -> None:
         super().__init__(attribute, tests)
         self._attribute = attribute
         self._domains: list[tuple[Domain, Int32s]] = []
-        constants: dict[Kind, list[tuple[Constant, int]]] = {}
+        constants: dict[tuple[Kind, int], list[tuple[Constant, int]]] = {}
+        times: Counter[tuple[Kind, Scalar]] = Counter()
         for number, test in enumerate(test for test in tests if isinstance(test, ArrayContains)):
-            constant: Constant = test.constant  # type: ignore[assignment]  # bound: no slot is left
-            kind = kind_of(constant)
-            if kind is not None:
-                constants.setdefault(kind, []).append((constant, number))
-        for kind, named in constants.items():
+            # A string may read as the constant of another test: a code is one test, so each goes to another domain.
+            for kind, constant in readings(test.constant).items():  # type: ignore[arg-type]  # bound: no slot is left
+                value = kind, scalar(constant)
+                constants.setdefault((kind, times[value]), []).append((constant, number))
+                times[value] += 1
+        for (kind, _), named in constants.items():
             domain = Domain.of(kind, [scalar(constant) for constant, _ in named])
             # Code -1, which is NULL, reads the last code, the gap behind all constants, which is not a test either.
             test_of = np.full(domain.last + 1, -1, np.int32)

@@ -17,11 +17,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Index:
-    """The folder of an index that was built, and a report of the rejected subscriptions."""
+    """The folder of an index that was built, and reports of the rejected subscriptions and of warnings."""
 
     path: Path
     rejected: DataFrame
     """The columns `subscription`, `position` (in its text) and `reason`."""
+    warnings: DataFrame
+    """What is probably not meant, if a schema was given; the same columns."""
 
 
 @dataclass(frozen=True)
