@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tocsin.errors import OptionError, SubscriptionError
 from tocsin.language.bulk import normalise_texts
@@ -12,6 +12,9 @@ from tocsin.language.normalise import MAX_PREDICATES, Expression, normalise
 from tocsin.language.parse import parse
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, check_name
+
+HistoryKept: TypeAlias = Literal["all"] | Sequence[str] | None
+"""What is remembered of published events: all of them, some attributes, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,14 @@ class Options:
     retain_age: dt.timedelta | int | None = None
     """How much older than the newest an event of the history may be, by `age_attribute`."""
     age_attribute: str | None = None
+    history: HistoryKept = "all"
+    """What is remembered of published events; a subscription that looks back at anything else is refused."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.history, str) and self.history != "all":
+            raise OptionError(f"history is {self.history!r}", 'Pass "all", a list of attributes, or None')
+        if self.history is not None and self.history != "all":
+            object.__setattr__(self, "history", tuple(self.history))
         if self.max_predicates < 1:
             raise OptionError(f"max_predicates is {self.max_predicates}", "It must be at least 1")
         check_name("index", self.index, IndexName)
@@ -41,6 +50,13 @@ class Options:
     def is_auto(self) -> bool:
         """Whether Tocsin chooses how to match."""
         return self.index == self.matcher == "auto"
+
+    @property
+    def kept(self) -> frozenset[str] | None:
+        """The attributes that are remembered of published events; None: all."""
+        if self.history == "all":
+            return None
+        return frozenset((*(self.history or ()), *filter(None, [self.age_attribute])))
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""

@@ -26,6 +26,9 @@ from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
 from tocsin.index.write_throttle import WriteThrottle
 from tocsin.language.normal_form import NormalForm, form_of
+from tocsin.language.normalise import Expression
+from tocsin.model.condition import Exists, Quantified
+from tocsin.model.predicate import Tested
 from tocsin.model.subscription import Subscription
 from tocsin.storage.folder import Folder
 
@@ -90,6 +93,7 @@ class SubscriptionSet:
         subscription = intake.checked(id, where, score, weights, tags, params)
         with self._throttle.changing():
             expression = self.options.normalise_one(subscription.where, id)
+            self._check_history(expression, id)
             with self._writing():
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))
@@ -100,13 +104,27 @@ class SubscriptionSet:
     def subscribe_many(self, table: pa.Table) -> list[SubscriptionError]:
         """Add the subscriptions of a table at once; return an error for each bad row."""
         given, rejected = intake.read(table)
-        rows, form, errors = intake.parse_rows(given, self.options)
+        rows, form, errors = intake.parse_rows(given, self.options, self._kept)
         segment = Segment.build(rows, form, self.options)
         with self._writing():
             self.rejected += rejected + errors
             self._drop_all(segment)
             self._segments += (LiveSegment(segment),)
         return rejected + errors
+
+    def _check_history(self, expression: Expression, id: str) -> None:
+        """Refuse a subscription that looks back at what is not remembered."""
+        predicates = (predicate for conjunction in expression.leaves for predicate in conjunction)
+        if any(isinstance(one, Tested) and isinstance(one.test, (Exists, Quantified)) for one in predicates):
+            form = form_of([expression])
+            intake.refuse_unkept(form, [id], self.options, self._kept)
+            if form.errors:
+                raise form.errors[0]
+
+    def _kept(self) -> frozenset[str] | None:
+        """The attributes that are known of all old events; None: all."""
+        is_stored = self._source is not None and self._stored_history.exists()
+        return self.history.kept if is_stored or self._history is not None else self.options.kept
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""
