@@ -1,8 +1,11 @@
 """The history of a matcher: the events that it remembers, and the truth of tests against them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from pyroaring import BitMap
 
 from tocsin.errors import OptionError, StorageError
 from tocsin.forks import Guard, Level
@@ -11,6 +14,7 @@ from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.predicates.families import Probed
+from tocsin.predicates.history.batch_tests import BatchTruths, united
 from tocsin.predicates.history.event_log import EventLog
 from tocsin.predicates.history.family import HistoryFamily, probed
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
@@ -22,7 +26,11 @@ from tocsin.registry import by_reference
 if TYPE_CHECKING:
     from tocsin.index.by_reference import ReferencePlanner
 
+    _Planner = HistoryPlanner | ReferencePlanner
+
 _TRIES = 20
+_WORTH_A_BATCH = 16
+"""A batch takes as long as about so many groups of tests that are asked for a single event."""
 _LOADED = 65_536
 """Events that are loaded at a time."""
 
@@ -118,27 +126,45 @@ class History:
         with self.lock:
             self._follow(snapshot)
             planners = [planner for planner in (*self._planners, *self._by_reference) if planner is not None]
-            if not planners and remember:
-                self.store.append_events(batch)
-            wanted = [None if every_test else planner.wanted(batch) for planner in planners]
-            truths: list[list[Truths]] = [[] for _ in planners]
-            before = self.store.next
-            try:
-                for row in range(len(batch) if planners else 0):
-                    event = batch.event(row)
-                    for planner, tests, judged in zip(planners, wanted, truths, strict=True):
-                        of_event = None if tests is None else tests[row]
-                        judged.append(planner.judge_every_test(event) if every_test else planner.judge(event, of_event))
-                    if remember:
-                        self.store.append_columns(event)
-            finally:
-                if planners and self.store.next > before:
-                    self.store.log_events(batch.slice(0, self.store.next - before))
-            found = {id(planner): probed(judged) for planner, judged in zip(planners, truths, strict=True)}
+            judged = self._judge_all(planners, batch, remember, every_test)
+            found = {id(planner): probed for planner, probed in zip(planners, judged, strict=True)}
             states = zip(self._planners, self._by_reference, strict=True)
         return [
             {planner.place: found[id(planner)] for planner in of_state if planner is not None} for of_state in states
         ]
+
+    def _judge_all(
+        self, planners: "Sequence[_Planner]", batch: EventBatch, remember: bool, every_test: bool
+    ) -> list[Probed]:
+        """Judge a batch: all at once what can be, the rest event by event; with `remember`, add it to the history."""
+        store = self.store
+        firsts = store.fronts(len(batch)) if remember else np.zeros(len(batch), np.int64)
+        at_once = [firsts is not None and len(batch) * planner.groups >= _WORTH_A_BATCH for planner in planners]
+        columns = store.encoded(batch) if remember and (any(at_once) or not planners) else None
+        whole = [
+            planner.judge_batch(batch, columns, firsts) if worth and firsts is not None else None
+            for planner, worth in zip(planners, at_once, strict=True)
+        ]
+        rest = [number for number, judged in enumerate(whole) if judged is None or judged[1]]
+        truths: list[list[Truths]] = [[] for _ in planners]
+        if rest:
+            wanted = {n: None if every_test else planners[n].wanted(batch) for n in rest}
+            left = {n: None if (judged := whole[n]) is None else judged[1] for n in rest}
+            before = store.next
+            try:
+                for row in range(len(batch)):
+                    event = batch.event(row)
+                    for n in rest:
+                        truths[n].append(_judge_rest(planners[n], event, row, wanted[n], left[n], every_test))
+                    if remember:
+                        store.append_columns(event)
+            finally:
+                if store.next > before:
+                    store.log_events(batch.slice(0, store.next - before))
+        elif columns is not None:
+            store.append_encoded(columns, len(batch))
+            store.log_events(batch)
+        return [_together(judged, of_rows, len(batch)) for judged, of_rows in zip(whole, truths, strict=True)]
 
     def _follow(self, snapshot: Snapshot) -> None:
         """Keep the attributes that the subscriptions of a snapshot need, and release all others."""
@@ -211,3 +237,32 @@ class History:
             new.know_only(old.partly_known)
             new.commit()
             return new
+
+
+def _judge_rest(
+    planner: "_Planner",
+    event: Event,
+    row: int,
+    wanted: list[BitMap] | None,
+    left: BitMap | None,
+    every_test: bool,
+) -> Truths:
+    """Judge the tests of one event that are left, or all if `left` is None."""
+    if every_test:
+        return planner.judge_every_test(event, left)
+    of_event = None if wanted is None else wanted[row]
+    asked = left if of_event is None else of_event if left is None else of_event & left
+    return planner.judge(event, asked)
+
+
+def _together(whole: tuple[list[BatchTruths], BitMap] | None, of_rows: list[Truths], rows: int) -> Probed:
+    """Unite what was judged for the whole batch and event by event."""
+    parts = [] if whole is None else whole[0]
+    if not parts and of_rows:
+        return probed(of_rows)
+    true, null = [part.true for part in parts], [part.null for part in parts]
+    if of_rows:
+        single = probed(of_rows)
+        true.append(single.true)
+        null += [] if single.null is None else [single.null]
+    return Probed(united(true, rows), null=united(null, rows))

@@ -4,8 +4,10 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
 from tocsin.model.events import EventBatch
 from tocsin.model.lookup import lookup
@@ -157,10 +159,22 @@ class HistoryStore:
 
     def append_events(self, batch: EventBatch) -> None:
         """Add the events of a batch in order."""
-        found = {name: batch.column(name) for name in self.columns}
-        columns = {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
-        self.append_encoded(columns, len(batch))
+        self.append_encoded(self.encoded(batch), len(batch))
         self.log_events(batch)
+
+    def encoded(self, batch: EventBatch) -> dict[str, Encoded]:
+        """Encode the attributes of a batch that are kept, for `append_encoded`."""
+        found = {name: batch.column(name) for name in self.columns}
+        return {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
+
+    def fronts(self, rows: int) -> Int64s | None:
+        """Return how many events will have expired before each of so many rows, if all are added; None if by age."""
+        if self.retain_age is not None and rows > 1:
+            return None
+        if self.retain_events is None:
+            return np.zeros(rows, np.int64)
+        fronts: Int64s = np.maximum(0, len(self) + np.arange(rows) - self.retain_events)
+        return fronts
 
     def append_encoded(self, columns: Mapping[str, Encoded], count: int) -> None:
         """Add events whose values are encoded by this history's encoder; attributes left out are NULL."""
