@@ -249,9 +249,11 @@ class BatchComparison:
         table = _NO_VALUES if added is None else _stacked([added])
         outcomes = running_outcomes(_stacked([values]), table, len(store), *ends)
         members = self._members(values, added, outcomes) if self._needs_members else np.zeros(rows, np.bool_)
-        codes, row_of = np.unique(np.column_stack([outcomes, members]), axis=0, return_inverse=True)
-        answers = [self._answer(*code) for code in codes.tolist()]
-        row_of = row_of.reshape(-1)
+        # Each is -1 to 3: three bits. Sorting 16 bits takes a tenth of the time of sorting rows.
+        shifted = [outcomes[:, 0] + 1, outcomes[:, 1] + 1, outcomes[:, 2], members]
+        packed = sum(part.astype(np.int16) << 3 * place for place, part in enumerate(shifted))
+        codes, row_of = np.unique(packed, return_inverse=True)
+        answers = [self._answer((c & 7) - 1, (c >> 3 & 7) - 1, c >> 6 & 7, c >> 9) for c in codes.tolist()]
         return BatchTruths(*(_gathered([answer[which] for answer in answers], row_of) for which in (0, 1)))
 
     def _ends(self) -> tuple[Int64s, Int64s, Int64s] | None:
@@ -302,7 +304,7 @@ class BatchComparison:
         answer = self._answers.get(outcome)
         if answer is None:
             truths = [(outcome.truth(op, form), number) for op, form, number in self._tests]
-            true, null = (np.array([n for t, n in truths if t is truth], np.int32) for truth in (True, None))
+            true, null = (np.array(sorted(n for t, n in truths if t is truth), np.int32) for truth in (True, None))
             answer = self._answers[outcome] = true, null
         return answer
 
@@ -353,9 +355,12 @@ def _gathered(lists: Sequence[Int32s], row_of: Int64s) -> Ragged:
 
 
 def united(parts: Sequence[Ragged], rows: int) -> Ragged:
-    """Return for each row the numbers of all parts, sorted."""
+    """Return for each row the numbers of all parts, sorted; each part has them sorted."""
+    parts = [part for part in parts if part.values.size]
     if not parts:
         return Ragged(np.zeros(rows + 1, np.int64), np.empty(0, np.int32))
+    if len(parts) == 1:
+        return parts[0]
     row = np.concatenate([np.repeat(np.arange(rows), np.diff(part.starts)) for part in parts])
     numbers = np.concatenate([part.values for part in parts])
     order = np.lexsort((numbers, row))
