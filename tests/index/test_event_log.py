@@ -224,3 +224,39 @@ def test_clearing_forgets_every_event(tmp_path: Path) -> None:
     again = Matcher.open(tmp_path)
     again.subscribe("record", RECORD)
     assert again.match({"price": 1}).ids == ["record"]
+
+
+def test_explain_shows_why_all_is_null() -> None:
+    matcher = Matcher()
+    matcher.subscribe("record", RECORD)
+    matcher.publish({"price": 10})
+    matcher.publish({"author": "Lee"})
+    assert matcher.match({"price": 11}).ids == []
+    assert "NULL: price of the old event {} does not compare with 11" in str(matcher.explain({"price": 11}, "record"))
+    assert "see the old event {'price': 10}" in str(matcher.explain({"price": 9}, "record"))
+    matcher.subscribe("cured", "price > ALL (SELECT price FROM history WHERE price IS NOT NULL)")
+    matcher.subscribe("greatest", "price > (SELECT max(price) FROM history)")
+    assert matcher.match({"price": 11}).ids == ["cured", "greatest"]
+
+
+def test_subqueries_come_in_bulk_as_one_by_one() -> None:
+    """Constants of a shape are filled into each of its texts, however often a term was multiplied."""
+    events = [{"a": a, "b": b} for a in range(4) for b in range(3)]
+    texts = {
+        f"{c} {n}": text
+        for c in range(4)
+        for n, text in enumerate(
+            [
+                f"EXISTS (SELECT 1 FROM history h WHERE h.a = {c} AND (h.b = 1 OR NOT (h.b < {c} OR h.a > event.a)))",
+                f"a > (SELECT max(a) FROM history h WHERE h.b NOT BETWEEN {c} AND 1 OR h.a IN ({c}, 3))",
+                f"(SELECT min(a) FROM history h WHERE h.b = {c % 3}) = {c}",
+            ]
+        )
+    }
+    single, bulk = Matcher(), Matcher()
+    for id, text in texts.items():
+        single.subscribe(id, text)
+    assert bulk.subscribe_many([{"id": id, "where": text} for id, text in texts.items()]) == []
+    found = [single.publish(event).ids for event in events]
+    assert [bulk.publish(event).ids for event in events] == found
+    assert any(found)

@@ -63,16 +63,31 @@ class Text:
         return f"h.{old} IS {self._draw.choice(['', 'NOT '])}NULL"
 
     def where(self) -> str:
-        return " AND ".join(self.term() for _ in range(self._draw.randrange(4)))
+        terms = [self.term() for _ in range(self._draw.randrange(4))]
+        if len(terms) > 1 and self._draw.random() < 0.4:
+            terms[:2] = [f"{self._draw.choice(['', 'NOT '])}({terms[0]} {self._draw.choice(['AND', 'OR'])} {terms[1]})"]
+        if self._draw.random() < 0.1:
+            terms.append(f"h.i {self._draw.choice(['', 'NOT '])}BETWEEN 2 AND event.k")
+        if self._draw.random() < 0.1:
+            terms.append(f"h.s {self._draw.choice(['', 'NOT '])}IN ('a', 'd')")
+        if self._draw.random() < 0.15:
+            terms.append(f"h.d >= event.d - INTERVAL {self._draw.choice([30, 300, 3000])} MINUTES")
+        return self._draw.choice([" AND ", " AND ", " OR "]).join(terms)
 
     def subquery(self, selected: str) -> str:
         where = self.where()
-        return f"(SELECT {selected} FROM history h{' WHERE ' if where else ''}{where})"
+        return f"(SELECT {selected} FROM history h{' WHERE (' if where else ''}{where}{')' if where else ''})"
 
     def test(self) -> str:
-        if self._draw.random() < 0.4:
+        if self._draw.random() < 0.35:
             return f"EXISTS {self.subquery('1')}"
+        if self._draw.random() < 0.1:
+            return f"{self.subquery('count(*)')} {self._draw.choice(['> 0', '= 0', '<> 0', '< 1', '>= 1'])}"
         old, new = self.pair()
+        if self._draw.random() < 0.3:
+            value = f"event.{new}" if self._draw.random() < 0.7 else self.literal(old)
+            extreme = self.subquery(f"{self._draw.choice(['min', 'max'])}(h.{old})")
+            return f"{value} {self._draw.choice(OPS)} {extreme}"
         quantifier = self._draw.choice(["ANY", "ALL"])
         return f"event.{new} {self._draw.choice(OPS)} {quantifier} {self.subquery(f'h.{old}')}"
 

@@ -12,6 +12,7 @@ from tocsin.forks import Guard, Level
 from tocsin.index.history_planner import HistoryPlanner
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot
+from tocsin.model.condition import Quantified
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.predicates.families import Probed
 from tocsin.predicates.history.batch_tests import BatchTruths, united
@@ -205,6 +206,12 @@ class History:
         """Return an old event that satisfies EXISTS or ANY, or violates ALL; None if there is none."""
         with self.lock:
             number = JoinTable([(0, test)], self.store).witness(test, event)
+            return None if number is None else self.store.old_event(number)
+
+    def not_comparable(self, test: Quantified, event: Event) -> Event | None:
+        """Return an old event whose value does not compare with the new one; None if there is none."""
+        with self.lock:
+            number = JoinTable([(0, test)], self.store).not_comparable(test, event)
             return None if number is None else self.store.old_event(number)
 
     def holds(self, test: HistoryTest, event: Event) -> bool | None:

@@ -130,6 +130,14 @@ class JoinTable:
             conditions += Constants(self.store, shape.constants, [constants]).conditions(0)
         return some(self.store, conditions)
 
+    def not_comparable(self, test: Quantified, event: Mapping[str, object]) -> int | None:
+        """Return the number of an old event whose value does not compare, so that ANY or ALL is NULL; None if none."""
+        shape, constants = split((*test.terms, NotComparable(test.old, test.attribute)))
+        conditions = Search(self.store, event).bind(shape.joins)
+        if shape.constants:
+            conditions += Constants(self.store, shape.constants, [constants]).conditions(0)
+        return some(self.store, conditions)
+
     def _group(self) -> None:
         """Group the tests by shape."""
         conjunctions: dict[tuple[Form, TermShape, TermShape | None], dict[int, Row]] = {}
