@@ -33,7 +33,9 @@ from tocsin.predicates.protocol import Probed
 NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
 MOST_NAMED = 3
 PASSING = 0.01
-"""The share of subscriptions whose constants an event is assumed to satisfy."""
+"""The share of tests whose constants an event is assumed to satisfy, until it is learned."""
+LEARNED = 64
+"""Events after which the share counts as learned, and the order is chosen anew; then after twice as many."""
 
 
 class HistoryPlanner:
@@ -59,6 +61,9 @@ class HistoryPlanner:
         """The conjunctions that the pre-filter let pass last time, and their tests."""
         self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family)
         self.filtering = Filtering()
+        self._events = self._passed = 0
+        """How many events passed the constants so far, and how many tests they left in all."""
+        self._learned_at = LEARNED
         self.order = choose_order(order_statistics(state, len(store)))
         self._candidates = self._constants_alone() if self.order.constants_first else None
 
@@ -95,7 +100,19 @@ class HistoryPlanner:
         rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
         found = np.unique(np.stack([np.repeat(pairs[:, 0], count), self._demanded[rows]], axis=1), axis=0)
         ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
+        self._learn(len(batch), found.shape[0])
         return [self._of_trees | BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
+
+    def _learn(self, events: int, passed: int) -> None:
+        """Note how many tests the constants left, and choose the order by that share from time to time."""
+        self._events += events
+        self._passed += passed
+        if self._events >= self._learned_at and self.needed.size:
+            self._learned_at = 2 * self._events
+            share = self._passed / (self._events * self.needed.size)
+            self.order = choose_order(order_statistics(self._state, len(self._store), share))
+            if not self.order.constants_first:
+                self._candidates = None
 
     @property
     def groups(self) -> int:
@@ -185,8 +202,8 @@ def refuse(ids: Sequence[str], way_out: str) -> None:
         )
 
 
-def order_statistics(state: SegmentState, old_events: int) -> OrderStatistics:
-    """Return what the order of constants and history depends on."""
+def order_statistics(state: SegmentState, old_events: int, passing: float = PASSING) -> OrderStatistics:
+    """Return what the order of constants and history depends on; `passing` is the share of tests after constants."""
     segment = state.segment
     demands = segment.history_demands
     tests = int(np.unique(demands[:, 0]).size)
@@ -197,6 +214,6 @@ def order_statistics(state: SegmentState, old_events: int) -> OrderStatistics:
         old_events=max(old_events, 1),
         history_tests=tests,
         constant_attributes=attributes,
-        tests_after_constants=tests * (PASSING if attributes else 1.0),
+        tests_after_constants=tests * (passing if attributes else 1.0),
         attributes_after_history=attributes * min(1.0, looking_back / max(len(segment), 1)),
     )
