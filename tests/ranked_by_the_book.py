@@ -1,5 +1,7 @@
 """What the best k subscriptions are, by the book, for all tests that rank."""
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,12 +15,25 @@ from tocsin.model.condition import AttributeComparison, Exists
 from tocsin.model.predicate import Predicate, Ranges
 from tocsin.predicates.evaluate import holds
 from tocsin.ranking.request import ScoreBy
+from tocsin.ranking.score_function import ScoreRule
 from tocsin.reference import evaluate
 
 Event = dict[str, Any]
 Ranked = list[tuple[str, float]]
 
 ATTRIBUTES = ("i", "j", "d", "s", "flag", "day", "body", "tags", "doc", "a", "b", "hours")
+
+
+def root_of_sum(held: Mapping[str, float]) -> float:
+    """A function of the weights that hold: no sum of theirs, and no maximum."""
+    return math.sqrt(max(0.0, sum(held[name] for name in ("i", "j", "hours", "s"))))
+
+
+EXPRESSIONS: dict[str, ScoreRule] = {
+    "2 * i + greatest(j, hours)": lambda held: 2 * held["i"] + max(held["j"], held["hours"]),
+    "CASE WHEN i > 0.5 THEN 3 ELSE 0 END + s": lambda held: (3 if held["i"] > 0.5 else 0) + held["s"],
+}
+"""Expressions over the weights that hold, and what they mean."""
 
 
 def best(scored: Mapping[str, float], k: int) -> Ranked:
@@ -39,7 +54,14 @@ def attribute_of(predicate: Predicate) -> str:
 
 def combined(held: Sequence[str], weights: Mapping[str, float], score_by: ScoreBy) -> float:
     """The score of a conjunction from the attributes of its predicates that hold."""
-    coefficients = {} if isinstance(score_by, str) else score_by
+    if isinstance(score_by, str) and score_by in EXPRESSIONS:
+        score_by = EXPRESSIONS[score_by]
+    if callable(score_by):
+        by_attribute: dict[str, float] = defaultdict(float)
+        for name in sorted(held):
+            by_attribute[name] += weights.get(name, 1.0)
+        return score_by(by_attribute)
+    coefficients = score_by if isinstance(score_by, Mapping) else {}
     terms = [coefficients.get(name, 1.0) * weights.get(name, 1.0) for name in sorted(held)]
     return max(terms) if score_by == "max" else sum(terms)
 

@@ -60,6 +60,20 @@ NUMBER_LITERALS = [
 STRING_LITERALS = ["'" + text.replace("'", "''") + "'" for text in STRINGS]
 TIME_LITERALS = [f"DATE '{day}'" for day in DATES] + [f"TIMESTAMP '{moment}'" for moment in TIMESTAMPS]
 PATTERNS = ["'a%'", "'%b'", "'a_b'", "'%'", "''", "'abc'", "'_%'", "'%a%b%'", "'B%'", "'\U0001f600%'", "'a%_'", "'%%'"]
+EXPRESSIONS = [
+    "'a.*b'",
+    "'^a'",
+    "'b$'",
+    "'(a|b)c?'",
+    "'[^a]'",
+    r"'\d'",
+    "'é|ß'",
+    "'^$'",
+    "''",
+    "'a_b|%'",
+    "'w.l'",
+    "'B'",
+]
 PHRASES = ["holiday", "holiday milos", "chok*", "new york", "HOLIDAY choc*", "york new", "score9", "cake*"]
 
 _OPS = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="])
@@ -113,6 +127,18 @@ def patterns() -> st.SearchStrategy[str]:
         st.sampled_from(["LIKE", "ILIKE"]),
         st.sampled_from([*PATTERNS, "'100$%'", "'a$_b'", "'%$%%'"]),
         st.sampled_from(["", " ESCAPE '$'"]),
+    )
+
+
+def regexps() -> st.SearchStrategy[str]:
+    """Regular expressions, in all ways to write them."""
+    attribute, expression = st.sampled_from(WORDS), st.sampled_from(EXPRESSIONS)
+    return st.one_of(
+        st.builds("{} {} {}".format, attribute, st.sampled_from(["~", "!~", "~*", "SIMILAR TO", "RLIKE"]), expression),
+        st.builds("regexp_matches({}, {})".format, attribute, expression),
+        st.builds(
+            "regexp_matches({}, {}, '{}')".format, attribute, expression, st.sampled_from(["i", "s", "is", "ic"])
+        ),
     )
 
 
@@ -180,7 +206,7 @@ def logic(atoms: st.SearchStrategy[str], max_leaves: int = 8) -> st.SearchStrate
 
 def conditions() -> st.SearchStrategy[str]:
     """Conditions of every family that needs neither history nor XML."""
-    return logic(st.one_of(comparisons(), comparisons(), patterns(), letter_escapes(), lists_and_texts()))
+    return logic(st.one_of(comparisons(), comparisons(), patterns(), regexps(), letter_escapes(), lists_and_texts()))
 
 
 def conditions_on_history() -> st.SearchStrategy[str]:

@@ -46,7 +46,7 @@ def test_names_load_what_they_say() -> None:
     [
         (interval_index, "there is no index 'b-tree'. Choose one of naive, lazy, .*, pbtree"),
         (xpath_index, "there is no XPath index 'b-tree'. Choose one of auto, gpx, .*, bpa"),
-        (ranked_index, "there is no ranked index 'b-tree'. Choose one of interval, .*, sopt"),
+        (ranked_index, "there is no ranked index 'b-tree'. Choose one of scored-interval-tree, .*, r-tree"),
     ],
 )
 def test_a_wrong_name_is_told_the_right_ones(load: Callable[[str], Any], message: str) -> None:

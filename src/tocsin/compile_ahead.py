@@ -65,6 +65,21 @@ def _patterns() -> Iterator[str]:
     yield "t LIKE '_%'"
 
 
+def _regexps() -> Iterator[str]:
+    for n in range(40):
+        yield f"t ~ 'word{n}.*text'"
+        yield f"t ~* 'SOME .{{3}}d{n}' AND a > {n}"
+        yield f"t !~ 'naïve[{n % 9}]' AND b < {n}"
+    yield "t ~ '[0-9]+$'"
+
+
+def _places() -> Iterator[str]:
+    for n in range(40):
+        yield f"within_distance(a, b, {n}, {n}, '{100 + n} km')"
+        yield f"within_polygon(a, b, 'POLYGON (({n} 0, {n + 9} 0, {n + 9} 9, {n} 0))') AND c > {n}"
+        yield f"NOT within_distance(a, b, {n}, 7, '10 km') AND e < {n}"
+
+
 def _arrays() -> Iterator[str]:
     for n in range(40):
         yield f"array_contains(tags, 'x{n}')"
@@ -106,6 +121,8 @@ FAMILIES: dict[str, Callable[[], Iterator[str]]] = {
     "xpath": _xpath,
     "words": _words,
     "patterns": _patterns,
+    "regexps": _regexps,
+    "places": _places,
     "history": _history,
     "arrays": _arrays,
     "attributes": _attributes,

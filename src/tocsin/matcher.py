@@ -33,7 +33,7 @@ from tocsin.model.result import Evidence, Matches
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
 from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
-from tocsin.registry import IndexName, MatcherName
+from tocsin.registry import IndexName, MatcherName, RankingName
 from tocsin.storage.folder import Folder
 
 BATCH = 32_768
@@ -257,6 +257,7 @@ class Matcher:
         mode: Mode = "exact",
         score_by: ScoreBy = "sum",
         interval: Interval = "overlaps",
+        index: RankingName = "auto",
         ordered: bool = True,
         now: dt.datetime | None = None,
     ) -> pa.Table:
@@ -264,7 +265,7 @@ class Matcher:
 
         `events` are anything that Arrow reads (pandas, Polars, DuckDB, readers), or dicts. `event` is the value of the
         column `id`, or the number of the row. Rows are ordered by event, then by subscription id; with `top_k`, which
-        leaves the best of each event, by score, as `Matcher.top_k` has them by this `mode`, `score_by` and `interval`.
+        leaves the best of each event, by score, as `Matcher.top_k` has them by `mode`, `score_by`, `interval`, `index`.
         Without `ordered`, all rows of a segment come before those of the next, which costs less where there are
         several. `now` is the time that `now()` and CURRENT_DATE mean, the same for all events. The evidence is in the
         table's metadata, under `tocsin`.
@@ -277,7 +278,7 @@ class Matcher:
         >>> [len(matcher.match_batch([{"price": [5, 50]}], top_k=1, interval=how)) for how in ("overlaps", "within")]
         [1, 0]
         """
-        question = Question.of_batch(top_k, mode, score_by, interval)
+        question = Question.of_batch(top_k, mode, score_by, interval, index)
         return self._match_many(events, id, Request(tags_key(tags), question, ordered=ordered), now)
 
     def publish_batch(
@@ -290,6 +291,7 @@ class Matcher:
         mode: Mode = "exact",
         score_by: ScoreBy = "sum",
         interval: Interval = "overlaps",
+        index: RankingName = "auto",
         now: dt.datetime | None = None,
     ) -> pa.Table:
         """Match a batch as `match_batch` does; each event becomes history for the rows behind it.
@@ -299,7 +301,7 @@ class Matcher:
         >>> matcher.publish_batch([{"price": price} for price in (10, 12, 11)])["event"].to_pylist()
         [0, 1]
         """
-        question = Question.of_batch(top_k, mode, score_by, interval)
+        question = Question.of_batch(top_k, mode, score_by, interval, index)
         return self._match_many(events, id, Request(tags_key(tags), question, remember=True), now)
 
     def top_k(
@@ -310,13 +312,16 @@ class Matcher:
         mode: Mode = "exact",
         score_by: ScoreBy = "sum",
         interval: Interval = "overlaps",
+        index: RankingName = "auto",
         tags: Mapping[str, str] | None = None,
         now: dt.datetime | None = None,
     ) -> Matches:
         """The best `k` subscriptions for an event, best first, equal scores by id.
 
         `exact` takes those that match, by their score. `relaxed` takes those of which some predicate holds, by the
-        weights of what holds: their sum, their `max`, or the sum with coefficients by attribute that `score_by` gives.
+        weights of what holds: their sum, their `max`, the sum with coefficients by attribute that `score_by` gives, or
+        any function of the weights by attribute that does not fall when one rises, as Python or as an expression.
+        `index` names a ranked index of the papers, such as "ir-tree", for subscriptions to single ranges.
         A number of the event may be an interval, as in `{"hours": [20, 30]}`: it satisfies ranges that it overlaps, or
         with `interval="within"` those that it lies within.
 
@@ -327,10 +332,15 @@ class Matcher:
         [('smith', 2.0)]
         >>> list(matcher.top_k({"author": "Jones", "price": 5}, k=2, mode="relaxed"))
         [('cheap', 1.0), ('smith', 0.5)]
+        >>> list(matcher.top_k({"author": "Smith", "price": 5}, k=1, mode="relaxed", score_by="price * 10 + author"))
+        [('cheap', 10.0)]
+        >>> seven_times = lambda held: 7 * held["price"]
+        >>> list(matcher.top_k({"price": 15}, k=1, mode="relaxed", score_by=seven_times, index="ir-tree"))
+        [('cheap', 7.0)]
         >>> list(matcher.top_k({"author": "Jones", "price": [8, 15]}, k=2)), len(matcher.top_k({"price": [8, 25]}, 2))
         ([('cheap', 1.0)], 1)
         """
-        question, chosen = Question(k, mode, score_by, interval), tags_key(tags)
+        question, chosen = Question(k, mode, score_by, interval, index), tags_key(tags)
         batch, evidence, options = EventBatch([event], now), Evidence(events=1), self._subscriptions.options
         with self._subscriptions.matching():
             snapshot, view = self._subscriptions.current_for_one()

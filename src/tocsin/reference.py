@@ -24,7 +24,10 @@ from tocsin.model.condition import (
     Op,
     Or,
     Quantified,
+    RegexpMatches,
     Truth,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.lookup import lookup
@@ -101,6 +104,7 @@ def _like_pattern(node: Like, event: Event, _: History) -> bool | None:
     return judge_text(event, node.attribute, like(str(node.pattern), escape, node.ignore_case))
 
 
+_TESTS = (RegexpMatches, ArrayContains, WithinDistance, WithinPolygon, AttributeComparison, Exists, Quantified)
 _Evaluator = Callable[[Any, Event, History], bool | None]
 _ATOMS: dict[type, _Evaluator] = {
     Truth: lambda node, _event, _history: node.value,
@@ -113,5 +117,5 @@ _ATOMS: dict[type, _Evaluator] = {
     Like: _like_pattern,
     HasWords: _has_words,
     HasPhrase: _has_phrase,
-    **dict.fromkeys((ArrayContains, AttributeComparison, Exists, Quantified), evaluate_test),
+    **dict.fromkeys(_TESTS, evaluate_test),
 }

@@ -21,8 +21,18 @@ MatcherName = Literal["auto", "brute-force", "count", "key", "tree", "reference"
 """What `Matcher(matcher=...)` takes: SIFT's matchers of conjunctions, or the executable specification."""
 XPathName = Literal["auto", "gpx", "gpx-ap", "gpx-apf", "yfilter", "bpa"]
 """The indexes of path expressions (GPX-Matcher and its rivals); "auto" is the product's own."""
-RankedName = Literal["interval", "endpoint", "segment", "r", "ir", "sopt"]
-"""The indexes of scored intervals (Scalable Ranked Publish/Subscribe)."""
+RankedName = Literal[
+    "scored-interval-tree",
+    "endpoint-interval-tree",
+    "scored-segment-tree",
+    "scored-r-tree",
+    "ir-tree",
+    "sopt-r-tree",
+    "r-tree",
+]
+"""The indexes of scored intervals (Scalable Ranked Publish/Subscribe), and their rival without scores, the R-tree."""
+RankingName = Literal["auto", RankedName]
+"""What `top_k(index=...)` takes: "auto" is the product's own way."""
 
 
 def check_name(option: str, name: str, names: Any) -> None:
@@ -37,6 +47,10 @@ def conjunction_index(index: str, matcher: str) -> "type[ConjunctionIndex]":
         return cast("type[ConjunctionIndex]", by_reference().ReferenceIndex)
     if index == matcher == "auto":
         return cast("type[ConjunctionIndex]", _load("tocsin.conjunctions.choose").CombinedIndex)
+    if index == "pbtree":
+        return cast("type[ConjunctionIndex]", _load("tocsin.papers.pbtree.segment_index").PBTreeSegmentIndex)
+    if index in ("lazy", "cluster") and matcher == "auto":
+        return cast("type[ConjunctionIndex]", _load("tocsin.papers.tatbul.narrowing").NarrowingIndex)
     return cast("type[ConjunctionIndex]", _load("tocsin.papers.tatbul.two_phase").TwoPhaseIndex)
 
 
@@ -74,7 +88,7 @@ def ranked_index(name: str) -> "type[RankedIndex]":
 
 
 def range_rows() -> "type[RangeRows]":
-    """Return the Threshold Algorithm over ranked indexes, which relaxed top-k uses where there are few attributes."""
+    """Return top-k over ranked indexes, which relaxed top-k uses where there are few attributes, and who names one."""
     return cast("type[RangeRows]", _load("tocsin.papers.ranked.range_rows").RangeRows)
 
 

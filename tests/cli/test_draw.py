@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from xml.etree import ElementTree
 
 import pytest
 
 from tocsin.papers.tatbul import INDEXES
 from tocsin.papers.tatbul.example import example_drawing
+from tocsin.registry import RankedName
 
 if TYPE_CHECKING:
     from cli.conftest import Run
@@ -34,6 +35,35 @@ def test_pages_on_disk_are_drawn(run: "Run") -> None:
     answer = run("draw", "pbtree")
     assert answer.code == 0
     assert answer.out.startswith("* leaf ")
+
+
+@pytest.mark.parametrize("index", get_args(RankedName))
+def test_ranked_indexes_are_drawn(run: "Run", index: str, tmp_path: Path) -> None:
+    answer = run("draw", index)
+    assert answer.code == 0
+    assert answer.out.startswith("* ")
+    assert run("draw", index, "--svg", tmp_path / "tree.svg").code == 0
+    assert ElementTree.parse(tmp_path / "tree.svg").getroot().tag.endswith("svg")
+
+
+def test_the_profile_tree_of_the_note_is_drawn(run: "Run") -> None:
+    """The tree of docs/internals/words.md: milos has a node of its own, and milos and holiday below it, twice."""
+    answer = run("draw", "profile-tree")
+    assert answer.code == 0
+    drawn = [line.strip("└├─│ ") for line in answer.out.splitlines()]
+    assert drawn[0] == "* root"
+    assert "crete  p1 + holiday" in drawn
+    assert "hotel  p4 + holiday" in drawn
+    assert [line for line in drawn if line.startswith("* ")][1:] == ["* milos  p2", "* holiday  p0, p3"]
+
+
+def test_profiles_of_a_file_are_drawn(run: "Run", tmp_path: Path) -> None:
+    (tmp_path / "profiles.txt").write_text("a b\n\na c\n")
+    answer = run("draw", "profile-tree", "--profiles", tmp_path / "profiles.txt", "--document", "a b")
+    lines = [line.strip("└├─│ ") for line in answer.out.splitlines()]
+    assert lines == ["* root", "* b  p0 + a", "c  p1 + a"]
+    assert run("draw", "profile-tree", "--profiles", tmp_path / "none.txt").code != 0
+    assert run("draw", "profile-tree", "--svg", tmp_path / "tree.svg").code == 0
 
 
 def test_an_svg_file_is_written(run: "Run", tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import pytest
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.language.rewrite import RULES, STRUCTURAL, Goal, rewrite
-from tocsin.model.condition import AttributeComparison, Op, Quantified, Quantifier
+from tocsin.model.condition import AttributeComparison, Op, Quantified, Quantifier, RegexpMatches, WithinDistance
+from tocsin.model.expression_tree import AttributeValue, Call, derived_name
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -46,6 +47,8 @@ def patterns(*found: Pattern) -> AnyPattern:
     return AnyPattern("a", found)
 
 
+POINT = derived_name(Call("point", (AttributeValue("a"), AttributeValue("b"))))
+NEAR = WithinDistance(POINT, 1.0, -2.5, 1000.0)
 X_TO_Y = Range("x", True, "y", False)
 POINTS = (number(1, "[]", 1), number(2, "[]", 2))
 OUTSIDE = (number(None, "()", 1), number(1, "()", 2), number(2, "()", None))
@@ -99,6 +102,17 @@ CASES: dict[str, list[tuple[str, list[Conjunction]]]] = {
         ("a NOT IN (1, NULL)", []),
         ("a NOT IN (1, 'x')", []),
         ("a IN (1, 'x')", [(a(POINTS[0]),), (a(Range("x", True, "x", True), kind=Kind.STRING),)]),
+    ],
+    "distance_in_floats": [
+        ("NOT within_distance(a, b, 1, -2.5, '1 km')", [(_Tested(NEAR, Accepts.FALSE),)]),
+    ],
+    "regexp_to_patterns": [
+        ("a ~ '^x'", [(a(X_TO_Y, kind=Kind.STRING),)]),
+        ("a SIMILAR TO 'x'", [(a(Range("x", True, "x", True), kind=Kind.STRING),)]),
+        ("a ~ 'y$|x'", [(_Tested(patterns(Pattern((MANY, "x", MANY)), Pattern((MANY, "y")))),)]),
+        ("a !~ '(?s)x.'", [(_Tested(patterns(Pattern((MANY, "x", Wildcard(1, True)))), Accepts.FALSE),)]),
+        ("a ~ 'x.'", [(_Tested(RegexpMatches("a", "x.")),)]),
+        ("regexp_full_match(a, 'x.', 'i')", [(_Tested(RegexpMatches("a", r"(?i)\A(?:x.)\z")),)]),
     ],
     "like_to_ranges_or_pattern": [
         ("a LIKE 'x%'", [(a(X_TO_Y, kind=Kind.STRING),)]),

@@ -15,6 +15,7 @@ from tocsin.ranking.kernels import (
     Asked,
     BestHeaps,
     Weighed,
+    hold_attributes,
     offer,
     offer_matches,
     offer_once,
@@ -235,6 +236,25 @@ def test_weigh() -> None:
             assert count == len(held)
             assert total == pytest.approx(sum(held))
             number += 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hold_attributes(seed: int) -> None:
+    """Each predicate that `_holds` counts once, with its weight at its attribute."""
+    case = Case(seed)
+    weighed, factors, events = case.weighed(), np.array([1.0, 2.0, 0.5]), case.events()
+    truth = np.empty(weighed.null_column.size, np.uint8)
+    for event in range(events.codes.shape[1]):
+        kernels._set_truths(truth, weighed, events, event)
+        held, weights = hold_attributes(weighed, factors, events, case.codes, case.codes, event)
+        expected = np.zeros_like(weights)
+        for conjunction in range(len(held)):
+            rows = range(weighed.predicates[conjunction], weighed.predicates[conjunction + 1])
+            true = [p for p in rows if kernels._holds(weighed, truth, case.codes, case.codes, event, p)]
+            assert held[conjunction] == len(true)
+            for p in true:
+                expected[conjunction, weighed.attribute[p]] += factors[weighed.attribute[p]] * weighed.weight[p]
+        np.testing.assert_allclose(weights, expected)
 
 
 def test_set_truths() -> None:

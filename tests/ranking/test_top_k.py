@@ -1,9 +1,10 @@
 """The best k subscriptions equal their definition: exact and relaxed, for every family and in every state of a set."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from expressions import alternatives
 from ranked_by_the_book import (
     ATTRIBUTES,
+    EXPRESSIONS,
     Event,
     Ranked,
     as_row,
@@ -23,6 +25,7 @@ from ranked_by_the_book import (
     combined,
     exact_scores,
     relaxed_scores,
+    root_of_sum,
     rows_of,
 )
 from strategies import conditions, conditions_on_history, events
@@ -36,6 +39,7 @@ from tocsin.predicates.evaluate import holds
 from tocsin.ranking import exact as ranked
 from tocsin.ranking import relaxed as weights_module
 from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.registry import RankedName, RankingName
 
 WEIGHTS = st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from([0.1, 0.25, 1.0, 2.0, 3.3, -0.5]), max_size=3)
 SCORES = st.sampled_from([0.5, 1.0, 1.0, 2.0, 2.5])
@@ -105,6 +109,64 @@ def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: in
     assert rows_of(table, len(batch)) == expected_rows
 
 
+VALUES = st.sampled_from([20, 20.5, 25, 30, 31, float("inf")])
+RANKED_NAMES = get_args(RankedName)
+CONJUNCTIONS = st.sampled_from(
+    [
+        *("i > 1 AND j < 5", "i BETWEEN -1 AND 3 AND hours > 20 AND s = 'a'", "hours < 25", "j = 2", "s >= 'b'"),
+        *(
+            "i > 1 OR j > 1",
+            "i IS NULL",
+            "i <> 2 AND j > 0",
+            "s LIKE '%a%' AND i < 3",
+            "has_words(body, 'a') OR hours = 20",
+        ),
+    ]
+)
+
+
+@pytest.mark.parametrize("index", ["auto", *RANKED_NAMES])
+@settings(max_examples=15, deadline=None)
+@given(
+    changed(CONJUNCTIONS),
+    st.lists(st.builds(lambda event, hours: event | {"hours": hours}, events(), VALUES), min_size=1, max_size=3),
+    st.sampled_from([0, 1, 3, 100]),
+    st.sampled_from(["sum", "max", {"i": 2.0, "j": 0.0}, root_of_sum, *EXPRESSIONS]),
+)
+def test_every_ranked_index_and_function_equals_the_definition(
+    index: RankingName, state: Changed, batch: list[Event], k: int, score_by: ScoreBy
+) -> None:
+    expected = [best(relaxed_scores(state.subscriptions, event, score_by), k) for event in batch]
+    found = [list(state.matcher.top_k(e, k, mode="relaxed", score_by=score_by, index=index)) for e in batch]
+    assert found == expected
+    table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", score_by=score_by, index=index)
+    assert rows_of(table, len(batch)) == expected
+    expected = [best(exact_scores(state.subscriptions, event), k) for event in batch]
+    assert [list(state.matcher.top_k(event, k, index=index)) for event in batch] == expected
+
+
+def test_a_named_index_does_the_work() -> None:
+    """Single ranges are found by the index; the rest is looked at one by one."""
+    matcher = Matcher()
+    matcher.subscribe_many([{"id": f"{n:03}", "where": f"x BETWEEN {n} AND {n + 9}", "score": n} for n in range(200)])
+    for mode in ("exact", "relaxed"):
+        assert matcher.top_k({"x": 50}, 2, mode=mode, index="ir-tree").ids[0] == ("050" if mode == "exact" else "041")
+    weights = matcher._subscriptions.current().states[0].ranking.weights()
+    assert {(name, exact) for name, exact in weights._range_rows} == {("ir-tree", True), ("ir-tree", False)}
+    matcher.rescore("045", 1000.0)
+    assert matcher.top_k({"x": 50}, 1, index="ir-tree").ids == ["045"]
+    with pytest.raises(OptionError, match="an event has an interval"):
+        matcher.top_k({"x": [3, 5]}, 1, mode="relaxed", index="ir-tree")
+
+
+def test_a_function_cannot_score_a_tree() -> None:
+    matcher = Matcher()
+    matcher.subscribe("large", " AND ".join(f"(a{n} = 1 OR b{n} = 2)" for n in range(12)))
+    assert matcher.top_k({"a1": 1}, 1, mode="relaxed").scores == [1.0]
+    with pytest.raises(OptionError, match="too large an expression"):
+        matcher.top_k({"a1": 1}, 1, mode="relaxed", score_by=root_of_sum)
+
+
 @settings(max_examples=30, deadline=None)
 @given(changed(), full_events())
 def test_only_subscriptions_with_the_tags_are_ranked(state: Changed, event: Event) -> None:
@@ -139,7 +201,6 @@ RANGES = st.sampled_from(
         *("(hours > 25) IS NOT TRUE", "hours >= 30 AND s = 'a'", "hours = 'x' OR i = 1", "array_contains(hours, 20)"),
     ]
 )
-VALUES = st.sampled_from([20, 20.5, 25, 30, 31, float("inf")])
 HOURS = st.one_of(VALUES, st.lists(VALUES, min_size=1, max_size=3), st.none(), st.just([20, None]), st.just("x"))
 
 
@@ -304,6 +365,11 @@ def test_always_true_matches_exactly_and_has_nothing_to_weigh() -> None:
         ({"k": 1, "mode": "best"}, "mode is 'best'"),
         ({"k": 1, "interval": "inside"}, "interval is 'inside'"),
         ({"k": 1, "mode": "relaxed", "score_by": "mean"}, "score_by is 'mean'"),
+        ({"k": 1, "mode": "relaxed", "score_by": "price +"}, "score_by is 'price \\+'"),
+        ({"k": 1, "mode": "relaxed", "score_by": "price > 1"}, "score_by is 'price > 1'"),
+        ({"k": 1, "mode": "relaxed", "score_by": lambda a, b: a + b}, "score_by takes 2 arguments"),
+        ({"k": 1, "mode": "relaxed", "score_by": lambda: 1}, "score_by takes 0 arguments"),
+        ({"k": 1, "index": "b-tree"}, "no ranked index 'b-tree'"),
         ({"k": 1, "score_by": "max"}, "score_by has no meaning"),
         ({"k": 1, "mode": "relaxed", "score_by": {"x": -1.0}}, "coefficient of 'x' is -1.0"),
     ],
@@ -313,7 +379,24 @@ def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
         Matcher().top_k({}, **options)
 
 
-@pytest.mark.parametrize("options", [{"mode": "relaxed"}, {"score_by": "max"}, {"interval": "within"}])
+@pytest.mark.parametrize(
+    ("score_by", "named"),
+    [
+        (lambda _: "much", "gives 'much' for {'x': 2.0}"),
+        (lambda _: float("nan"), "gives nan"),
+        ("nullif(x, x)", "is NULL for {'x': 2.0}"),
+    ],
+)
+def test_a_score_that_is_no_number_is_named(score_by: ScoreBy, named: str) -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "x > 1", weights={"x": 2.0})
+    with pytest.raises(OptionError, match=re.escape(named)):
+        matcher.top_k({"x": 5}, 1, mode="relaxed", score_by=score_by)
+
+
+@pytest.mark.parametrize(
+    "options", [{"mode": "relaxed"}, {"index": "ir-tree"}, {"score_by": "max"}, {"interval": "within"}]
+)
 def test_what_asks_for_the_best_is_refused_without_a_k(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="all matches are wanted"):
         Matcher().match_batch([{}], **options)

@@ -109,6 +109,15 @@ class CombinedIndex:
         """How often conjunctions of tests got new keys."""
         return self.drift.rekeyed
 
+    @property
+    def evaluations(self) -> int:
+        """Nothing: postings are compared with many events at once, and `match` counts candidates."""
+        return 0
+
+    def derived_bytes(self) -> dict[str, int]:
+        """Nothing: all that matching needs is in `arrays`."""
+        return {}
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
         arrays = {"pairs.split": np.array([self.split], np.int64), "estimates": self.estimates}

@@ -80,6 +80,13 @@ class ConjunctionIndex(Protocol):
     def rekeyed(self) -> int:
         """How often conjunctions were filed under new keys, since other tests had become rare."""
 
+    @property
+    def evaluations(self) -> int:
+        """Predicate evaluations so far, of all threads; 0 where predicates are not evaluated one by one."""
+
+    def derived_bytes(self) -> dict[str, int]:
+        """Bytes, by part, of what is not in `arrays` because it is built from them."""
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file."""
 

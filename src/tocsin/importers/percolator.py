@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -17,7 +18,19 @@ from typing import Any
 from tocsin.importers.dates import DateMathError, Moment, date_bound
 from tocsin.importers.imported import UntranslatableError
 from tocsin.importers.query_string import Clause, Phrase, QueryStringError, Range, Term, parse_query_string
-from tocsin.importers.sql import Wildcard, all_of, any_of, is_in, is_like, literal, name, not_true
+from tocsin.importers.sql import (
+    Wildcard,
+    all_of,
+    any_of,
+    has_expression,
+    in_networks,
+    is_in,
+    is_like,
+    literal,
+    name,
+    not_true,
+)
+from tocsin.model.places import metres
 
 MOST_COMBINATIONS = 500
 """The most alternatives that a `minimum_should_match` may become."""
@@ -111,6 +124,7 @@ class _Translator:
             "exists": self._exists,
             "prefix": self._prefix,
             "wildcard": self._wildcard,
+            "regexp": self._regexp,
             "range": self._range,
             "match": self._match,
             "match_phrase": self._match_phrase,
@@ -119,6 +133,7 @@ class _Translator:
             "multi_match": self._multi_match,
             "query_string": self._query_string,
             "simple_query_string": self._simple_query_string,
+            "geo_distance": self._geo_distance,
             "geo_bounding_box": self._geo_bounding_box,
         }
 
@@ -172,6 +187,8 @@ class _Translator:
             return f"array_contains({name(column)}, {literal(self._typed(part, column, value))})"
         if kind in DATES:
             return self._moment_range(part, column, {"gte": value, "lte": value})
+        if kind == "ip":
+            return in_networks(column, [_network(part, value)])
         return f"{name(column)} = {literal(self._typed(part, column, value))}"
 
     def _terms(self, body: Query) -> str:
@@ -181,6 +198,8 @@ class _Translator:
         kind = self._fields.type_of(column)
         if kind in TEXTS or kind in DATES or column in self._fields.lists:
             return any_of([self._equals("terms", column, value) for value in values])
+        if kind == "ip":
+            return in_networks(column, [_network("terms", value) for value in values])
         return is_in(column, [self._typed("terms", column, value) for value in values])
 
     def _typed(self, part: str, column: str, value: Any) -> Any:
@@ -231,6 +250,19 @@ class _Translator:
         found = [signs.get(piece) or (piece[1:] if piece[0] == "\\" else piece) for piece in pieces]
         return is_like(column, found, any_case=any_case)
 
+    def _regexp(self, body: Query) -> str:
+        column, given = _one_field("regexp", body)
+        given = given if isinstance(given, Mapping) else {"value": given}
+        _only("regexp", given, "value", "flags", "case_insensitive", "max_determinized_states", "rewrite")
+        if self._fields.type_of(column) in TEXTS or column in self._fields.lists:
+            raise UntranslatableError("regexp", f"{column!r} holds several values or words, and each is matched alone")
+        flags = str(given.get("flags", "ALL")).upper()
+        expression = _of_lucene(str(given["value"]), has_operators=flags not in ("", "NONE"))
+        any_case = bool(given.get("case_insensitive"))
+        if any_case and not expression.isascii():
+            raise UntranslatableError("regexp", "letters beyond ASCII in any case")
+        return has_expression(column, expression, "is" if any_case else "s", whole=True)
+
     def _range(self, body: Query) -> str:
         column, given = _one_field("range", {key: value for key, value in body.items() if key != "boost"})
         _only(
@@ -266,9 +298,10 @@ class _Translator:
             raise UntranslatableError(
                 "range", f"whether {column!r} holds dates or words is not known: give the mapping"
             )
-        if kind == "ip":
-            raise UntranslatableError("range", f"{column!r} holds addresses")
         signs = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+        if kind == "ip":
+            order = f"ip_order({name(column)})"
+            return all_of([f"{order} {signs[key]} ip_order({literal(value)})" for key, value in values.items()])
         return all_of([f"{name(column)} {signs[key]} {literal(value)}" for key, value in values.items()])
 
     def _moment_range(
@@ -492,6 +525,18 @@ class _Translator:
 
     # Places.
 
+    def _geo_distance(self, body: Query) -> str:
+        known = ("distance", "distance_type", "validation_method", "ignore_unmapped")
+        column, given = _one_field("geo_distance", {key: value for key, value in body.items() if key not in known})
+        if body.get("distance_type", "arc") != "arc":
+            raise UntranslatableError("geo_distance", f"the distance_type {body['distance_type']!r}")
+        reach = str(body["distance"])
+        reach = f"{reach} m" if re.fullmatch(r"[0-9.]+", reach) else re.sub("(?i)nauticalmiles|NM$", "nmi", reach)
+        metres(reach)
+        latitude, longitude = _point(given)
+        place = f"{name(f'{column}.lat')}, {name(f'{column}.lon')}"
+        return f"within_distance({place}, {literal(latitude)}, {literal(longitude)}, {literal(reach)})"
+
     def _geo_bounding_box(self, body: Query) -> str:
         column, box = _one_field(
             "geo_bounding_box", {key: value for key, value in body.items() if key not in ("boost", "validation_method")}
@@ -511,10 +556,8 @@ _SIMPLE_WORD = re.compile(r"[^\W_]+")
 _JOINED = re.compile(r"\w+(?:[.:'’·][^\W\d_]+|(?<=\d)[.,;'](?=\d)\d+|_\w+)|\w*_\w*")
 
 _REASONS = {
-    "regexp": "regular expressions are not conditions here",
     "fuzzy": "words that are only similar",
     "nested": "the elements of a list of objects are not looked into",
-    "geo_distance": "distances are not conditions here",
     "geo_shape": "shapes are not conditions here",
     "script": "programs are not conditions",
     "script_score": "programs are not conditions",
@@ -525,6 +568,27 @@ _REASONS = {
     "has_parent": "documents have no parents here",
     "knn": "vectors are not compared",
 }
+
+
+_LUCENE_OPERATORS = '"~<>&@#'
+_LUCENE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.S)
+
+
+def _of_lucene(expression: str, has_operators: bool) -> str:
+    """An expression of Lucene as RE2 writes it: it has no anchors, and some operators of its own."""
+    pieces = []
+    for piece in _LUCENE.findall(expression):
+        if has_operators and piece in _LUCENE_OPERATORS:
+            raise UntranslatableError("regexp", f"the operator {piece!r} of Lucene")
+        pieces.append(f"\\{piece}" if piece in "^$" or (piece in _LUCENE_OPERATORS) else piece)
+    return "".join(pieces)
+
+
+def _network(part: str, value: Any) -> str:
+    try:
+        return str(ip_network(str(value), strict=False))
+    except ValueError:
+        raise UntranslatableError(part, f"{json.dumps(value)} is no address") from None
 
 
 def _has_words(column: str, words: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ from sigma.types import (
 
 from tocsin.errors import OptionError, SubscriptionError
 from tocsin.importers.imported import Imported, UntranslatableError
-from tocsin.importers.sql import Wildcard, all_of, any_of, is_like, literal, name, not_true
+from tocsin.importers.sql import Wildcard, all_of, any_of, has_expression, in_networks, is_like, literal, name, not_true
 from tocsin.model.subscription import Subscription
 
 SCORES = {"informational": 1.0, "low": 2.0, "medium": 3.0, "high": 4.0, "critical": 5.0}
@@ -189,8 +189,7 @@ _OPERATORS = {
 
 
 def _network(field: str, value: SigmaCIDRExpression) -> str:
-    """Addresses are texts: those of a network begin alike."""
-    return any_of([_text(field, SigmaString(pattern)) for pattern in value.expand()])
+    return in_networks(field, [str(value.network)])
 
 
 def _other_field(field: str, value: SigmaFieldReference) -> str:
@@ -216,8 +215,10 @@ def _boolean(field: str, value: SigmaBool) -> str:
     return any_of([f"{name(field)} = {literal(bool(value))}", is_like(field, [word], any_case=True)])
 
 
-def _expression(field: str, _: SigmaRegularExpression) -> str:
-    raise UntranslatableError(field, "regular expressions are not conditions here")
+def _expression(field: str, value: SigmaRegularExpression) -> str:
+    names = {value.sigma_to_re_flag[flag] for flag in value.flags}
+    flags = "".join(sorted(names & {"i", "s"}))
+    return has_expression(field, ("(?m)" if "m" in names else "") + str(value.regexp), flags)
 
 
 _VALUES: tuple[tuple[type, Callable[[str, Any], str]], ...] = (

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+from tocsin.errors import SubscriptionError
+from tocsin.importers.imported import UntranslatableError
+from tocsin.model.regexp import check_expression
+
 _TRIVIAL = {"TRUE": True, "FALSE": False}
 
 
@@ -54,6 +58,30 @@ def is_like(attribute: str, pieces: Sequence[str | Wildcard], *, any_case: bool 
     texts = [piece.value if isinstance(piece, Wildcard) else re.sub(r"([%_$])", r"$\1", piece) for piece in pieces]
     escape = " ESCAPE '$'" if any("$" in text for text in texts) else ""
     return f"{name(attribute)} {'ILIKE' if any_case else 'LIKE'} {literal(''.join(texts))}{escape}"
+
+
+def has_expression(attribute: str, expression: str, flags: str = "", *, whole: bool = False) -> str:
+    """An attribute is matched by a regular expression; raises UntranslatableError where RE2 cannot read it.
+
+    >>> print(has_expression("path", "it's [0-9]+", "i"))
+    regexp_matches("path", 'it''s [0-9]+', 'i')
+    """
+    try:
+        check_expression(expression)
+    except SubscriptionError as error:
+        raise UntranslatableError("regular expression", f"{error.message}. {error.hint}") from None
+    function = "regexp_full_match" if whole else "regexp_matches"
+    arguments = [name(attribute), literal(expression), *([literal(flags)] if flags else [])]
+    return f"{function}({', '.join(arguments)})"
+
+
+def in_networks(attribute: str, networks: Sequence[str]) -> str:
+    """An address lies in one of some networks.
+
+    >>> print(in_networks("ip", ["10.0.0.0/8", "::1"]))
+    ip_in("ip", '10.0.0.0/8', '::1')
+    """
+    return f"ip_in({', '.join([name(attribute), *map(literal, networks)])})" if networks else "FALSE"
 
 
 def all_of(conditions: Sequence[str]) -> str:

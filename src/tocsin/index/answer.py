@@ -187,7 +187,12 @@ def best_of_one(
 ) -> tuple[list[str], list[float]] | None:
     """Return the ids and the scores of the best k matches of one event, best first; None if only `answer` can tell."""
     k = question.k
-    if question.mode != "exact" or snapshot.looks_back or any(state.ranking.serve(k) for state in snapshot.states):
+    if (
+        question.mode != "exact"
+        or question.index != "auto"
+        or snapshot.looks_back
+        or any(state.ranking.serve(k) for state in snapshot.states)
+    ):
         return None
     if not all(type(value) in _NO_INTERVAL for value in event.values()):
         return None

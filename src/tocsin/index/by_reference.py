@@ -150,6 +150,7 @@ class ReferenceIndex:
     pairs = None
     needs_codes = True
     rekeyed = 0
+    evaluations = 0
 
     def __init__(self, first: int, count: int) -> None:
         self._first, self._count = first, count
@@ -165,6 +166,10 @@ class ReferenceIndex:
         rows = np.repeat(np.arange(events.true_starts.size - 1, dtype=np.int32), np.diff(events.true_starts))
         pairs = np.stack([rows[own], events.true[own] - np.int32(self._first)], axis=1)
         return pairs, self._count * (events.true_starts.size - 1)
+
+    def derived_bytes(self) -> dict[str, int]:
+        """Nothing: there is no index."""
+        return {}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The numbers of its tests."""

@@ -163,7 +163,8 @@ class Segment:
     def index_bytes(self) -> int:
         """Bytes of the index: everything but the subscriptions themselves, as they were given and in normal form."""
         said = ("ids.", "texts.", "extras.", "tags.", "form.")
-        return sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
+        stored = sum(array.nbytes for name, array in self.container().arrays.items() if not name.startswith(said))
+        return stored + sum(self.index.derived_bytes().values())
 
     @cached
     def is_one_to_one(self) -> bool:
@@ -317,8 +318,10 @@ class Segment:
 
     def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32s:
         """The (event, conjunction) pairs that match, in no order."""
+        before = self.index.evaluations
         pairs, candidates = self.index.match(events, self.codes_of(batch), by_pairs)
         evidence.candidates = int(candidates)  # uncompiled kernels count with NumPy's integers
+        evidence.evaluations += self.index.evaluations - before
         return pairs
 
     def _found_for_one(
@@ -328,9 +331,11 @@ class Segment:
         start = time.perf_counter()
         encoded = self.lane.encode(event, batch, judged, evidence)
         middle = time.perf_counter()
+        before = self.index.evaluations
         pairs, candidates = self.index.match(encoded.events)
         self.lane.give_back(encoded)
         evidence.candidates += int(candidates)
+        evidence.evaluations += self.index.evaluations - before
         evidence.encode_s += middle - start
         evidence.match_s += time.perf_counter() - middle
         return pairs

@@ -27,7 +27,7 @@ class Statistics:
     snapshot: int
     """The number of the last commit, 0 if there was none."""
     bytes: dict[str, int]
-    """By part of the index: domains, pairs, words, patterns, …, and ids and texts."""
+    """By part of the index: domains, pairs, words, patterns, …, and ids and texts; indexes of the papers by name."""
     tests: dict[str, int]
     """Distinct tests by family."""
     never: dict[str, str]
@@ -49,6 +49,7 @@ def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
         families = [name for name, _, _ in state.segment.families]
         for name, array in state.segment.container().arrays.items():
             sizes[_section(name, families)] += array.nbytes
+        sizes.update(state.segment.index.derived_bytes())
         for name, _, family in state.segment.families:
             tests[name] += family.count
     dropped = [int(state.dropped.sum()) for state in states]

@@ -388,13 +388,14 @@ class SubscriptionSet:
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
 
-        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be.
+        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be, or the
+        user chose an index, which shall then do the work and count it.
         """
         state = self._for_one
         if state is not None:
             return state
         with self._lock:
-            if self._snapshot is not None or not self._buffer.may_be_viewed:
+            if self._snapshot is not None or not (self._buffer.may_be_viewed and self.options.is_auto):
                 self._for_one = self.current(), None
             else:
                 standing = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))

@@ -5,9 +5,13 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.casts import UndefinedError, cast
+from tocsin.model.ip_addresses import network_bounds
+from tocsin.model.places import UNITS, metres, rings
+from tocsin.model.regexp import check_expression, glob_expression
 from tocsin.model.values import Constant, Kind
 
 MAX_DIGITS = 1000
@@ -26,6 +30,12 @@ class Reading(Enum):
     NEGATIVE = "negative number"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    EXPRESSION = "regular expression"
+    DISTANCE = "distance"
+    POLYGON = "polygon"
+    GLOB = "GLOB pattern"
+    FIRST_ADDRESS = "first address of a network"
+    LAST_ADDRESS = "last address of a network"
 
     @property
     def kind(self) -> Kind:
@@ -39,6 +49,12 @@ _KINDS = {
     Reading.NEGATIVE: Kind.NUMBER,
     Reading.DATE: Kind.TIME,
     Reading.TIMESTAMP: Kind.TIME,
+    Reading.EXPRESSION: Kind.STRING,
+    Reading.GLOB: Kind.STRING,
+    Reading.DISTANCE: Kind.NUMBER,
+    Reading.POLYGON: Kind.STRING,
+    Reading.FIRST_ADDRESS: Kind.STRING,
+    Reading.LAST_ADDRESS: Kind.STRING,
 }
 
 
@@ -96,12 +112,64 @@ def read(literal: str, reading: Reading) -> Constant:
         value = number(literal)
         # A minus sign before a Decimal would round it.
         return value.copy_negate() if isinstance(value, Decimal) else -value
+    if reading in (Reading.EXPRESSION, Reading.GLOB):
+        return _expression(literal, is_glob=reading is Reading.GLOB)
+    if reading in (Reading.FIRST_ADDRESS, Reading.LAST_ADDRESS):
+        return _network(literal)[reading is Reading.LAST_ADDRESS]
+    if reading is Reading.DISTANCE:
+        return _distance(literal)
+    if reading is Reading.POLYGON:
+        return _polygon(literal)
     text = unquote(literal).strip()
     try:
         return dt.date.fromisoformat(text) if reading is Reading.DATE else dt.datetime.fromisoformat(text)
     except ValueError:
         example = "2026-01-31" if reading is Reading.DATE else "2026-01-31 12:00:00+00:00"
         raise SubscriptionError(f"{literal} is not a {reading.value}", f"Write it as '{example}'") from None
+
+
+def _expression(literal: str, is_glob: bool) -> str:
+    """Return a regular expression, or that of a GLOB; an error has the position in the literal as written."""
+    expression = unquote(literal)
+    try:
+        if is_glob:
+            return glob_expression(expression)
+        check_expression(expression)
+    except SubscriptionError as error:
+        before = expression[: error.position]
+        error.position = 1 + len(before) + before.count("'")
+        raise
+    return expression
+
+
+def _distance(literal: str) -> float:
+    try:
+        return metres(unquote(literal))
+    except ValueError:
+        raise SubscriptionError(
+            f"{literal} is no distance", f"Write '10 km'; the units are {', '.join(UNITS)}"
+        ) from None
+
+
+def _polygon(literal: str) -> str:
+    text = unquote(literal)
+    try:
+        rings(text)
+    except ValueError as error:
+        raise SubscriptionError(
+            f"the polygon cannot be read: {error}", "Write 'POLYGON ((2 48, 3 48, 3 49, 2 48))', longitude first"
+        ) from None
+    return text
+
+
+@lru_cache(maxsize=1_000)
+def _network(literal: str) -> tuple[str, str]:
+    try:
+        return network_bounds(unquote(literal))
+    except ValueError:
+        raise SubscriptionError(
+            f"{literal} is no network of IP addresses", "Write '10.0.0.0/8', '2001:db8::/32' or one address"
+        ) from None
 
 
 def read_as(text: str, kind: Kind) -> Constant | None:

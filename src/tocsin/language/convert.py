@@ -4,11 +4,12 @@ Nothing recurses on the length or depth of the tree.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import read_as
+from tocsin.language.constants import Reading, read_as
 from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.condition import (
@@ -34,8 +35,12 @@ from tocsin.model.condition import (
     Or,
     Quantified,
     Quantifier,
+    RegexpMatches,
     Slot,
     Truth,
+    Value,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.expression_tree import (
@@ -49,6 +54,7 @@ from tocsin.model.expression_tree import (
     leaves,
 )
 from tocsin.model.functions import result_kind
+from tocsin.model.regexp import FLAGS
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
 _OPS: dict[type[exp.Expr], Op] = {
@@ -70,7 +76,14 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 }
 
 
-_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains)
+_PLACES = {
+    "within_distance": (5, "within_distance(latitude, longitude, 48.85, 2.35, '10 km')"),
+    "within_box": (6, "within_box(latitude, longitude, 48, 2, 49, 3): south, west, north, east"),
+    "within_polygon": (3, "within_polygon(latitude, longitude, 'POLYGON ((2 48, 3 48, 3 49, 2 48))')"),
+}
+_FLAG_HINT = "There are i (any case), c (as written), s (. matches a line end) and n (it does not)"
+_REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo, exp.Glob)
+_CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
 MAX_NULL_TESTS = 4
 """How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
 
@@ -129,7 +142,7 @@ def _tests_condition(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Is) or not isinstance(node.expression, exp.Null):
         return False
     tested = strip(node.this)
-    is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in _TEXT_FUNCTIONS
+    is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in FUNCTIONS
     return is_text_test or isinstance(tested, _CONDITIONS)
 
 
@@ -185,6 +198,8 @@ class _Converter:
             return self._is_null(node)
         if isinstance(node, (exp.Like, exp.ILike, exp.Escape)):
             return self._like(node)
+        if isinstance(node, _REGEXPS):
+            return self._regexp(node)
         if isinstance(node, (exp.NullSafeEQ, exp.NullSafeNEQ)):
             same = self._same(self._operand(node.this), self._operand(node.expression))
             return same if isinstance(node, exp.NullSafeEQ) else Not(same)
@@ -192,6 +207,10 @@ class _Converter:
             return self._array_contains(node)
         if isinstance(node, exp.Anonymous) and node.name.lower() in _TEXT_FUNCTIONS:
             return self._text_function(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "ip_in":
+            return self._ip_in(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in _PLACES:
+            return self._place(node, node.name.lower())
         if isinstance(node, exp.Exists):
             return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
         if isinstance(node, exp.Literal):
@@ -376,14 +395,46 @@ class _Converter:
             if escape is None:
                 return Truth(None)
             node = strip(node.this)
-        if isinstance(strip(node.expression), (exp.Any, exp.All)):
-            raise self._refuse(node, "LIKE takes one pattern", "Write several LIKE, joined by OR or AND")
+            if not isinstance(node, (exp.Like, exp.ILike)):
+                raise self._refuse(node, "only LIKE has ESCAPE", "Write \\ before a sign that means itself")
         attribute = self._attribute(node.this, "LIKE")
-        pattern = self._reader.text(node.expression, "the pattern")
-        if pattern is None:
+        quantified = strip(node.expression)
+        found: list[Condition] = []
+        for each in self._patterns(quantified):
+            pattern = self._reader.text(each, "the pattern")
+            like = Truth(None) if pattern is None else Like(attribute, pattern, escape, isinstance(node, exp.ILike))
+            found.append(Not(like) if node.args.get("negate") else like)
+        if len(found) == 1:
+            return found[0]
+        return And(tuple(found)) if isinstance(quantified, exp.All) else Or(tuple(found))
+
+    def _patterns(self, node: exp.Expr) -> list[exp.Expr]:
+        """Return the patterns of LIKE, LIKE ANY or LIKE ALL."""
+        if not isinstance(node, (exp.Any, exp.All)):
+            return [node]
+        inner = strip(node.this)
+        patterns = inner.expressions if isinstance(inner, (exp.Tuple, exp.Array)) else [inner]
+        if not patterns:
+            raise self._refuse(node, "LIKE ANY and LIKE ALL need a pattern", "Write LIKE ANY ('a%', 'b%')")
+        return patterns
+
+    def _regexp(self, node: exp.Expr) -> Condition:
+        reading = Reading.GLOB if isinstance(node, exp.Glob) else Reading.EXPRESSION
+        attribute = self._attribute(node.this, "regexp_matches")
+        expression = self._reader.text(node.expression, f"the {reading.value}", reading)
+        flags = "i" if isinstance(node, exp.RegexpILike) else ""
+        given = node.args.get("flag") or node.args.get("options")
+        if given is not None:
+            slot = self._reader.text(given, "the flags")
+            if slot is None:
+                raise self._refuse(given, "the flags are NULL", "Write 'i', or leave them out")
+            flags = str(self._reader.value(slot)).replace(" ", "")
+            unknown = next((flag for flag in flags if flag not in FLAGS), None)
+            if unknown is not None:
+                raise self._refuse(given, f"{unknown!r} is not a flag of regular expressions", _FLAG_HINT)
+        if expression is None:
             return Truth(None)
-        like = Like(attribute, pattern, escape, isinstance(node, exp.ILike))
-        return Not(like) if node.args.get("negate") else like
+        return RegexpMatches(attribute, expression, flags, isinstance(node, (exp.RegexpFullMatch, exp.SimilarTo)))
 
     def _array_contains(self, node: exp.ArrayContains) -> Condition:
         attribute = self._attribute(node.this, "array_contains")
@@ -401,6 +452,56 @@ class _Converter:
         attribute = self._attribute(node.expressions[0], name)
         text = self._reader.text(node.expressions[1], f"the second argument of {name}")
         return Truth(None) if text is None else _TEXT_FUNCTIONS[name](attribute, text)
+
+    def _ip_in(self, node: exp.Anonymous) -> Condition:
+        if len(node.expressions) < 2:
+            raise self._refuse(node, "ip_in takes an address and networks", "Write ip_in(attribute, '10.0.0.0/8')")
+        attribute = self._attribute(node.expressions[0], "ip_in")
+        order = derived_name(Call("ip_order", (expression_of(attribute),)))
+        found: list[Condition] = []
+        for given in node.expressions[1:]:
+            for network in given.expressions if isinstance(strip(given), exp.Array) else [given]:
+                first = self._reader.text(network, "a network", Reading.FIRST_ADDRESS)
+                last = self._reader.text(network, "a network", Reading.LAST_ADDRESS)
+                found.append(Truth(None) if first is None or last is None else Between(order, first, last))
+        return Or(tuple(found)) if len(found) > 1 else found[0]
+
+    def _place(self, node: exp.Anonymous, function: str) -> Condition:
+        arguments, usage = _PLACES[function]
+        if len(node.expressions) != arguments:
+            raise self._refuse(node, f"{function} takes {arguments} arguments", f"Write {usage}")
+        latitude, longitude = (self._attribute(given, function) for given in node.expressions[:2])
+        point = derived_name(Call("point", (expression_of(latitude), expression_of(longitude))))
+        rest = node.expressions[2:]
+        if function == "within_polygon":
+            polygon = self._reader.text(rest[0], "the polygon", Reading.POLYGON)
+            return Truth(None) if polygon is None else WithinPolygon(point, polygon)
+        if function == "within_distance":
+            north, east = (self._number(given, usage) for given in rest[:2])
+            distance = self._reader.text(rest[2], "the distance", Reading.DISTANCE)
+            return Truth(None) if distance is None else WithinDistance(point, north, east, distance)
+        return self._box(node, latitude, longitude, [self._number(given, usage) for given in rest])
+
+    def _box(self, node: exp.Expr, latitude: str, longitude: str, edges: list[Value]) -> Condition:
+        south, west, north, east = edges
+        values: list[Any] = [self._reader.value(edge) for edge in edges]
+        if not (-90 <= values[0] <= values[2] <= 90 and all(-180 <= edge <= 180 for edge in values[1::2])):
+            raise self._refuse(node, "the edges are of no box on the Earth", f"Write {_PLACES['within_box'][1]}")
+        inside = Between(latitude, south, north)
+        if values[1] <= values[3]:
+            return And((inside, Between(longitude, west, east)))
+        # The box goes across the date line.
+        return And((inside, Or((Comparison(longitude, Op.GE, west), Comparison(longitude, Op.LE, east)))))
+
+    def _number(self, node: exp.Expr, usage: str) -> Value:
+        operand = self._operand(node)
+        if (
+            not isinstance(operand, Literal)
+            or operand.value is None
+            or self._kind_of_literal(operand) is not Kind.NUMBER
+        ):
+            raise self._refuse(node, "a number must stand here", f"Write {usage}")
+        return operand.value
 
     def _quantified(self, left: exp.Expr, op: Op, quantifier: Quantifier, query: exp.Expr) -> Condition:
         operand = self._operand(left)

@@ -287,6 +287,8 @@ class _ExpressionReader:
             return Call("extract", (read(arguments[1]),), self._part(node, arguments[0], {*PARTS, "epoch"}))
         if name in _ANONYMOUS and len(arguments) == 2:
             return Call(_ANONYMOUS[name], tuple(map(read, arguments)))
+        if name == "ip_order" and len(arguments) == 1:
+            return Call(name, (read(arguments[0]),))
         if name == "age":
             raise self._refuse(node, "there is no function age", "Write date_diff('day', earlier, later)")
         raise self._reader.unknown(node)

@@ -28,10 +28,12 @@ from tocsin.model.condition import (
     Not,
     Op,
     Or,
+    RegexpMatches,
     Truth,
     Value,
     XPathExists,
 )
+from tocsin.model.expression_tree import AttributeValue, Call, derived_name
 
 ReadLiteral = Callable[[int, Reading], Value]
 """Return the value of a literal, given its number in the text, or a slot for it."""
@@ -45,6 +47,7 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_phrase": HasPhrase,
     "xpath_exists": XPathExists,
 }
+_OTHER_FUNCTIONS = {"array_contains", "list_contains", "regexp_matches", "ip_in"}
 _DEEPEST = MAX_DEPTH // 2
 """Parentheses and NOT on one path, each at most this many, are never more than MAX_DEPTH together."""
 
@@ -271,7 +274,7 @@ class _Parser:
     def _function(self, name: _Name) -> Condition:
         lower = name.text.lower()
         make = _TEXT_FUNCTIONS.get(lower)
-        if not name.is_word or (make is None and lower not in ("array_contains", "list_contains")):
+        if not name.is_word or (make is None and lower not in _OTHER_FUNCTIONS):
             raise Declined
         self._advance()
         attribute = self._next
@@ -281,6 +284,10 @@ class _Parser:
         self._expect(",")
         if make is not None:
             condition: Condition = make(attribute.text, self._text())
+        elif lower == "regexp_matches":
+            condition = RegexpMatches(attribute.text, self._text(Reading.EXPRESSION))
+        elif lower == "ip_in":
+            condition = self._networks(derived_name(Call("ip_order", (AttributeValue(attribute.text),))))
         else:
             constant = self._constant()
             if constant is None:
@@ -288,6 +295,16 @@ class _Parser:
             condition = ArrayContains(attribute.text, constant)
         self._expect(")")
         return condition
+
+    def _networks(self, address: str) -> Condition:
+        """Read the networks of ip_in."""
+        found: list[Condition] = []
+        while True:
+            network = self._string()
+            bounds = (self._read(network, reading) for reading in (Reading.FIRST_ADDRESS, Reading.LAST_ADDRESS))
+            found.append(Between(address, *bounds))
+            if not self._takes(","):
+                return Or(tuple(found)) if len(found) > 1 else found[0]
 
     def _constant(self) -> Value | None:
         token = self._next
@@ -304,8 +321,8 @@ class _Parser:
         self._advance()
         return self._read(self._string(), reading)
 
-    def _text(self) -> str:
-        return self._read(self._string(), Reading.STRING)  # type: ignore[return-value]  # a string, or a slot for one
+    def _text(self, reading: Reading = Reading.STRING) -> str:
+        return self._read(self._string(), reading)  # type: ignore[return-value]  # a string, or a slot for one
 
     def _string(self) -> int:
         """Read a string literal; return its number."""

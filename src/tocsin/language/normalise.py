@@ -12,7 +12,7 @@ from operator import and_, or_
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
-from tocsin.model.condition import ArrayContains, Condition, XPathExists
+from tocsin.model.condition import ArrayContains, Condition, RegexpMatches, WithinDistance, WithinPolygon, XPathExists
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -26,6 +26,7 @@ from tocsin.model.predicate import (
     Tested,
     Word,
 )
+from tocsin.model.text import pattern_order
 from tocsin.model.values import Kind
 from tocsin.tuning import TUNING
 
@@ -43,7 +44,16 @@ _TRIED = 4
 """A product is formed if it has at most this many times the conjunctions that it may keep: some are contradictions."""
 _COMPARED = 64
 """An alternative is not compared with more predicates than this that are certain: many tests on one text are rare."""
-_NULL_IF_ABSENT = (AnyWord, Phrase, AnyPattern, ArrayContains, XPathExists)
+_NULL_IF_ABSENT = (
+    AnyWord,
+    Phrase,
+    AnyPattern,
+    RegexpMatches,
+    ArrayContains,
+    XPathExists,
+    WithinDistance,
+    WithinPolygon,
+)
 """Tests that are NULL for an event without their attribute."""
 
 
@@ -241,12 +251,7 @@ def _united(predicates: list[Tested]) -> Tested:
     if isinstance(tests[0], AnyWord):
         return Tested(AnyWord(tests[0].attribute, tuple(sorted(words, key=lambda w: (w.text, w.prefix)))), accepts)
     assert isinstance(tests[0], AnyPattern), "only words and patterns are united"
-    return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=_pattern_order))), accepts)
-
-
-def _pattern_order(pattern: Pattern) -> tuple[object, ...]:
-    parts = ((0, part) if isinstance(part, str) else (1, part.least, part.many) for part in pattern.parts)
-    return pattern.ignore_case, *parts
+    return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=pattern_order))), accepts)
 
 
 def _some_of(parts: list[_Part]) -> _Part:

@@ -10,7 +10,17 @@ from tocsin.language.shape import Shape, time_format
 from tocsin.model.condition import Slot, Value
 from tocsin.model.values import Constant
 
-FUNCTIONS = ("array_contains", "has_words", "has_phrase", "xpath_exists")
+FUNCTIONS = (
+    "regexp_matches",
+    "ip_in",
+    "within_distance",
+    "within_box",
+    "within_polygon",
+    "array_contains",
+    "has_words",
+    "has_phrase",
+    "xpath_exists",
+)
 """The functions of the language."""
 
 _TYPES = {
@@ -139,8 +149,6 @@ class Reader:
             )
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
             return self.refuse(node, "parameters have no values here", "Write :name and give params={…}, or a constant")
-        if isinstance(node, (exp.SimilarTo, exp.Glob, exp.RegexpLike, exp.RegexpILike)):
-            return self.refuse(node, "patterns are written with LIKE or ILIKE", "Or look for words with has_words")
         if isinstance(node, exp.Func) and not isinstance(node, (exp.And, exp.Or)):
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if name in FUNCTIONS:
@@ -183,14 +191,14 @@ class Reader:
         try:
             return read(self.shape.literals[source.literal], source.reading)
         except SubscriptionError as error:
-            error.position = self.shape.literal_position(source.literal)
+            error.position = self.shape.literal_position(source.literal) + (error.position or 0)
             raise
 
-    def text(self, node: exp.Expr, what: str) -> Slot | None:
+    def text(self, node: exp.Expr, what: str, reading: Reading = Reading.STRING) -> Slot | None:
         """Read a string literal, or NULL."""
         node = strip(node)
         if isinstance(node, exp.Null):
             return None
         if isinstance(node, exp.Literal) and node.is_string:
-            return self._slot(node, Reading.STRING)
+            return self._slot(node, reading)
         raise self.refuse(node, f"{what} must be a string", "Write it in single quotes")

@@ -32,7 +32,10 @@ from tocsin.model.condition import (
     Or,
     Quantified,
     Quantifier,
+    RegexpMatches,
     Truth,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.predicate import (
@@ -48,7 +51,9 @@ from tocsin.model.predicate import (
     Tested,
     Word,
 )
-from tocsin.model.text import like_pattern, like_runs, parse_words, tokens
+from tocsin.model.regexp import canonical as canonical_expression
+from tocsin.model.regexp import cover
+from tocsin.model.text import like_pattern, like_runs, parse_words, pattern_order, pattern_text, tokens
 from tocsin.model.values import Kind, kind_of, scalar
 
 
@@ -163,6 +168,17 @@ def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
     return Tested(AnyPattern(condition.attribute, (like,)), accepts)
 
 
+def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
+    """Turn `regexp_matches(a, '^x|y')` into `a LIKE 'x%' OR a LIKE '%y%'`; what is no pattern stays an expression."""
+    expression = canonical_expression(str(condition.expression), condition.flags, condition.whole)
+    covered = cover(expression)
+    if not covered.is_exact:
+        return Tested(RegexpMatches(condition.attribute, expression), accepts)
+    if len(covered.patterns) == 1:
+        return Goal(Like(condition.attribute, pattern_text(covered.patterns[0]), "\\", False), accepts)
+    return Tested(AnyPattern(condition.attribute, tuple(sorted(covered.patterns, key=pattern_order))), accepts)
+
+
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
     """Split `has_words(a, 'x y')` into the word x and the word y."""
     words = parse_words(str(condition.text))
@@ -204,6 +220,18 @@ def test_exists(condition: Exists, accepts: Accepts) -> Node:
     return Tested(condition, accepts & ~Accepts.NULL)
 
 
+def distance_in_floats(condition: WithinDistance, accepts: Accepts) -> Node:
+    """Turn the numbers of `within_distance(lat, lon, 48.85, 2.35, '10 km')` into floats; 0 metres are possible."""
+    numbers: list[Any] = [condition.latitude, condition.longitude, condition.metres]
+    latitude, longitude, metres = map(float, numbers)
+    if not (abs(latitude) <= 90 and abs(longitude) <= 180 and metres >= 0):
+        raise SubscriptionError(
+            f"({latitude:g}, {longitude:g}) with {metres:g} m is no circle on the Earth",
+            "Give the latitude (-90 to 90), the longitude (-180 to 180) and a distance such as '10 km'",
+        )
+    return Tested(WithinDistance(condition.attribute, latitude, longitude, metres), accepts)
+
+
 def test_as_it_is(condition: Test, accepts: Accepts) -> Node:
     """Keep a condition that is a test already."""
     return Tested(condition, accepts)
@@ -229,11 +257,13 @@ VALUES: tuple[Rule, ...] = (
     ((Comparison,), comparison_to_range),
     ((InList,), in_to_ranges),
     ((Like,), like_to_ranges_or_pattern),
+    ((RegexpMatches,), regexp_to_patterns),
     ((HasWords,), has_words_to_words),
     ((HasPhrase,), has_phrase_to_phrase),
     ((Quantified,), negate_quantified),
     ((Exists,), test_exists),
-    ((ArrayContains, XPathExists), test_as_it_is),
+    ((WithinDistance,), distance_in_floats),
+    ((ArrayContains, WithinPolygon, XPathExists), test_as_it_is),
 )
 """Rules that look at constants: they are applied to each text."""
 

@@ -25,7 +25,10 @@ from tocsin.model.condition import (
     OldComparedToConstant,
     Or,
     Quantified,
+    RegexpMatches,
     Slot,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.values import Constant
@@ -50,7 +53,7 @@ class Template:
             try:
                 constants.append(read(literals[source.literal], source.reading))
             except SubscriptionError as error:
-                error.position = shape.literal_position(source.literal)
+                error.position = shape.literal_position(source.literal) + (error.position or 0)
                 raise
         return constants
 
@@ -105,7 +108,10 @@ _FILLERS: dict[type, Callable[..., Atom]] = {
     Between: lambda a, fill: Between(a.attribute, fill(a.low), fill(a.high)),
     InList: lambda a, fill: InList(a.attribute, tuple(map(fill, a.constants))),
     Like: lambda a, fill: Like(a.attribute, fill(a.pattern), fill(a.escape), a.ignore_case),
+    RegexpMatches: lambda a, fill: replace(a, expression=fill(a.expression)),
     ArrayContains: lambda a, fill: ArrayContains(a.attribute, fill(a.constant)),
+    WithinDistance: lambda a, fill: WithinDistance(a.attribute, fill(a.latitude), fill(a.longitude), fill(a.metres)),
+    WithinPolygon: lambda a, fill: WithinPolygon(a.attribute, fill(a.polygon)),
     HasWords: lambda a, fill: HasWords(a.attribute, fill(a.text)),
     HasPhrase: lambda a, fill: HasPhrase(a.attribute, fill(a.text)),
     XPathExists: lambda a, fill: XPathExists(a.attribute, fill(a.path)),

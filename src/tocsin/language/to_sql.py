@@ -7,6 +7,7 @@ case, such as ASCII. xpath_exists stays a function call that DuckDB does not kno
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from tocsin.language.reserved import RESERVED
@@ -30,10 +31,13 @@ from tocsin.model.condition import (
     OldComparedToNew,
     Or,
     Quantified,
+    RegexpMatches,
     Truth,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
-from tocsin.model.expression_tree import MARK, NOW, expression_of
+from tocsin.model.expression_tree import MARK, NOW, Call, expression_of
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -47,6 +51,7 @@ from tocsin.model.predicate import (
     Test,
     Word,
 )
+from tocsin.model.regexp import canonical
 from tocsin.model.sql_text import constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
 from tocsin.model.values import Constant, Kind, Number, Scalar
@@ -115,6 +120,16 @@ def _like(node: Like) -> str:
     return f"({name(node.attribute)} {'ILIKE' if node.ignore_case else 'LIKE'} {constant(pattern)}{ending})"
 
 
+def _regexp(node: RegexpMatches) -> str:
+    return _call("regexp_matches", node.attribute, canonical(str(node.expression), node.flags, node.whole))
+
+
+def _within(function: str, attribute: str, *arguments: object) -> str:
+    point = expression_of(attribute)
+    assert isinstance(point, Call), "a point is derived"
+    return f"{function}({', '.join([*map(expression_sql, point.operands), *map(constant, arguments)])})"
+
+
 def _has_words(node: HasWords) -> str:
     words = parse_words(str(node.text))
     return f"({' AND '.join(_finds(node.attribute, word.text, whole=not word.prefix) for word in words)})"
@@ -156,6 +171,11 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     IsNull: lambda node: f"({name(node.attribute)} IS NULL)",
     AttributeComparison: lambda node: f"{name(node.left)} {node.op.value} {name(node.right)}",
     Like: _like,
+    RegexpMatches: _regexp,
+    WithinDistance: lambda node: _within(
+        "within_distance", node.attribute, node.latitude, node.longitude, f"{Decimal(repr(node.metres)):f} m"
+    ),
+    WithinPolygon: lambda node: _within("within_polygon", node.attribute, node.polygon),
     ArrayContains: lambda node: _call("array_contains", node.attribute, node.constant),
     HasWords: _has_words,
     HasPhrase: _has_phrase,

@@ -16,7 +16,7 @@ from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
 from tocsin.language.shape_plan import Part
 from tocsin.model.condition import Op, Slot
 from tocsin.model.predicate import Ranges, Tested
-from tocsin.model.values import Number, Scalar, scalar
+from tocsin.model.values import Kind, Number, Scalar, scalar
 
 _SAFE_LENGTH = 15
 """A decimal of at most this many digits is the shortest one that reads as its float64."""
@@ -66,6 +66,8 @@ def _column(literals: Sequence[str], reading: Reading) -> Values:
         floats = _floats(literals)
         if floats is not None:
             return -floats if reading is Reading.NEGATIVE else floats
+        return _objects(_each(literals, reading))
+    if reading.kind is Kind.STRING:
         return _objects(_each(literals, reading))
     return np.array(_each(literals, reading), np.int64)
 

@@ -132,12 +132,40 @@ class Like:
     ignore_case: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RegexpMatches:
+    """`regexp_matches(attribute, expression [, flags])`; `whole`: the expression must match the whole text."""
+
+    attribute: str
+    expression: Text
+    flags: str = ""
+    whole: bool = False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayContains(_HoldsConstants):
     """`array_contains(attribute, constant)`."""
 
     attribute: str
     constant: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithinDistance(_HoldsConstants):
+    """`within_distance(latitude, longitude, …)`: a point, which is a derived attribute, is so near to another one."""
+
+    attribute: str
+    latitude: Value
+    longitude: Value
+    metres: Value
+
+
+@dataclass(frozen=True, slots=True)
+class WithinPolygon:
+    """`within_polygon(latitude, longitude, polygon)`: a point, which is a derived attribute, lies in a polygon."""
+
+    attribute: str
+    polygon: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +277,10 @@ Atom = (
     | IsNull
     | AttributeComparison
     | Like
+    | RegexpMatches
     | ArrayContains
+    | WithinDistance
+    | WithinPolygon
     | HasWords
     | HasPhrase
     | XPathExists

@@ -19,6 +19,7 @@ from tocsin.model.casts import Time, UndefinedError, comparable_text
 from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated
 from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression, leaves
 from tocsin.model.functions import FUNCTIONS, as_operand, as_value, evaluate, interval_of
+from tocsin.model.ip_addresses import addresses_in_order
 from tocsin.model.readable import Lost, Values, python_values
 from tocsin.model.vector import (
     BOOLEAN,
@@ -376,6 +377,15 @@ def _text_test(find: Callable[..., pa.Array]) -> Callable[[_Vectors, Call], Vect
     return compute
 
 
+def _ip_order(vectors: _Vectors, call: Call) -> Vector | None:
+    value = vectors.of(call.operands[0])
+    if value is None or value.form != TEXT:
+        return None
+    data, is_none = addresses_in_order(value.data)
+    vectors.doubt(is_none)
+    return Vector(TEXT, data, value.known & ~is_none)
+
+
 def _joined(vectors: _Vectors, call: Call) -> Vector | None:
     operands = vectors.operands(call)
     if operands is None or any(vector.form != TEXT for vector in operands):
@@ -632,6 +642,7 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     **dict.fromkeys(
         ("trim", "ltrim", "rtrim", "substring", "replace", "split_part", "like", "ilike"), _text_by_definition
     ),
+    "ip_order": _ip_order,
     "starts_with": _text_test(pc.starts_with),
     "ends_with": _text_test(pc.ends_with),
     "contains": _text_test(pc.match_substring),

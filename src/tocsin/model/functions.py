@@ -32,6 +32,8 @@ from tocsin.model.casts import (
 )
 from tocsin.model.civil import DAY, PARTS, SECOND, add_months, boundaries, truncated
 from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression
+from tocsin.model.ip_addresses import address_order
+from tocsin.model.places import point
 from tocsin.model.text import like, lower
 from tocsin.model.values import Kind, Moment, compare_values, kind_of, moment, nearest_float
 
@@ -462,6 +464,8 @@ FUNCTIONS: dict[str, Function] = {
     "concat": Function(_concat, _S, None, takes_null=True),
     "||": Function(_concat, _S, None),
     "split_part": Function(_split_part, _S, _S),
+    "ip_order": Function(lambda value: address_order(_text(value, "ip_order")), _S, _S),
+    "point": Function(point, None, _N),
     "starts_with": Function(_test("starts_with", str.startswith), _B, _S),
     "ends_with": Function(_test("ends_with", str.endswith), _B, _S),
     "contains": Function(_test("contains", str.__contains__), _B, _S),

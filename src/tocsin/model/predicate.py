@@ -7,7 +7,16 @@ and is never NULL. Equal predicates are equal objects, so that each distinct pre
 from dataclasses import dataclass
 from enum import Flag
 
-from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, XPathExists
+from tocsin.model.condition import (
+    ArrayContains,
+    AttributeComparison,
+    Exists,
+    Quantified,
+    RegexpMatches,
+    WithinDistance,
+    WithinPolygon,
+    XPathExists,
+)
 from tocsin.model.values import Kind, Scalar
 
 
@@ -94,7 +103,19 @@ class AnyPattern:
     patterns: tuple[Pattern, ...]
 
 
-Test = AnyWord | Phrase | AnyPattern | ArrayContains | AttributeComparison | XPathExists | Exists | Quantified
+Test = (
+    AnyWord
+    | Phrase
+    | AnyPattern
+    | RegexpMatches
+    | ArrayContains
+    | WithinDistance
+    | WithinPolygon
+    | AttributeComparison
+    | XPathExists
+    | Exists
+    | Quantified
+)
 """An expression with three truth values that is not a range of one attribute."""
 
 

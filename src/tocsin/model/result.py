@@ -11,6 +11,9 @@ class Evidence:
     events: int = 0
     candidates: int = 0
     """Conjunctions that were verified."""
+    evaluations: int = 0
+    """Predicates that an index of the papers (`Matcher(index=...)`) compared with a value; 0 for the default, which
+    compares codes of many events at once. Matches of other threads at the same time are counted with these."""
     matches: int = 0
     encode_s: float = 0.0
     """Phase 1: values to codes, and tests."""
@@ -46,6 +49,7 @@ class Evidence:
 
     def _add(self, other: "Evidence", join: Callable[[int, int], int]) -> None:
         self.candidates += other.candidates
+        self.evaluations += other.evaluations
         self.matches += other.matches
         self.encode_s += other.encode_s
         self.match_s += other.match_s

@@ -178,6 +178,12 @@ def pattern_text(pattern: Pattern) -> str:
     )
 
 
+def pattern_order(pattern: Pattern) -> tuple[object, ...]:
+    """Return what patterns are sorted by."""
+    parts = ((0, part) if isinstance(part, str) else (1, part.least, part.many) for part in pattern.parts)
+    return pattern.ignore_case, *parts
+
+
 @lru_cache(maxsize=10_000)
 def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Callable[[str], bool]:
     """Return the test that ``LIKE pattern ESCAPE escape`` (ILIKE if `ignore_case`) makes of a text.

@@ -19,10 +19,15 @@ from tocsin.model.condition import (
     Op,
     Quantified,
     Quantifier,
+    RegexpMatches,
+    WithinDistance,
+    WithinPolygon,
     XPathExists,
 )
 from tocsin.model.lookup import lookup
+from tocsin.model.places import encloses, haversine, haversine_of, rings
 from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
+from tocsin.model.regexp import canonical, finder
 from tocsin.model.text import has_phrase, like, missing_words, pattern_text
 from tocsin.model.values import (
     Constant,
@@ -124,6 +129,23 @@ def _any_pattern(test: AnyPattern, event: Event, _: History) -> bool | None:
     return judge_text(event, test.attribute, lambda text: any(_matcher(pattern)(text) for pattern in test.patterns))
 
 
+def _regexp_matches(test: RegexpMatches, event: Event, _: History) -> bool | None:
+    return judge_text(event, test.attribute, finder(canonical(str(test.expression), test.flags, test.whole)))
+
+
+def _within_distance(test: WithinDistance, event: Event, _: History) -> bool | None:
+    place = lookup(event, test.attribute)
+    if not isinstance(place, list):
+        return None
+    latitude, longitude, metres = map(float, (test.latitude, test.longitude, test.metres))  # type: ignore[arg-type]  # bound
+    return haversine(place, [latitude, longitude]) <= haversine_of(metres)
+
+
+def _within_polygon(test: WithinPolygon, event: Event, _: History) -> bool | None:
+    place = lookup(event, test.attribute)
+    return encloses(rings(str(test.polygon)), place) if isinstance(place, list) else None
+
+
 @lru_cache(maxsize=10_000)
 def _matcher(pattern: Pattern) -> Callable[[str], bool]:
     return like(pattern_text(pattern), "\\", pattern.ignore_case)
@@ -133,6 +155,9 @@ _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     AnyWord: _any_word,
     AnyPattern: _any_pattern,
     Phrase: lambda test, event, _: judge_text(event, test.attribute, lambda text: has_phrase(text, list(test.words))),
+    RegexpMatches: _regexp_matches,
+    WithinDistance: _within_distance,
+    WithinPolygon: _within_polygon,
     ArrayContains: _array_contains,
     AttributeComparison: _compare_attributes,
     Exists: _exists,

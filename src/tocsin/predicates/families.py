@@ -5,13 +5,24 @@ sorted. A family on one attribute has a column of its own among the codes: 0 whe
 tests can judge, -1 where they all are NULL.
 """
 
-from tocsin.model.condition import ArrayContains, AttributeComparison, Exists, Quantified, XPathExists
+from tocsin.model.condition import (
+    ArrayContains,
+    AttributeComparison,
+    Exists,
+    Quantified,
+    RegexpMatches,
+    WithinDistance,
+    WithinPolygon,
+    XPathExists,
+)
 from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
 from tocsin.predicates.arrays.family import ArrayFamily
 from tocsin.predicates.attributes.family import AttributeFamily
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.patterns.family import PatternFamily
+from tocsin.predicates.places.family import PlaceFamily
 from tocsin.predicates.protocol import Family, Probed
+from tocsin.predicates.regexps.family import RegexpFamily
 from tocsin.predicates.words.family import WordFamily
 from tocsin.predicates.xpath.family import XPathFamily
 
@@ -20,6 +31,8 @@ FAMILIES: dict[str, type[Family]] = {
     "attributes": AttributeFamily,
     "history": HistoryFamily,
     "patterns": PatternFamily,
+    "places": PlaceFamily,
+    "regexps": RegexpFamily,
     "words": WordFamily,
     "xpath": XPathFamily,
 }
@@ -32,6 +45,10 @@ def family_of(test: Test) -> tuple[str, str]:
         return "words", test.attribute
     if isinstance(test, AnyPattern):
         return "patterns", test.attribute
+    if isinstance(test, RegexpMatches):
+        return "regexps", test.attribute
+    if isinstance(test, (WithinDistance, WithinPolygon)):
+        return "places", test.attribute
     if isinstance(test, ArrayContains):
         return "arrays", test.attribute
     if isinstance(test, XPathExists):

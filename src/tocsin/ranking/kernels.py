@@ -205,6 +205,18 @@ def _set_truths(truth: UInt8s, weighed: Weighed, events: Events, event: int) -> 
 
 
 @kernel
+def _holds(weighed: Weighed, truth: UInt8s, latest: Int32s, earliest: Int32s, event: int, predicate: int) -> bool:
+    """Whether a predicate holds for an event."""
+    column = weighed.column[predicate]
+    if column < 0:
+        return bool((truth[weighed.first[predicate]] & weighed.end[predicate]) != 0)
+    for row in range(weighed.first[predicate], weighed.end[predicate]):
+        if weighed.low[row] <= latest[column, event] and weighed.high[row] >= earliest[column, event]:
+            return True
+    return False
+
+
+@kernel
 def _weigh(
     weighed: Weighed, asked: Asked, truth: UInt8s, latest: Int32s, earliest: Int32s, event: int, conjunction: int
 ) -> tuple[int, float]:
@@ -213,16 +225,7 @@ def _weigh(
     total = 0.0
     begin, end = weighed.predicates[conjunction], weighed.predicates[conjunction + 1]
     for predicate in range(begin, end):
-        column = weighed.column[predicate]
-        holds = False
-        if column < 0:
-            holds = (truth[weighed.first[predicate]] & weighed.end[predicate]) != 0
-        else:
-            for row in range(weighed.first[predicate], weighed.end[predicate]):
-                if weighed.low[row] <= latest[column, event] and weighed.high[row] >= earliest[column, event]:
-                    holds = True
-                    break
-        if holds:
+        if _holds(weighed, truth, latest, earliest, event, predicate):
             weight = asked.factors[weighed.attribute[predicate]] * weighed.weight[predicate]
             if asked.kind == SUM or held == 0:
                 total += weight
@@ -282,6 +285,27 @@ def weigh_tree(opens: UInt8s, closes: UInt8s, held: Int64s, total: Float64s, kin
                         something[depth] = True
             found[depth] = found[depth] or child_found
     return (child_empty, 0.0) if kind == EXACT else (child_found, child_best)
+
+
+@kernel
+def hold_attributes(
+    weighed: Weighed, factors: Float64s, events: Events, latest: Int32s, earliest: Int32s, event: int
+) -> tuple[Int64s, Float64s]:
+    """How many predicates of each conjunction hold for an event, and their weights by attribute.
+
+    When a range holds is told at `offer_weighed`.
+    """
+    truth = np.empty(weighed.null_column.size, np.uint8)
+    _set_truths(truth, weighed, events, event)
+    conjunctions = weighed.predicates.size - 1
+    held, weights = np.zeros(conjunctions, np.int64), np.zeros((conjunctions, factors.size), np.float64)
+    for conjunction in range(conjunctions):
+        for predicate in range(weighed.predicates[conjunction], weighed.predicates[conjunction + 1]):
+            if _holds(weighed, truth, latest, earliest, event, predicate):
+                attribute = weighed.attribute[predicate]
+                held[conjunction] += 1
+                weights[conjunction, attribute] += factors[attribute] * weighed.weight[predicate]
+    return held, weights
 
 
 @kernel

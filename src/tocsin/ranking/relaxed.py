@@ -5,7 +5,8 @@ Predicates and weights are derived from the normal form of the segment when they
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from tocsin.arrays import Float64s, Int32s
 from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.errors import OptionError
 from tocsin.index.encoding import Column, encode
 from tocsin.index.segment import Segment
 from tocsin.model.codec import decode_test
@@ -23,7 +25,8 @@ from tocsin.model.readable import is_number
 from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.families import Family, Probed
-from tocsin.ranking.kernels import EXACT, Asked, BestHeaps, Weighed, offer_weighed
+from tocsin.ranking.kernels import EXACT, Asked, BestHeaps, Weighed, hold_attributes, offer_weighed
+from tocsin.ranking.score_function import ScoreFunction
 from tocsin.registry import range_rows
 
 if TYPE_CHECKING:
@@ -48,7 +51,8 @@ class Weights:
     weighed: Weighed
     _events: int = 0
     """The events that were asked about."""
-    _range_rows: "RangeRows | None" = None
+    _range_rows: "dict[tuple[str, bool], RangeRows]" = field(default_factory=dict)
+    """By the name of the index, and whether it ranks exact matches."""
 
     @classmethod
     def build(cls, segment: Segment) -> "Weights":
@@ -81,18 +85,63 @@ class Weights:
         return cls(segment.columns, segment.families, attributes, weighed)
 
     def offer(
-        self, best: BestHeaps, batch: EventBatch, asked: Asked, judged: Mapping[int, Probed], interval: Interval
+        self,
+        best: BestHeaps,
+        batch: EventBatch,
+        asked: Asked,
+        judged: Mapping[int, Probed],
+        interval: Interval,
+        index: str = "auto",
+        function: ScoreFunction | None = None,
     ) -> Evidence:
-        """Offer each event the subscriptions of which something holds, by the names that `asked` gives them."""
+        """Offer each event the subscriptions of which something holds, by the names that `asked` gives them.
+
+        `index` names the ranked index to use for subscriptions to single ranges; `function` scores, if there is one.
+        """
         evidence = Evidence(events=len(batch), candidates=len(batch) * (self.weighed.predicates.size - 1))
         events = encode(self.columns, self.families, batch, judged, evidence)
         latest, earliest = self._intervals(batch, events, interval, evidence)
         self._events += len(batch)
-        if asked.kind != EXACT and latest is earliest and self._has_indexes() and not best.sizes.any():
-            asked = self._ask_indexes(best, asked, events)
+        chosen = index != "auto"
+        if chosen and latest is not earliest:
+            raise OptionError(f"index is {index!r}, and an event has an interval", "Leave index out")
+        if chosen or (
+            asked.kind != EXACT and latest is earliest and self._has_indexes() and not best.sizes.any() and not function
+        ):
+            asked = self._ask_indexes(best, asked, events, index, function)
         if not asked.left_out.size or not asked.left_out.all():
-            offer_weighed(best, self.weighed, asked, events, latest, earliest)
+            if function is None:
+                offer_weighed(best, self.weighed, asked, events, latest, earliest)
+            else:
+                self._offer_by_function(best, asked, events, (latest, earliest), function)
         return evidence
+
+    def _offer_by_function(
+        self, best: BestHeaps, asked: Asked, events: Events, bounds: tuple[Int32s, Int32s], function: ScoreFunction
+    ) -> None:
+        """Do what `offer_weighed` does where a function scores the weights of each conjunction, by attribute."""
+        weighed, k = self.weighed, best.ids.shape[1]
+        trees = np.diff(weighed.leaf_starts) > 0
+        if (trees & ~asked.left_out if asked.left_out.size else trees).any():
+            raise OptionError(
+                "score_by is a function, and a subscription is too large an expression for conjunctions",
+                "Use 'sum', 'max' or coefficients, or leave that subscription out by tags",
+            )
+        owner = np.repeat(np.arange(trees.size), np.diff(weighed.conjunctions))
+        wanted = ~asked.left_out[owner] if asked.left_out.size else np.ones(owner.size, bool)
+        for event in range(events.codes.shape[1]):
+            held, weights = hold_attributes(weighed, asked.factors, events, *bounds, event)
+            some = np.flatnonzero((held > 0) & wanted)
+            scores = function.scores(weights[some], self.attributes)
+            order = np.lexsort((-scores, owner[some]))
+            owners, first = np.unique(owner[some][order], return_index=True)
+            size = int(best.sizes[event])
+            ids = np.append(best.ids[event, :size], asked.identity[owners])
+            scores = np.append(best.scores[event, :size], scores[order][first])
+            # A heap has the worst on top: worst first is one.
+            kept = np.lexsort((ids, -scores))[:k][::-1]
+            best.ids[event, : kept.size], best.scores[event, : kept.size] = ids[kept], scores[kept]
+            best.sizes[event] = kept.size
 
     def _intervals(
         self, batch: EventBatch, events: Events, interval: Interval, evidence: Evidence
@@ -116,23 +165,28 @@ class Weights:
 
     def plan(self) -> str:
         """Say how relaxed questions are answered now."""
-        if self._range_rows is None:
+        if not self._range_rows:
             return "every predicate of every event"
         return f"the Threshold Algorithm over {len(self.columns)} columns, where it pays; else every predicate"
 
     def _has_indexes(self) -> bool:
         return len(self.columns) <= FEW_COLUMNS and self.weighed.column.size >= LARGE and self._events > MANY
 
-    def _ask_indexes(self, best: BestHeaps, asked: Asked, events: Events) -> Asked:
+    def _ask_indexes(
+        self, best: BestHeaps, asked: Asked, events: Events, index: str, function: ScoreFunction | None
+    ) -> Asked:
         """Let indexes find the best of subscriptions to single ranges; return what is left to ask."""
-        if self._range_rows is None:
+        name, exact = "sopt-r-tree" if index == "auto" else index, asked.kind == EXACT
+        rows = self._range_rows.get((name, exact))
+        if rows is None:
             place = {attribute: number for number, attribute in enumerate(self.attributes)}
             attributes = np.array([place[column.attribute] for column in self.columns], np.int32)
-            self._range_rows = range_rows()(self.weighed, attributes, asked.identity)
-        rows = self._range_rows
-        if not rows.pays(best.ids.shape[1], asked.left_out):
+            rows = range_rows()(self.weighed, attributes, asked.identity, name, exact)
+            self._range_rows[name, exact] = rows
+        if index == "auto" and not rows.pays(best.ids.shape[1], asked.left_out):
             return asked
-        rows.fill(best, asked, events.codes)
+        combine = partial(function.scores, attributes=self.attributes) if function else None
+        rows.fill(best, asked, events.codes, combine)
         left_out = asked.left_out | rows.chosen if asked.left_out.size else rows.chosen
         return asked._replace(left_out=left_out)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed
 from tocsin.ranking.kernels import EXACT, MAX, SUM, Asked, sort_best
 from tocsin.ranking.relaxed import Interval, has_intervals
+from tocsin.ranking.score_function import ScoreFunction, ScoreRule
 from tocsin.ranking.select import nothing_yet
+from tocsin.registry import RankingName, check_name
 
 __all__ = ["Interval", "Mode", "Question", "ScoreBy", "TopK", "best_of"]
 
@@ -28,8 +31,9 @@ MOST_AT_ONCE = 1 << 24
 
 Mode = Literal["exact", "relaxed"]
 """Which subscriptions are ranked: those that match, or those of which some predicate holds."""
-ScoreBy = Literal["sum", "max"] | Mapping[str, float]
-"""How weights become a score: `sum`, `max`, or the coefficients of a weighted sum by attribute."""
+ScoreBy = str | Mapping[str, float] | ScoreRule
+"""How weights become a score: `sum`, `max`, the coefficients of a weighted sum by attribute, or any function that does
+not fall when a weight rises: an expression over the weights of attributes, or a Python function of them."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Question:
     mode: Mode = "exact"
     score_by: ScoreBy = "sum"
     interval: Interval = "overlaps"
+    index: RankingName = "auto"
 
     def __post_init__(self) -> None:
         if self.k < 0:
@@ -55,10 +60,8 @@ class Question:
         ):
             if value not in known:
                 raise OptionError(f"{name} is {value!r}", f"Use {known[0]!r} or {known[1]!r}")
-        if isinstance(self.score_by, str) and self.score_by not in ("sum", "max"):
-            raise OptionError(
-                f"score_by is {self.score_by!r}", "Use 'sum', 'max', or a mapping from attributes to coefficients"
-            )
+        check_name("ranked index", self.index, RankingName)
+        _ = self.function
         for attribute, coefficient in self.coefficients.items():
             if not coefficient >= 0:
                 raise OptionError(f"the coefficient of {attribute!r} is {coefficient}", "Give 0 or more")
@@ -66,14 +69,17 @@ class Question:
             raise OptionError("score_by has no meaning for mode 'exact'", "Use mode='relaxed', or leave it out")
 
     @classmethod
-    def of_batch(cls, k: int | None, mode: Mode, score_by: ScoreBy, interval: Interval) -> "Question | None":
+    def of_batch(
+        cls, k: int | None, mode: Mode, score_by: ScoreBy, interval: Interval, index: RankingName = "auto"
+    ) -> "Question | None":
         """Return the question of a batch; None if all matches are wanted."""
         if k is not None:
-            return cls(k, mode, score_by, interval)
+            return cls(k, mode, score_by, interval, index)
         for name, value, usual in (
             ("mode", mode, "exact"),
             ("score_by", score_by, "sum"),
             ("interval", interval, "overlaps"),
+            ("index", index, "auto"),
         ):
             if value != usual:
                 raise OptionError(
@@ -100,7 +106,14 @@ class Question:
     @property
     def coefficients(self) -> Mapping[str, float]:
         """The factors of attributes that have one."""
-        return {} if isinstance(self.score_by, str) else self.score_by
+        return self.score_by if isinstance(self.score_by, Mapping) else {}
+
+    @cached_property
+    def function(self) -> ScoreFunction | None:
+        """The function that scores; None for sums and the maximum. Raises OptionError if it is none."""
+        if isinstance(self.score_by, Mapping) or self.score_by in ("sum", "max"):
+            return None
+        return ScoreFunction.of(self.score_by)
 
 
 class TopK(NamedTuple):
@@ -140,14 +153,15 @@ def _best_of_segment(
 ) -> tuple[Ragged, Float64s, Evidence]:
     """Return the best of one segment, as the numbers of subscriptions, with their scores."""
     left_out = state.left_out(tags)
-    if question.mode == "exact" and not has_intervals(batch, state.segment.columns):
+    if question.mode == "exact" and question.index == "auto" and not has_intervals(batch, state.segment.columns):
         return state.exact.top_k(batch, left_out, judged, question.k, options)
     evidence = Evidence(events=len(batch))
     best = nothing_yet(len(batch), min(question.k, len(state.segment)))
     weights = state.ranking.weights()
     numbers = np.arange(len(state.segment), dtype=np.int32)
     asked = Asked(question.kind, weights.factors(question.coefficients), left_out, state.scores, numbers)
-    evidence.add_segment(weights.offer(best, batch, asked, judged, question.interval))
+    work = weights.offer(best, batch, asked, judged, question.interval, question.index, question.function)
+    evidence.add_segment(work)
     starts, numbers, scores = sort_best(best)
     evidence.matches = numbers.size
     return Ragged(starts, numbers), scores, evidence

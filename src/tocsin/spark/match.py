@@ -22,7 +22,7 @@ from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.event_columns import column, event_steps, index_path, leading_columns, match_schema, numbered
 from tocsin.spark.evidence import MatchEvidence, Reporter
 from tocsin.spark.ordered import match_in_order
-from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
+from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
 
 
 def match(
@@ -38,14 +38,17 @@ def match(
     score_by: ScoreBy = "sum",
     interval: Interval = "overlaps",
     partitions: int | None = None,
+    reader: Reader | None = None,
     shards: int | None = None,
     ship_index: bool | None = None,
     evidence: MatchEvidence | None = None,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
 
-    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read such
-    files themselves, also if a DataFrame consists of nothing else: that is cheaper than rows that pass the JVM.
+    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. `reader` says who
+    reads them. By default Spark reads a DataFrame, and workers read files, which is cheaper than rows that pass the
+    JVM; files that only Spark can read, it reads. With ``reader="workers"`` that is an error, and a DataFrame that is
+    nothing but Parquet files is read by workers too.
 
     `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
     `Matcher.save` made. The column `id` identifies an event; of the other columns only those that a subscription names
@@ -69,7 +72,9 @@ def match(
     `evidence` they are counted, and the work and time of all tasks.
     """
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
-    if isinstance(events, (str, Path)):
+    if isinstance(events, DataFrame):
+        reader = reader or "spark"
+    else:
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     index = index_path(subscriptions)
     view = pin(index, required=shards is not None)
@@ -86,7 +91,7 @@ def match(
         raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
     # Before the first task, and once: its workers would wait for one of them.
     compile_for(opened, top_k, mode)
-    return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index)
+    return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index, reader)
 
 
 def match_view(
@@ -98,12 +103,14 @@ def match_view(
     keep_columns: Sequence[str],
     shards: int | None,
     ship_index: bool | None,
+    reader: Reader | None = "spark",
 ) -> DataFrame:
     """Match against a pinned snapshot of an index; see `match`."""
     leading = leading_columns(events, id, keep_columns)
     parts = [view.path] if shards is None else shard(view, shards)
     frames = [
-        _match_on(events, leading, part, number, ship_index, options, evidence) for number, part in enumerate(parts)
+        _match_on(events, leading, part, number, ship_index, options, evidence, reader)
+        for number, part in enumerate(parts)
     ]
     if shards is None:
         return frames[0]
@@ -119,9 +126,10 @@ def _match_on(
     ship_index: bool | None,
     options: MatchOptions,
     evidence: MatchEvidence,
+    reader: Reader | None,
 ) -> DataFrame:
     attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
-    work = plan(events, {name: [name] for name in leading} | attributes)
+    work = plan(events, {name: [name] for name in leading} | attributes, reader)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
     schema = match_schema(events, list(leading), id_not_null=work is not None and work.id_not_null)
     reporter = evidence.reporter(events, schema, number)

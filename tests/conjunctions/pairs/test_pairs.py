@@ -18,6 +18,7 @@ from tocsin.conjunctions.coded import TRUE, Conjunctions, Events
 from tocsin.conjunctions.pairs import access
 from tocsin.conjunctions.pairs.kernels import BY_TEST
 from tocsin.conjunctions.pairs.match import PairIndex
+from tocsin.papers.tatbul import narrowing
 from tocsin.papers.tatbul.two_phase import PHASE_2, TwoPhaseIndex
 from tocsin.tuning import TUNING
 
@@ -45,6 +46,18 @@ def test_two_phases_equal_the_definition(case: Case, index: str, matcher: str) -
     built.check()
     assert found(built, case.events) == case.expected()
     assert found(TwoPhaseIndex.from_arrays(built.arrays(), (index, matcher)), case.events) == case.expected()
+
+
+@pytest.mark.parametrize("index", ["lazy", "cluster"])
+@given(CASES)
+def test_narrowing_equals_the_definition(index: str, case: Case) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(narrowing, "COUNTS", 3 * case.conjunctions.count)
+        built = narrowing.NarrowingIndex(case.conjunctions, index)
+        built.check()
+        assert found(built, case.events) == case.expected()
+        again = narrowing.NarrowingIndex.from_arrays(built.arrays(), (index, "auto"))
+        assert found(again, case.events) == case.expected()
 
 
 @settings(max_examples=4)

@@ -83,6 +83,6 @@ def test_indexes_hold_single_ranges_only() -> None:
     event: Mapping[str, Any] = {"i": 3, "s": "a"}
     assert list(matcher.top_k(event, 2, mode="relaxed")) == best(relaxed_scores(subscriptions, dict(event)), 2)
     weights = matcher._subscriptions.current().states[0].ranking.weights()
-    assert weights._range_rows is not None
-    chosen = [id for id, is_chosen in zip(matcher, weights._range_rows.chosen.tolist(), strict=True) if is_chosen]
+    [rows] = weights._range_rows.values()
+    chosen = [id for id, is_chosen in zip(matcher, rows.chosen.tolist(), strict=True) if is_chosen]
     assert chosen == sorted([subscriptions[0].id, subscriptions[5].id])

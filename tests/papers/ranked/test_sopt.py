@@ -1,15 +1,18 @@
 """The score-optimal arrangement: its graph by definition, its guarantee, and the paper's ten intervals."""
 
 import itertools
+import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.papers.ranked import RANKED, RankedIndex, SOPTRTree
+from tocsin.papers.ranked import RANKED, EndpointIntervalTree, RankedIndex, SOPTRTree, as_printed
 from tocsin.papers.ranked.rtree import RTreeIterator
 from tocsin.papers.ranked.sopt import constraint_graph
+from tocsin.papers.tatbul.drawing import as_text
 
 
 class NarrowTree(SOPTRTree):
@@ -133,3 +136,79 @@ def test_the_papers_example_has_the_edges_its_text_names() -> None:
         source, target = constraint_graph(*example(intervals))
         edges = set(zip(source.tolist(), target.tolist(), strict=True))
         assert adjacent <= edges <= pairs
+
+
+def of_paper(ids: Sequence[int]) -> set[int]:
+    """The paper's numbers, which begin at 1."""
+    return {number + 1 for number in ids}
+
+
+def test_example_1_splits_the_intervals_at_the_middle() -> None:
+    """The root has 1, 3 and 10, which lie over the middle; 5, 6, 9 lie left of it and 2, 4, 7, 8 right of it."""
+    split = 0
+    for intervals in EXAMPLES:
+        tree = as_printed("endpoint-interval-tree").build(*example(intervals))
+        assert isinstance(tree, EndpointIntervalTree)
+        if not 45 <= tree.center[0] < 55:
+            continue  # The paper takes 50, between two ends; ours is the end that has as many below as above.
+        split += 1
+        here = slice(tree.start[0], tree.start[1])
+        by_start, by_end = tree.ids[tree.ranks_by_lo[here]], tree.ids[tree.ranks_by_hi[here]]
+        assert of_paper(by_start.tolist()) == {1, 3, 10}
+        assert [intervals[number][0] for number in by_start] == sorted(intervals[number][0] for number in by_start)
+        assert int(by_start[-1]) + 1 == 3
+        assert int(by_end[0]) + 1 == 10
+        lo, hi = np.array(example(intervals)[0]), np.array(example(intervals)[1])
+        assert of_paper(np.flatnonzero(hi < tree.center[0]).tolist()) == {5, 6, 9}
+        assert of_paper(np.flatnonzero(lo > tree.center[0]).tolist()) == {2, 4, 7, 8}
+    assert split > 10
+
+
+def test_example_3_visits_nodes_that_hold_nothing() -> None:
+    """Branching factor 4 makes three leaves of ten intervals; for q = 35 more are entered than hold an answer."""
+    entered_in_vain = 0
+    for intervals in EXAMPLES[:: len(EXAMPLES) // 25]:
+        lo, hi, scores = example(intervals)
+        for name in ("r-tree", "scored-r-tree"):
+            root = as_printed(name).build(lo, hi, scores).drawing(lambda first, last: f"{first} {last}")
+            assert [len(leaf.children) for leaf in root.children] == [4, 4, 2]
+            assert [(leaf.first, leaf.last) for leaf in root.children] == [
+                (min(one.first for one in leaf.children), max(one.last for one in leaf.children))
+                for leaf in root.children
+            ]
+            entered = [leaf for leaf in root.children if leaf.first <= 35 <= leaf.last]
+            useful = [leaf for leaf in entered if any(one.first <= 35 <= one.last for one in leaf.children)]
+            entered_in_vain += len(entered) - len(useful)
+    assert entered_in_vain > 0
+
+
+VISIBLE = {0: 6, 10: 6, 30: 1, 45: 3, 55: None, 65: 4, 75: 7, 90: 7}
+"""Example 5: by where a block begins, which of the intervals 1 to 7 is seen there from below."""
+
+
+def test_example_5_edges_come_from_visible_blocks() -> None:
+    """Lemma 3.3: the edges to interval 8 come from exactly the visible blocks that it meets."""
+    as_told = 0
+    for intervals in EXAMPLES:
+        seen = {
+            block: max((n for n in range(1, 8) if intervals[n - 1][0] <= block < intervals[n - 1][1]), default=None)
+            for block in VISIBLE
+        }
+        if seen != VISIBLE:
+            continue
+        as_told += 1
+        first, last = intervals[7]
+        expected = {owner for block, owner in VISIBLE.items() if owner is not None and first <= block < last}
+        _, adjacent = precedence(example(intervals))
+        assert {before + 1 for before, after in adjacent if after == 7} == expected
+    assert as_told > 10
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_every_ranked_index_is_drawn(name: str) -> None:
+    index = as_printed(name).build(*example(EXAMPLES[0]))
+    text = as_text(index.drawing(lambda first, last: f"{first}..{last}"), 50)
+    assert text.startswith("* ")
+    numbers = {int(number) for number in re.findall(r"(?<=[#\[ ])\d+(?=[,\] ])", text)}
+    assert set(range(10)) <= numbers, "every interval is shown"
+    assert as_text(as_printed(name).build([], [], []).drawing(lambda first, _: str(first)), None)

@@ -197,8 +197,8 @@ def test_events_may_be_ranges(how: Any) -> None:
         [0, 1, 0, 1], [10, 0, 25, 0], [40, 9, 50, 9], [2.0, 1.0, 4.0, 1.0], [0, 0, 1, 1], attributes=2, count=2
     )
     probe = as_probe([20, 5], until=[30, 5], how=how)
-    exact = ExactTopK.build(rows, [1.0, 2.0], RANKED["r"])
-    ids, scores = RelaxedTopK.build(rows, RANKED["r"]).top_k(probe, 5)
+    exact = ExactTopK.build(rows, [1.0, 2.0], RANKED["scored-r-tree"])
+    ids, scores = RelaxedTopK.build(rows, RANKED["scored-r-tree"]).top_k(probe, 5)
     if how == "overlap":
         assert exact.top_k(probe, 5).tolist() == [1, 0]
         assert (ids.tolist(), scores.tolist()) == ([1, 0], [5.0, 3.0])

@@ -49,3 +49,17 @@ def test_the_share_that_matches_is_the_one_asked_for() -> None:
 
 def test_base_values_match_as_often_as_the_paper_says() -> None:
     assert round(100 * Model().matching(9_000), 2) == 0.15
+
+
+@pytest.mark.parametrize("degree", [0.0, 0.5, 0.99])
+def test_similar_profiles_begin_alike(degree: float) -> None:
+    """A word is shared if all before it are; where nothing is shared, profiles of 9,000 words meet by chance alone."""
+    model = Model(similarity=degree)
+    offsets, words = model.similar(np.random.default_rng(1), 20_000)
+    rows = words.reshape(-1, model.profile_words)
+    assert offsets[-1] == words.size
+    for length in (1, 3):
+        prefixes = len(np.unique(rows[:, :length], axis=0))
+        new = 20_000 * (1 - degree**length)
+        fresh = 9_000 * (1 - np.exp(-new / 9_000)) if length == 1 else new
+        assert abs(prefixes - fresh) < 0.05 * fresh + 50

@@ -3,13 +3,21 @@
 Where the paper's text names them, they are taken from it; elsewhere they are worked out by its rules by hand.
 """
 
+import random
+from math import isfinite
+from typing import cast
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from tocsin import Matcher
 from tocsin.errors import OptionError
-from tocsin.papers.tatbul import INDEXES
-from tocsin.papers.tatbul.conjunctions import Attribute
-from tocsin.papers.tatbul.example import EVENT, example, example_drawing
+from tocsin.papers.tatbul import INDEXES, Interval
+from tocsin.papers.tatbul.conjunctions import Attribute, Condition, Conjunctions
+from tocsin.papers.tatbul.example import CONJUNCTIONS, EVENT, example, example_drawing
+from tocsin.registry import IndexName
 
 HOLDING = BitMap([0, 1, 4, 6])  # 10..25, 20..45, up to 40 and 5..45 contain 20
 
@@ -123,3 +131,80 @@ def test_unknown_names_are_refused_with_those_there_are() -> None:
         example_drawing("b-tree")
     with pytest.raises(OptionError, match="x, y"):
         example_drawing("interval", "z")
+
+
+def in_sql(condition: Condition, attribute: str) -> str:
+    """A condition of Example 4 as a user writes it."""
+    assert isinstance(condition, Interval)
+    low, high, low_closed, high_closed = condition
+    if low == high:
+        return f"{attribute} = {low:g}"
+    ends = [f"{attribute} {'>=' if low_closed else '>'} {low:g}"] if isfinite(low) else []
+    return " AND ".join([*ends, f"{attribute} {'<=' if high_closed else '<'} {high:g}"])
+
+
+def matcher_of(name: str, seed: int | None = None) -> Matcher:
+    """Example 4, in any order, as subscriptions."""
+    matcher = Matcher(index=cast(IndexName, name))
+    rows = list(enumerate(CONJUNCTIONS))
+    if seed is not None:
+        random.Random(seed).shuffle(rows)
+    for number, conjunction in rows:
+        matcher.subscribe(f"P{number}", " AND ".join(in_sql(wanted, name) for name, wanted in conjunction.items()))
+    return matcher
+
+
+@pytest.mark.parametrize("name", [name for name in INDEXES if name != "hybrid"])
+def test_a_matcher_evaluates_as_often_as_the_paper(name: str) -> None:
+    """Hybrid is left out: a matcher gives it the least cluster of footnote 3, the figure splits every cluster."""
+    by_paper = example(name)
+    by_paper.match(EVENT)
+    matcher = matcher_of(name)
+    for found in (matcher.match(EVENT), matcher_of(name, seed=7).match(EVENT)):
+        assert found.ids == ["P0", "P1"]
+        assert found.evidence.evaluations == by_paper.evaluations
+    evidence = matcher.match({"y": 80.0}).evidence
+    assert evidence.evaluations < by_paper.evaluations, "an attribute that is missing costs nothing"
+    rows = matcher.match_batch([EVENT, EVENT])
+    assert rows["subscription"].to_pylist() == ["P0", "P1"] * 2
+
+
+def test_the_default_matcher_counts_no_evaluations() -> None:
+    assert matcher_of("auto").match(EVENT).evidence.evaluations == 0
+
+
+@pytest.mark.parametrize("name", ["lazy", "cluster"])
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=12, unique=True), st.data())
+def test_a_matcher_narrows_as_the_paper_does(
+    name: str, ends: list[tuple[int, int, int, int]], data: st.DataObject
+) -> None:
+    """Any conjunctions on x and y: the matcher's evaluations are those of the paper's procedure."""
+    conjunctions: dict[tuple[Interval, Interval], dict[str, Condition]] = {}
+    for a, b, c, d in ends:
+        x, y = Interval(min(a, b), max(a, b)), Interval(min(c, d), max(c, d))
+        conjunctions[x, y] = {"x": x, "y": y}
+    by_paper = Conjunctions(INDEXES[name].build, list(conjunctions.values()))
+    matcher = Matcher(index=cast(IndexName, name))
+    for number, conjunction in enumerate(conjunctions.values()):
+        matcher.subscribe(f"{number:02}", " AND ".join(in_sql(wanted, name) for name, wanted in conjunction.items()))
+    for _ in range(3):
+        event = {"x": data.draw(st.integers(-1, 10)), "y": data.draw(st.integers(-1, 10))}
+        by_paper_ids = [f"{number:02}" for number in by_paper.match(event)]
+        before = by_paper.evaluations
+        by_paper.match(event)
+        found = matcher.match(event)
+        assert found.ids == by_paper_ids
+        assert found.evidence.evaluations == by_paper.evaluations - before
+
+
+@pytest.mark.parametrize("name", [*INDEXES, "pbtree"])
+def test_bytes_of_the_chosen_index_are_counted(name: str) -> None:
+    """Nested intervals: what the Interval Index keeps grows with the square of their number."""
+    matcher = Matcher(index=cast(IndexName, name))
+    nested = [{"id": str(number), "where": f"x BETWEEN {number} AND {3000 - number}"} for number in range(1500)]
+    assert matcher.subscribe_many(nested) == []
+    assert matcher.stats().bytes[name] > 0
+    if name == "interval":
+        assert matcher.stats().bytes[name] > 4 * 1500 * 1500
+    assert matcher.nbytes >= matcher.stats().bytes[name] + matcher.stats().bytes["domains"]

@@ -20,6 +20,13 @@ from tocsin.papers.tatbul.elementary_kernels import (
 )
 from tocsin.papers.tatbul.interval_tree_kernels import build_centred, centred_probe
 from tocsin.papers.tatbul.kernels import CODE_MAX, cut, distinct_ends, fill_rows, merge_entries, scan_probe
+from tocsin.papers.tatbul.narrowing_kernels import (
+    Ranges,
+    count_clusters,
+    evaluate_lazily,
+    match_lazily,
+    verify_counted,
+)
 from tocsin.papers.tatbul.structure import count_and_fill
 
 Ints = np.ndarray
@@ -168,3 +175,64 @@ def test_centred_tree(lo: Ints, hi: Ints) -> None:
         assert ((lo[own] <= key) & (key <= hi[own])).all(), "an interval contains the key of its node"
         assert (np.diff(tree.lo[here]) >= 0).all()
         assert (np.diff(tree.hi[here]) <= 0).all()
+
+
+def conjunctions_of_two_columns() -> tuple[Ranges, Ints]:
+    """Conjunction 0 has two ranges on column 0 and one on column 1, 1 accepts NULL, 2 asks for nothing; 4 events."""
+    columns = np.array([0, 0, 1, 1], np.int32), np.array([1, 7, 2, -1], np.int32), np.array([3, 9, 5, 4], np.int32)
+    return Ranges(np.array([0, 3, 4, 4]), *columns), np.array([[8, 5, -1, 2], [3, 3, -1, 6]], np.int32)
+
+
+def test_lazy_evaluation_stops_at_the_first_failure() -> None:
+    ranges, codes = conjunctions_of_two_columns()
+    judged = [[evaluate_lazily(ranges, c, codes, event) for c in range(3)] for event in range(4)]
+    assert [[bool(holds) for holds, _ in event] for event in judged] == [
+        [True, True, True],
+        [False, True, True],
+        [False, True, True],
+        [False, False, True],
+    ]
+    assert [[evaluations for _, evaluations in event] for event in judged] == [
+        [3, 1, 0],
+        [2, 1, 0],
+        [0, 0, 0],
+        [3, 1, 0],
+    ]
+    events, conjunctions, evaluations = match_lazily(ranges, codes)
+    expected = [(e, c) for e in range(4) for c in range(3) if judged[e][c][0]]
+    assert list(zip(events.tolist(), conjunctions.tolist(), strict=True)) == expected
+    assert evaluations == 4 + 3 + 0 + 4
+
+
+def test_clusters_count_a_conjunction_once_a_column() -> None:
+    lo, hi = intervals(5, 60)
+    conjunction = np.arange(60, dtype=np.int32) // 2
+    tree = build_clusters(lo, hi, 1)
+    counts = np.zeros((len(CODES), 30), np.uint16)
+    compared = count_clusters(tree, conjunction, CODES, counts)
+    assert compared == sum(find_leaf(tree, code)[1] for code in CODES if code >= 0)
+    for code, row in zip(CODES, counts, strict=True):
+        holding = conjunction[over(lo, hi, code)]
+        assert (row[holding] == 1).all(), "a cluster has whatever holds"
+        assert row.max() <= 1
+        assert row.sum() >= len(set(holding.tolist()))
+    assert not counts[CODES < 0].any()
+
+
+def test_only_what_every_column_counted_is_verified() -> None:
+    ranges, codes = conjunctions_of_two_columns()
+    counts = np.array([[2, 1, 0], [2, 0, 0], [1, 1, 0], [2, 1, 0]], np.uint16)
+    events, conjunctions, candidates, evaluations = verify_counted(
+        ranges, codes, counts, np.array([2, 1, 0], np.uint16)
+    )
+    assert list(zip(events.tolist(), conjunctions.tolist(), strict=True)) == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+        (3, 2),
+    ]
+    assert candidates == 3 + 2 + 2 + 3
+    assert evaluations == (3 + 1) + 2 + 0 + (3 + 1)

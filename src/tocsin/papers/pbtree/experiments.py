@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tocsin.arrays import Float64s
 from tocsin.bench.runner import Figure, Report, Result, timed
 from tocsin.papers.pbtree import PBPlusTree
+from tocsin.papers.pbtree.beyond_memory import measure
 from tocsin.papers.pbtree.pages import HEADER
 from tocsin.papers.pbtree.tree import Statistics
 
@@ -66,6 +67,7 @@ class Workload:
 def run(
     *,
     predicates: int = 10_000_000,
+    subscriptions: int = 10_000_000,
     cache_bytes: int = 64 << 20,
     page_size: int = 4096,
     seed: int = 0,
@@ -74,10 +76,12 @@ def run(
     """Build trees up to `predicates`, search, insert and delete, and compare the pages with log_B n + L / B."""
     if quick:
         predicates, cache_bytes = min(predicates, 300_000), min(cache_bytes, 2 << 20)
+        subscriptions = min(subscriptions, 100_000)
     report = Report(
         "pbtree",
         {"predicates": predicates, "cache_bytes": cache_bytes, "page_size": page_size, "fill": FILL, "seed": seed},
     )
+    measure(report, subscriptions, seed)
     per_page = int(FILL * (page_size - HEADER.size)) // ITEM_BYTES
     by_n: Series = {"search, L about 1,000": [], "insert, mean": [], "delete, mean": [], "height": []}
     by_size: Series = {"built": []}

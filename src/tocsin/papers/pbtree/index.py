@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from tocsin.arrays import Int32s, Int64s
+from tocsin.arrays import Int32s, Int64s, UInt8s
 from tocsin.errors import OptionError, StorageError
 from tocsin.papers.pbtree.keys import Key
 from tocsin.papers.pbtree.leaves import Outline
@@ -75,6 +75,15 @@ class PBTreeIndex:
     def open(cls, path: str | Path, *, cache_bytes: int = CACHE_BYTES) -> Self:
         """Open an index that `build` made with a path, as its last commit left it."""
         return cls(PBPlusTree.open(path, cache_bytes=cache_bytes))
+
+    @classmethod
+    def mapped(cls, image: UInt8s, *, cache_bytes: int = CACHE_BYTES) -> Self:
+        """Open an index that `image` gave, where it lies, without building anything; it takes no changes."""
+        return cls(PBPlusTree.mapped(image, cache_bytes))
+
+    def image(self) -> UInt8s:
+        """The whole index as its last commit left it, as bytes."""
+        return self.tree.image()
 
     def probe(self, code: int) -> Int32s:
         """Return the predicates that hold for `code`, sorted. One search of the tree."""

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
+import numpy as np
+
+from tocsin.arrays import UInt8s
 from tocsin.errors import OptionError, StorageError
 from tocsin.papers.pbtree.log import Log, write_all
 from tocsin.papers.pbtree.meta import Meta
@@ -245,6 +248,62 @@ class Pager:
     def _require_open(self) -> None:
         if self._handle < 0:
             raise StorageError(f"{self.path} is closed", "Open it again")
+
+    def image(self) -> UInt8s:
+        """The file as its last commit left it, for another file to hold. Raises StorageError if there are changes."""
+        self.checkpoint()
+        with storage_errors(f"{self.path} could not be read"):
+            return np.fromfile(self.path, np.uint8)
+
+
+class MappedPager(Pager):
+    """The pages of a tree that another file holds, mapped and read only: what is read stays in its pages."""
+
+    def __init__(self, image: UInt8s, cache_bytes: int) -> None:
+        found = Meta.peek(image[: max(PAGE_SIZES)].tobytes())
+        if found is None or found[1] not in PAGE_SIZES:
+            raise StorageError("the pages of a PB+tree are damaged", "Restore the index, or build it again")
+        self.path = Path("pages of a segment")
+        first = image[: found[1]].tobytes()
+        verify(first, 0, str(self.path))
+        self.meta = Meta.decode(first)
+        self.page_size = self.meta.page_size
+        self.counters = Counters()
+        self._image = image
+        self._room = max(MINIMUM_CACHED_PAGES, cache_bytes // self.page_size)
+        self._cache = OrderedDict()
+        self._changed = set()
+
+    def read(self, number: int) -> bytes:
+        """A page, from the cache or from where it is mapped."""
+        page = self._cache.get(number)
+        if page is not None:
+            self.counters.cache_hits += 1
+            return page
+        if not 0 < number < self.meta.pages:
+            raise StorageError(f"page {number} of {self.path} does not exist, yet a page points to it", "Restore it")
+        self.counters.page_reads += 1
+        page = self._image[number * self.page_size : (number + 1) * self.page_size].tobytes()
+        verify(page, number, str(self.path))
+        self._keep(number, page)
+        return page
+
+    def change(self) -> NoReturn:
+        """Refuse a change."""
+        raise StorageError("this PB+tree is part of a segment, which never changes", "Subscribe through the matcher")
+
+    @property
+    def log_bytes(self) -> int:
+        """Nothing: there is no log."""
+        return 0
+
+    def image(self) -> UInt8s:
+        """The pages as they are mapped."""
+        return self._image
+
+    def close(self) -> None:
+        """Forget the cached pages."""
+        self._cache.clear()
 
 
 @contextmanager

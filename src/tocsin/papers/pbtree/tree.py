@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Int64s
+from tocsin.arrays import Int64s, UInt8s
 from tocsin.papers.pbtree import bulk, sidset
 from tocsin.papers.pbtree.check import check_tree
 from tocsin.papers.pbtree.items import Items
@@ -27,7 +27,7 @@ from tocsin.papers.pbtree.operators import (
     operator_numbers,
     operator_of,
 )
-from tocsin.papers.pbtree.pager import Pager
+from tocsin.papers.pbtree.pager import MappedPager, Pager
 from tocsin.papers.pbtree.pages import NO_ENTRIES
 
 CACHE_BYTES = 64 << 20
@@ -101,6 +101,15 @@ class PBPlusTree:
         other pages are verified as they are read, all of them by `check`.
         """
         return cls(Pager.open(Path(path), cache_bytes, log_bytes))
+
+    @classmethod
+    def mapped(cls, image: UInt8s, cache_bytes: int = CACHE_BYTES) -> "PBPlusTree":
+        """Open a tree that `image` gave, where it lies; it takes no changes. Reads one page."""
+        return cls(MappedPager(image, cache_bytes))
+
+    def image(self) -> UInt8s:
+        """The whole tree as its last commit left it, as bytes."""
+        return self._pager.image()
 
     def insert(self, op: str, key: object, sid: int) -> bool:
         """Add the predicate `op key` of `sid`; False if it is there already.

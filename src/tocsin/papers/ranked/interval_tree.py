@@ -1,6 +1,7 @@
 """The two scored interval trees: lists by score, or lists by endpoint, at the nodes of one tree."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from tocsin.papers.ranked.tree_kernels import (
     pop_best,
     tree_path,
 )
+from tocsin.papers.tatbul.drawing import Drawing
+from tocsin.papers.tatbul.kernels import CODE_MAX
+from tocsin.papers.tatbul.protocol import CodeNames
 
 BUCKET = 64
 
@@ -78,6 +82,11 @@ class ScoredIntervalTree(StaticIndex):
                 pending.append((int(self.left[node]), low, center - 1))
             if self.right[node] >= 0:
                 pending.append((int(self.right[node]), center + 1, high))
+
+    def drawing(self, names: CodeNames, depth: int = 8) -> Drawing:
+        """Return the tree down to `depth`: centers, and the intervals of each node by score."""
+        centers = Centers(self.center, self.left, self.right, self.start)
+        return draw_centers(centers, lambda part: f"{self.ids[part].tolist()}", names, depth)
 
 
 class _ListIterator(RankedIterator):
@@ -167,6 +176,42 @@ class EndpointIntervalTree(StaticIndex):
             assert np.all(self.hi[part] >= center), "the intervals of a node contain its center"
             assert np.all(self.lo[part][1:] >= self.lo[part][:-1]), "left of the center, a prefix has begun"
             assert np.all(self.hi[part][1:] <= self.hi[part][:-1]), "right of the center, a prefix has not ended"
+
+    def drawing(self, names: CodeNames, depth: int = 8) -> Drawing:
+        """Return the tree down to `depth`: centers, and the intervals of each node by start and by end."""
+
+        def lists(part: slice) -> str:
+            return " ".join(f"{self.ids[ranks[part]].tolist()}" for ranks in (self.ranks_by_lo, self.ranks_by_hi))
+
+        centers = Centers(self.center, self.left, self.right, self.start)
+        return draw_centers(centers, lists, names, depth)
+
+
+class Centers(NamedTuple):
+    """The nodes of an interval tree: their centers, children and where their lists start."""
+
+    center: Int32s
+    left: Int32s
+    right: Int32s
+    start: Int32s
+
+
+def draw_centers(tree: Centers, lists: Callable[[slice], str], names: CodeNames, depth: int) -> Drawing:
+    """Return an interval tree down to `depth`; `lists` writes what a node holds."""
+
+    def show(node: int, first: int, last: int, depth: int) -> Drawing:
+        held = lists(slice(int(tree.start[node]), int(tree.start[node + 1])))
+        left, right, center = int(tree.left[node]), int(tree.right[node]), int(tree.center[node])
+        if left == -2:
+            return Drawing(first, last, "bucket", held)
+        children = []
+        if left >= 0 and depth:
+            children.append(show(left, first, center - 1, depth - 1))
+        if right >= 0 and depth:
+            children.append(show(right, center + 1, last, depth - 1))
+        return Drawing(first, last, f"center {names(center, center)}", held, tuple(children))
+
+    return show(0, 0, CODE_MAX, depth) if tree.center.size else Drawing(0, CODE_MAX, "empty")
 
 
 class _HeapIterator(RankedIterator):

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
+from tocsin.papers.ranked.interval_tree import Centers, draw_centers
 from tocsin.papers.ranked.ir_kernels import (
     BUCKET,
     DEPTH,
@@ -22,6 +23,8 @@ from tocsin.papers.ranked.ir_kernels import (
 from tocsin.papers.ranked.ir_walk_kernels import insert_interval, merge_walks, open_walks
 from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, as_columns, best_first, check_how, new_score
 from tocsin.papers.ranked.tree_kernels import grow_tree
+from tocsin.papers.tatbul.drawing import Drawing
+from tocsin.papers.tatbul.protocol import CodeNames
 
 # What one insert may take: a new leaf and two more where it splits; a split on each level of a B-tree and a new root.
 SPARE_NODES = 3
@@ -105,6 +108,24 @@ class IRTree:
         if how not in self.ranges:
             raise OptionError(f"IRTree cannot iterate by {how}", "Use a ScoredRTree, which can do both")
         return _WalkIterator(self, lo, lo, hi)
+
+    def drawing(self, names: CodeNames, depth: int = 8) -> Drawing:
+        """Return the tree down to `depth`: centers, and the R-tree of each, whose extents hold intervals by score."""
+        tree = self.arrays
+
+        def block(number: int) -> list[str]:
+            entries = range(int(tree.start[number]), int(tree.start[number] + tree.filled[number]))
+            if tree.level[number] == 0:
+                return [f"{tree.ref[list(entries)].tolist()}"]
+            return [f"({' '.join(text for entry in entries for text in block(int(tree.ref[entry])))})"]
+
+        def held(nodes: slice) -> str:
+            root = int(tree.root[nodes.start])
+            return " ".join(block(root)) if root >= 0 else ""
+
+        # Each node has one list, its R-tree.
+        nodes = np.arange(int(tree.used[NODES]) + 1, dtype=np.int32)
+        return draw_centers(Centers(tree.center[: nodes.size - 1], tree.left, tree.right, nodes), held, names, depth)
 
     def insert(self, lo: int, hi: int, score: float) -> int:
         """Add an interval and return its id, the next number; in O(log n) amortised."""

@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s
 from tocsin.errors import OptionError
+from tocsin.papers.tatbul.drawing import Drawing
+from tocsin.papers.tatbul.protocol import CodeNames
 
 How = Literal["overlap", "containment"]
 
@@ -65,6 +67,9 @@ class RankedIndex(Protocol):
 
     def check(self) -> None:
         """Assert every invariant, with its reason."""
+
+    def drawing(self, names: CodeNames, depth: int = 8) -> Drawing:
+        """Return the tree down to `depth`, for `tocsin draw`."""
 
 
 def as_columns(lo: npt.ArrayLike, hi: npt.ArrayLike, scores: npt.ArrayLike) -> Columns:

@@ -9,6 +9,9 @@ from tocsin.arrays import Int32s, Int64s
 from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, best_first, by_id
 from tocsin.papers.ranked.static import StaticIndex
 from tocsin.papers.ranked.tree_kernels import fill_segments, merge_ranks
+from tocsin.papers.tatbul.drawing import Drawing
+from tocsin.papers.tatbul.kernels import CODE_MAX
+from tocsin.papers.tatbul.protocol import CodeNames
 
 
 class ScoredSegmentTree(StaticIndex):
@@ -75,6 +78,25 @@ class ScoredSegmentTree(StaticIndex):
             found = self.ids[np.concatenate(filed)]
             over = (lo <= cut) & (hi >= cut)
             assert np.array_equal(np.sort(found), np.flatnonzero(over)), f"leaf {leaf} meets its intervals once"
+
+    def drawing(self, names: CodeNames, depth: int = 8) -> Drawing:
+        """Return the tree down to `depth`: segments, and the intervals filed there by score."""
+        leaves = max(self.cuts.size, 1)
+
+        def show(node: int, depth: int) -> Drawing:
+            held = self.ids[self.ranks[self.starts[node] : self.starts[node + 1]]].tolist()
+            if node >= leaves:
+                first = int(self.cuts[node - leaves]) if self.cuts.size else 0
+                last = int(self.cuts[node - leaves + 1]) - 1 if node - leaves + 1 < self.cuts.size else CODE_MAX
+                return Drawing(first, last, names(first, last), f"{held or ''}")
+            below = [show(child, depth - 1) for child in (2 * node, 2 * node + 1)]
+            # Where the leaves are not a power of two, the last of them hang left of the first.
+            first, last = min(child.first for child in below), max(child.last for child in below)
+            together = below[0].last + 1 == below[1].first
+            label = names(first, last) if together else "all"
+            return Drawing(first, last, label, f"{held or ''}", tuple(below) if depth > 0 else ())
+
+        return show(1, depth)
 
 
 class _RankIterator(RankedIterator):

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from tocsin.arrays import Float64s, Int8s, Int32s
 from tocsin.errors import OptionError
 from tocsin.papers.ranked.protocol import Columns, How, RankedIterator, as_columns, best_first, check_how, new_score
+from tocsin.papers.tatbul.drawing import Drawing
+from tocsin.papers.tatbul.protocol import CodeNames
 
 FRESH = 256
 
@@ -54,6 +56,10 @@ class StaticIndex:
     @abstractmethod
     def _walk(self, value: int, latest_lo: int, earliest_hi: int) -> RankedIterator:
         """Iterate over the intervals with lo <= latest_lo and hi >= earliest_hi; `value` is where to look."""
+
+    @abstractmethod
+    def drawing(self, names: CodeNames, depth: int = 8) -> Drawing:
+        """Return the tree of the arrays down to `depth`, for `tocsin draw`."""
 
     @property
     def nbytes(self) -> int:

@@ -1,5 +1,6 @@
 """Tree: share the prefixes of conjunctions in a profile tree (SIFT, section 2.4)."""
 
+from collections.abc import Sequence, Set
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.key.kernels import order_terms
 from tocsin.papers.sift.kernels import ProfileTree, group_slices, match_tree
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
+from tocsin.papers.tatbul.drawing import Drawing
 
 
 class Tree(ConjunctionMatcher):
@@ -64,6 +66,27 @@ class Tree(ConjunctionMatcher):
         found = match_tree(held_offsets, held, tree, masks)
         self._zeros.give(masks)
         return Found(*found)
+
+    def drawing(self, words: Sequence[str], held: Set[int] = frozenset()) -> Drawing:
+        """Return the profile tree as the paper's Figure 1 has it: a word for each node, its profiles and its postfix.
+
+        A search of a document that has the predicates `held` visits the nodes on the path of code 0.
+        """
+        terms, nodes = self._index["node_terms"], self._index["nodes"]
+
+        def name(term: int) -> str:
+            return words[term] if term >= 0 else f"NOT {words[~term]}"
+
+        def show(node: int, visited: bool) -> Drawing:
+            below = range(int(nodes[node, 0]), int(nodes[node + 1, 0]))
+            children = [show(child, visited and (int(terms[child]) in held) != (terms[child] < 0)) for child in below]
+            own = self._index["members"][nodes[node, 1] : nodes[node + 1, 1]].tolist()
+            rest = self._index["postfixes"][nodes[node, 2] : nodes[node + 1, 2]].tolist()
+            profiles = ", ".join(f"p{number}" for number in own) + "".join(f" + {name(term)}" for term in rest)
+            label = name(int(terms[node])) if node else "root"
+            return Drawing(0 if visited else 1, 0, label, profiles, tuple(children))
+
+        return show(0, visited=True)
 
     def _check(self) -> None:
         index = self._index

@@ -5,6 +5,7 @@ E. N. Tatbul, "Index Structures and Algorithms for Efficient Profile Matching", 
 | in the paper | here |
 | --- | --- |
 | 4.1, predicates one by one: naive and lazy | `naive.py` |
+| 4.1, Lazy and Cluster in a `Matcher`: attributes narrow what is alive | `narrowing.py`, `narrowing_kernels.py` |
 | 4.1, Example 4 and its document | `example.py`; several attributes together: `conjunctions.py` |
 | 4.1.1 Cluster Index, Figure 2 | `cluster.py`, `cluster_kernels.py` |
 | 4.1.2 Interval Index, Figure 3 | `interval.py`, `elementary_kernels.py` |

@@ -85,6 +85,7 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 5) -> Report:
     report = Report("tatbul", {"seed": seed, "repeats": repeats, "quick": quick})
     _against_profiles(report, seed, repeats, range(100, 1001, 300 if quick else 100))
     _against_overlap(report, seed, repeats, SIZES[::3] if quick else SIZES)
+    _table_1(report, seed, (100, 1_000))
     if quick:
         _at_scale(report, seed, (10_000, 100_000), (1, 10, 100))
     else:
@@ -149,6 +150,39 @@ def _against_overlap(report: Report, seed: int, repeats: int, sizes: tuple[int, 
         measured = f"above {min(below):.0f} percent" if below else "never"
         holds = bool(below) and min(below) > 90
         report.claim(f"Hybrid beats {name}", "above 90 percent", measured, holds)
+
+
+BOUNDS = {
+    "cluster": ("O(kn), Ω(k log n)", True),
+    "interval": ("O(k log n), Ω(k)", False),
+    "hybrid": ("Θ(k log n)", False),
+    "segment-tree": ("Θ(k log n)", False),
+    "interval-tree": ("O(kn), Ω(k log n)", True),
+}
+"""Table 1 of the paper: evaluations, and whether they grow with n if all intervals overlap."""
+
+
+def _table_1(report: Report, seed: int, sizes: tuple[int, int]) -> None:
+    """Table 1 measured on one attribute: mean evaluations where 1 interval holds for a value, and where all overlap."""
+    for name, (bound, linear) in BOUNDS.items():
+        apart: list[float] = []
+        nested: list[float] = []
+        for size in sizes:
+            random = np.random.default_rng(seed)
+            low = np.arange(size, dtype=np.int32)
+            for lo, hi, means in ((2 * low, 2 * low, apart), (low, 2 * size - low, nested)):
+                index = as_printed(name)(lo, hi)
+                index.probe_batch(random.integers(0, 2 * size, 1000))
+                means.append(index.evaluations / 1000)
+        grows = nested[1] / nested[0] > 0.5 * sizes[1] / sizes[0]
+        logarithmic = apart[1] / apart[0] < 3
+        report.claim(
+            f"Table 1, {name}",
+            bound,
+            f"apart {apart[0]:.0f} and {apart[1]:.0f}, all overlap {nested[0]:,.0f} and {nested[1]:,.0f}"
+            f" at {sizes[0]:,} and {sizes[1]:,} intervals",
+            logarithmic and grows == linear,
+        )
 
 
 def _processor_seconds(work: Callable[[], object]) -> float:

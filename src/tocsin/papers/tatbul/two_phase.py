@@ -4,9 +4,10 @@ Any phase 1 index goes with any phase 2 matcher. The batch matcher by access pai
 memory; this one is for comparison, for predicates on disk (`pbtree`), and for users who want a certain algorithm.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,8 @@ class Choice:
     reason: str
 
 
-class TwoPhaseIndex:
-    """Conjunctions by one interval index for each column and one conjunction matcher over predicate ids."""
+class StoredConjunctions:
+    """What the papers' indexes of a segment share: its file has the conjunctions, from which they are built again."""
 
     pairs = None
     """It shares nothing between segments."""
@@ -51,25 +52,55 @@ class TwoPhaseIndex:
     def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
         self._conjunctions = conjunctions
         self.index, self.matcher = index, matcher
+
+    @classmethod
+    def build(cls, filing: Filing) -> Self:
+        """Build the indexes that were asked for."""
+        return cls(filing.conjunctions, *filing.algorithms)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The conjunctions as named arrays, from which the indexes are built again."""
+        count = np.array([self._conjunctions.count], np.int64)
+        return {"count": count} | {name: getattr(self._conjunctions, name) for name in _FIELDS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> Self:
+        """Build the indexes again from the arrays of conjunctions."""
+        return cls(cls.stored(arrays), *algorithms)
+
+    @staticmethod
+    def stored(arrays: Mapping[str, npt.NDArray[Any]]) -> Conjunctions:
+        """The conjunctions that `arrays` has."""
+        return Conjunctions(count=int(arrays["count"][0]), **{name: arrays[name] for name in _FIELDS})
+
+
+class TwoPhaseIndex(StoredConjunctions):
+    """Conjunctions by one interval index for each column and one conjunction matcher over predicate ids."""
+
+    def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
+        super().__init__(conjunctions, index, matcher)
         self.choices: list[Choice] = []
         rows, of_row, predicate_count = _distinct_predicates(conjunctions)
         self._indexes: dict[int, PredicateIndex] = {}
+        self._shifts: dict[int, int] = {}
+        """By column: 1 if a predicate accepts NULL, which is then a code like any other; 0: NULL costs nothing."""
         for column in np.unique(conjunctions.column).tolist():
             mine = conjunctions.column[rows] == column
             self._indexes[column] = self._phase_1(column, rows[mine], of_row[rows[mine]])
-        self._tests = _TestTerms(conjunctions, predicate_count)
+        self._terms = predicate_count
+        """How many predicates on columns there are; those of tests are numbered behind them."""
+        self._tests = TestTerms(conjunctions, predicate_count)
         owner, terms = self._tests.owner, self._tests.terms
         first = np.unique(np.stack([conjunctions.conjunction, of_row], axis=1), axis=0)
         owners = np.concatenate([first[:, 0], owner])
         order = np.argsort(owners, kind="stable")
         offsets = np.searchsorted(owners[order], np.arange(conjunctions.count + 1)).astype(np.int64)
         all_terms = np.concatenate([first[:, 1], terms])[order].astype(np.int32)
-        kind = PHASE_2["key" if matcher == "auto" else matcher]
-        self._phase_2 = kind.build(offsets, all_terms, self._tests.end)
+        self._phase_2_name = "key" if matcher == "auto" else matcher
+        self._phase_2 = PHASE_2[self._phase_2_name].build(offsets, all_terms, self._tests.end)
 
     def _phase_1(self, column: int, rows: Int64s, predicate: Int32s) -> PredicateIndex:
-        # Codes are moved up by one, so that NULL is a value like any other.
-        low, high = self._conjunctions.low[rows] + 1, self._conjunctions.high[rows] + 1
+        low, high = self._shifted(column, rows)
         name, reason = self.index, "asked for"
         if name == "auto":
             codes = int(self._conjunctions.last_code[column]) + 2
@@ -77,15 +108,19 @@ class TwoPhaseIndex:
         self.choices.append(Choice(column, name, reason))
         return interval_index(name).build(low, high, predicate)
 
-    @classmethod
-    def build(cls, filing: Filing) -> "TwoPhaseIndex":
-        """Build the indexes that were asked for."""
-        return cls(filing.conjunctions, *filing.algorithms)
+    def _shifted(self, column: int, rows: Int64s) -> tuple[Int32s, Int32s]:
+        """The ranges of a column's rows, moved up by one if NULL is a code there."""
+        low, high = self._conjunctions.low[rows], self._conjunctions.high[rows]
+        shift = self._shifts[column] = int(low.min() < 0)
+        return low + np.int32(shift), high + np.int32(shift)
 
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:  # noqa: ARG002  # events have their codes
         """The (event, conjunction) rows that match, in no order, and the number of candidates verified."""
         count = events.codes.shape[1]
-        found = [index.probe_batch(events.codes[column] + 1) for column, index in self._indexes.items()]
+        found = [
+            index.probe_batch(events.codes[column] + np.int32(self._shifts[column]))
+            for column, index in self._indexes.items()
+        ]
         owners = [np.repeat(np.arange(count), np.diff(answer.offsets)) for answer in found]
         test_owners, test_ids = self._tests.held(events)
         owner = np.concatenate([*owners, test_owners])
@@ -95,17 +130,6 @@ class TwoPhaseIndex:
         answer = self._phase_2.match_batch(starts, ids[order])
         return np.stack([answer.events(), answer.conjunctions], axis=1), answer.candidates
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The conjunctions as named arrays, from which the indexes are built again."""
-        count = np.array([self._conjunctions.count], np.int64)
-        return {"count": count} | {name: getattr(self._conjunctions, name) for name in _FIELDS}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> "TwoPhaseIndex":
-        """Build the indexes again from the arrays of conjunctions."""
-        fields = {name: arrays[name] for name in _FIELDS}
-        return cls(Conjunctions(count=int(arrays["count"][0]), **fields), *algorithms)
-
     def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
         """Name the index of each column and the matcher of conjunctions."""
         yield Step("", f"in two phases, {self.matcher} for conjunctions", "asked for")
@@ -113,9 +137,16 @@ class TwoPhaseIndex:
             yield Step(f", {column_name(choice.column)}", f"index {choice.index}", choice.reason)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the indexes of both phases, those on disk among them."""
-        return sum(index.nbytes for index in self._indexes.values()) + self._phase_2.nbytes
+    def evaluations(self) -> int:
+        """Predicate evaluations of all columns so far."""
+        return sum(index.evaluations for index in self._indexes.values())
+
+    def derived_bytes(self) -> dict[str, int]:
+        """Bytes of both phases, those of trees on disk among them, by the name of the index."""
+        sizes = Counter({self._phase_2_name: self._phase_2.nbytes})
+        for choice, index in zip(self.choices, self._indexes.values(), strict=True):
+            sizes[choice.index] += index.nbytes
+        return dict(sizes)
 
     def check(self) -> None:
         """Assert the invariants of every index."""
@@ -132,20 +163,29 @@ def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64s, Int32s, in
     changes[1:] |= np.diff(conjunctions.column) != 0
     starts = np.flatnonzero(changes)
     ends = np.append(starts, count)[1:]
-    number: dict[tuple[int, bytes], int] = {}
     of_row = np.empty(count, np.int32)
-    rows = []
+    # Most predicates are one range, and compared all at once.
+    singles = starts[ends - starts == 1]
+    keys = [column[singles] for column in (conjunctions.high, conjunctions.low, conjunctions.column)]
+    order = np.lexsort(keys)
+    is_new = np.ones(singles.size, bool)
+    is_new[1:] = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    of_row[singles[order]] = np.cumsum(is_new) - 1
+    rows = [singles[order[is_new]]]
+    distinct = int(is_new.sum())
+    number: dict[tuple[int, bytes], int] = {}
     ranges = np.stack([conjunctions.low, conjunctions.high], axis=1)
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+    several = ends - starts > 1
+    for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
         key = (int(conjunctions.column[start]), ranges[start:end].tobytes())
         if key not in number:
-            number[key] = len(number)
+            number[key] = distinct + len(number)
             rows.append(np.arange(start, end))
         of_row[start:end] = number[key]
-    return np.concatenate([np.empty(0, np.int64), *rows]), of_row, len(number)
+    return np.concatenate(rows), of_row, distinct + len(number)
 
 
-class _TestTerms:
+class TestTerms:
     """Tests as predicates: TRUE(t), NULL(t) and their union, and the terms that accepted truth values demand."""
 
     def __init__(self, conjunctions: Conjunctions, first: int) -> None:

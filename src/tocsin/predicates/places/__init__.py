@@ -1,0 +1,1 @@
+"""within_distance and within_polygon."""

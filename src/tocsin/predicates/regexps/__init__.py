@@ -1,0 +1,1 @@
+"""Regular expressions: the patterns that cover them, and RE2."""

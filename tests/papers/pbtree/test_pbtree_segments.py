@@ -1,0 +1,92 @@
+"""`Matcher(index="pbtree")`: trees and conjunctions lie in the files of segments and are opened, not built again."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from contracts.conjunction_index_contract import CASES, Case, found
+from tocsin import Matcher
+from tocsin.errors import StorageError
+from tocsin.papers.pbtree import PBTreeIndex
+from tocsin.papers.pbtree.segment_index import PBTreeSegmentIndex
+from tocsin.papers.sift.key import Key
+
+EVENTS: list[dict[str, Any]] = [{"x": 7, "y": 3}, {"x": 500, "y": 8}, {"y": 3}, {"x": 2.5, "z": "abc"}, {}]
+
+
+def rows(first: int, last: int) -> list[dict[str, Any]]:
+    """Subscriptions of every operator, with equal predicates, NULL, two ranges and tests."""
+    texts = ["x > {a}", "x <= {a} AND y = {b}", "x <> {a}", "x IS NULL OR y >= {b}", "x IN ({a}, {b}) AND y < 9"]
+    texts += ["z LIKE '%b%' AND x < {a}", "NOT (x BETWEEN {b} AND {a})"]
+    return [{"id": f"{n:05}", "where": texts[n % 7].format(a=n % 40, b=n % 11)} for n in range(first, last)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(CASES)
+def test_opened_trees_equal_the_definition(case: Case) -> None:
+    built = PBTreeSegmentIndex(case.conjunctions, "pbtree", "auto")
+    opened = PBTreeSegmentIndex.from_arrays(built.arrays(), ("pbtree", "auto"))
+    for index in (built, opened):
+        index.check()
+        assert found(index, case.events) == case.expected()
+    again = opened.arrays()
+    assert {name: array.tobytes() for name, array in again.items()} == {
+        name: array.tobytes() for name, array in built.arrays().items()
+    }
+
+
+@pytest.mark.parametrize("matcher", ["auto", "count", "tree"])
+def test_a_saved_index_opens_without_building(matcher: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Matcher(index="pbtree", matcher=matcher)
+    made.subscribe_many(rows(0, 300))
+    expected = made.match_batch(EVENTS)
+    made.save(tmp_path / "index")
+    made.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(PBTreeIndex, "build", None)
+        patch.setattr(Key, "build", None)
+        opened = Matcher.open(tmp_path / "index", mode="read")
+        assert opened.match_batch(EVENTS).equals(expected)
+        assert opened.match(EVENTS[0]).evidence.evaluations > 0, "pages that were read"
+        assert opened.stats().bytes["pbtree"] > 0
+
+
+def test_changes_go_to_trees_and_survive(tmp_path: Path) -> None:
+    """Subscriptions that come, go and are merged after opening, against the default matcher."""
+    Matcher.from_table(rows(0, 200), index="pbtree").save(tmp_path / "index")
+    judge = Matcher.from_table(rows(0, 200))
+    for step in range(3):
+        opened = Matcher.open(tmp_path / "index")
+        for matcher in (opened, judge):
+            matcher.subscribe_many(rows(200 + 50 * step, 260 + 50 * step))
+            matcher.subscribe(f"one-{step}", f"x > {step}")
+            matcher.unsubscribe(f"{step:05}")
+        opened.commit()
+        if step == 1:
+            opened.compact()
+            opened.commit()
+        expected = judge.match_batch(EVENTS).to_pylist()
+        assert opened.match_batch(EVENTS).to_pylist() == expected
+        opened.close()
+        assert Matcher.open(tmp_path / "index", mode="read").match_batch(EVENTS).to_pylist() == expected
+
+
+def test_a_mapped_tree_takes_no_changes_and_finds_damage() -> None:
+    index = PBTreeIndex.build(list(range(500)), list(range(500, 1000)))
+    image = index.image()
+    mapped = PBTreeIndex.mapped(image, cache_bytes=0)
+    assert mapped.probe(250).tolist() == index.probe(250).tolist()
+    assert np.shares_memory(mapped.image(), image)
+    with pytest.raises(StorageError, match="never changes"):
+        mapped.insert(1000, 3, 5)
+    mapped.close()
+    damaged = image.copy()
+    damaged[4096 + 100 :] ^= 1
+    with pytest.raises(StorageError, match="page"):
+        PBTreeIndex.mapped(damaged).probe(250)
+    with pytest.raises(StorageError, match="damaged"):
+        PBTreeIndex.mapped(np.zeros(8192, np.uint8))
+    index.close()
