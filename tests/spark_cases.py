@@ -80,7 +80,7 @@ def on_spark(spark: "SparkSession", folder: Path) -> dict[str, Answer]:
         "batch": tocsin_spark.match(events, index, id="key"),
         "files": tocsin_spark.match(folder / "events", index, id="key"),
         "shards": tocsin_spark.match(events, index, id="key", shards=2),
-        "history": tocsin_spark.match_in_order(events, looking_back, id="key", order="key", partitions=3),
+        "history": tocsin_spark.match(events, looking_back, id="key", order="key", partitions=3),
         "stream": spark.read.parquet(str(folder / "matches")),
     }
     return {

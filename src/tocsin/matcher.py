@@ -20,7 +20,7 @@ from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, 
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
-from tocsin.index.options import Options
+from tocsin.index.options import HistoryKept, Options
 from tocsin.index.plan import Plan, plan
 from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
@@ -54,7 +54,9 @@ class Matcher:
     `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise, and `xpath` that for XPath
     expressions;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
-    `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`.
+    `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`. `history` says what
+    is remembered of them: whole events (`"all"`), some attributes, or nothing (None); a subscription that looks back at
+    anything else is refused.
 
     >>> matcher = Matcher()
     >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
@@ -78,9 +80,11 @@ class Matcher:
         retain_events: int | None = None,
         retain_age: dt.timedelta | int | None = None,
         age_attribute: str | None = None,
+        history: HistoryKept = "all",
         background_merge: bool = True,
     ) -> None:
-        options = Options(limits, namespaces or {}, index, matcher, retain_events, retain_age, age_attribute, xpath)
+        retention = retain_events, retain_age, age_attribute
+        options = Options(limits, namespaces or {}, index, matcher, *retention, xpath, history)
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
 
     @classmethod
@@ -96,6 +100,7 @@ class Matcher:
         retain_events: int | None = None,
         retain_age: dt.timedelta | int | None = None,
         age_attribute: str | None = None,
+        history: HistoryKept = "all",
         background_merge: bool = True,
     ) -> "Matcher":
         """Make a matcher of a table of subscriptions, as `subscribe_many` takes it; see `rejected` for bad rows.
@@ -113,6 +118,7 @@ class Matcher:
             retain_events=retain_events,
             retain_age=retain_age,
             age_attribute=age_attribute,
+            history=history,
             background_merge=background_merge,
         )
         made.subscribe_many(subscriptions)

@@ -179,7 +179,7 @@ def test_subscriptions_that_look_back_are_refused(run: "Run", write_lines: "Writ
     assert answer.code == 2
     assert "error: 5 subscriptions look back" in answer.err
     assert "record 0, record 1, record 2, …" in answer.err
-    assert "match_in_order" in answer.err
+    assert "--order" in answer.err
     assert sorted(file.name for file in tmp_path.iterdir()) == ["e.jsonl", "s.jsonl"]
 
 

@@ -167,15 +167,15 @@ def test_an_explanation_with_each_match(run: "Run", write_lines: "WriteLines") -
 def test_events_are_ordered_for_subscriptions_that_look_back(
     run: "Run", write_lines: "WriteLines", tmp_path: Path, format_: str
 ) -> None:
-    """By the order of the file all three prices are records; by time only the first is, and the one without a time."""
-    events = [{"id": n, "at": at, "price": price} for n, (at, price) in enumerate([(3, 1), (2, 2), (None, 9), (1, 3)])]
+    """By the order of the file all prices are records; by time the one without a time, and the greatest."""
+    events = [{"id": n, "at": at, "price": price} for n, (at, price) in enumerate([(3, 4), (2, 5), (None, 6), (1, 9)])]
     file = write_lines("e.jsonl", events)
     if format_ == "parquet":
         file = tmp_path / "e.parquet"
         parquet.write_table(pa.Table.from_pylist(events), file)
     asked = ["match", "--where", "price > ALL (SELECT price FROM history)", "--events", file]
-    assert [row[0] for row in rows(run(*asked))] == [0, 1, 2]
-    assert [row[0] for row in rows(run(*asked, "--order", "at"))] == [3, 2]
+    assert [row[0] for row in rows(run(*asked))] == [0, 1, 2, 3]
+    assert [row[0] for row in rows(run(*asked, "--order", "at"))] == [2, 3]
     assert "no column 'when'" in run(*asked, "--order", "when").err
     assert "cannot be explained" in run(*asked, "--explain").err
 

@@ -144,6 +144,8 @@ def test_subscriptions_that_look_back_see_the_events_before(
         answer = run("top-k", *source, "--events", events)
         assert (answer.code, rows(answer)) == (0, [(id, "[/record]", 1.0) for id in ("e1", "e2", "e3")])
         assert "1 subscription looks back: events count in the order of the files" in answer.err
+        by_day = run("top-k", *source, "--events", events, "--order", "day")
+        assert [id for id, _, _ in rows(by_day)] == ["e2", "e3"], "e1 is the last, and cheap"
 
 
 def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:

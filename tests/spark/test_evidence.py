@@ -65,7 +65,7 @@ def test_tasks_without_matches_count(spark: "SparkSession", index: Path, caplog:
 def test_events_count_once_in_all_shards_and_in_order(spark: "SparkSession", index: Path) -> None:
     sharded, ordered = tocsin_spark.MatchEvidence(), tocsin_spark.MatchEvidence()
     tocsin_spark.match(bad_events(spark), index, id="key", shards=2, evidence=sharded).collect()
-    frame = tocsin_spark.match_in_order(bad_events(spark), index, id="key", order="key", partitions=3, evidence=ordered)
+    frame = tocsin_spark.match(bad_events(spark), index, id="key", order="key", partitions=3, evidence=ordered)
     frame.collect()
     for found in (sharded.get(), ordered.get()):
         assert (found.events, found.matches, found.mismatches, sum(found.errors.values())) == (

@@ -31,7 +31,7 @@ wheres = [("two", "a = 2"), ("nested", "s.b > 4"), ("bad", "a >")]
 index = tocsin_spark.build(spark.createDataFrame(wheres, "id string, where string"))
 record = [("record", "a > ALL (SELECT a FROM history)")]
 records = tocsin_spark.build(spark.createDataFrame(record, "id string, where string"))
-in_order = tocsin_spark.match_in_order(events, records, id="key", order="key")
+in_order = tocsin_spark.match(events, records, id="key", order="key")
 refused = []
 if master.startswith("connect:"):
     matches = tocsin_spark.match(events, index, id="key")

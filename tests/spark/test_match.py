@@ -11,7 +11,7 @@ import pytest
 from tocsin import spark as tocsin_spark
 from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
-from tocsin.spark.match import event_columns
+from tocsin.spark.event_columns import event_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -165,7 +165,7 @@ def test_subscriptions_that_look_back_are_refused(spark: "SparkSession", tmp_pat
     matcher.subscribe("plain", "a > 0", tags={"of": "bob"})
     matcher.save(tmp_path / "index")
     events = spark.createDataFrame([(1, 2)], "key int, a int")
-    with pytest.raises(OptionError, match=r"1 subscriptions look back.*: record\..*match_in_order"):
+    with pytest.raises(OptionError, match=r"1 subscriptions look back.*: record\..*order="):
         tocsin_spark.match(events, tmp_path / "index", id="key")
     # Who is not asked need not be left out.
     assert pairs(tocsin_spark.match(events, tmp_path / "index", id="key", tags={"of": "bob"})) == {(1, "plain")}

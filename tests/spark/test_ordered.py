@@ -68,7 +68,7 @@ def test_the_prefix_scan_equals_the_matcher_in_process(
 ) -> None:
     subscriptions = spark.createDataFrame(list(wheres.items()), "id string, where string")
     index = tocsin_spark.build(subscriptions, tmp_path / "index", **options)
-    matches = tocsin_spark.match_in_order(frame(spark), index, id="key", order="at", partitions=partitions)
+    matches = tocsin_spark.match(frame(spark), index, id="key", order="at", partitions=partitions)
     found = [(row["event"], row["subscription"]) for row in matches.collect()]
     expected = in_process(wheres, **options)
     assert len(found) == len(expected)
@@ -79,4 +79,31 @@ def test_the_prefix_scan_equals_the_matcher_in_process(
 def test_an_order_that_is_no_column_is_named(spark: "SparkSession", tmp_path: Path) -> None:
     index = tocsin_spark.build(spark.createDataFrame([("x", "a > 0")], "id string, where string"), tmp_path)
     with pytest.raises(OptionError, match="no column 'when' to order them by"):
-        tocsin_spark.match_in_order(frame(spark), index, id="key", order="when")
+        tocsin_spark.match(frame(spark), index, id="key", order="when")
+
+
+def test_events_that_were_published_to_the_index_come_first(spark: "SparkSession", tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.subscribe("record", SIMPLE["record"], score=2.0, tags={"of": "ada"})
+    matcher.subscribe("undercut", JOINED["undercut"], tags={"of": "bob"})
+    matcher.publish_batch([{"author": "Ada", "price": 60.0}, {"author": None, "price": 70.0}])
+    matcher.save(tmp_path)
+    events = [(1, "Ada", 65.0), (2, "Bob", 80.0), (3, "Ada", 62.0), (4, "Bob", 75.0)]
+    given = spark.createDataFrame(events, "key int, author string, price double")
+    asked: dict[str, Any]
+    for asked in ({}, {"tags": {"of": "ada"}}, {"top_k": 1}):
+        expected = Matcher.open(tmp_path, mode="copy").publish_batch(
+            [{"author": author, "price": price} for _, author, price in events], **asked
+        )
+        found = tocsin_spark.match(given, tmp_path, id="key", order="key", partitions=2, **asked).collect()
+        rows = {(row["event"], row["subscription"]) for row in found}
+        assert rows == {(row["event"] + 1, row["subscription"]) for row in expected.to_pylist()}
+        assert rows
+
+
+def test_an_order_is_for_a_whole_index(spark: "SparkSession", tmp_path: Path) -> None:
+    index = tocsin_spark.build(spark.createDataFrame([("x", "a > 0")], "id string, where string"), tmp_path)
+    with pytest.raises(OptionError, match="in shards has no order"):
+        tocsin_spark.match(frame(spark), index, id="key", order="at", shards=2)
+    with pytest.raises(OptionError, match="partitions are for events with an order"):
+        tocsin_spark.match(frame(spark), index, id="key", partitions=2)

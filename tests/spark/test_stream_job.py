@@ -1,5 +1,6 @@
 """`tocsin stream`: files to a table, live subscriptions, bad lines, Ctrl-C."""
 
+import datetime as dt
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 COMMAND = ["stream", "--index", "index", "--events", "events", "--output", "matches", "--checkpoint", "checkpoint"]
 
 
-def rows(folder: Path) -> list[dict[str, object]]:
+def rows(folder: Path) -> list[dict[str, Any]]:
     files = sorted((folder / "matches").glob("batch=*/*.json"))
     return [json.loads(line) for file in files if file.name[0] != "_" for line in file.read_text().splitlines()]
 
@@ -83,6 +85,21 @@ def test_a_folder_that_is_not_there_is_named(folder: Path, capfd: pytest.Capture
     (folder / "events").rmdir()
     assert cli.main(COMMAND) == 2
     assert "there is no folder events" in capfd.readouterr().err
+
+
+def test_subscriptions_that_look_back_take_an_order(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    matcher = Matcher.open(folder / "index")
+    matcher.subscribe("later", "at > ALL (SELECT at FROM history)")
+    matcher.publish({"at": dt.datetime(2026, 5, 5, 9, 30)})
+    matcher.commit()
+    matcher.close()
+    hours = {1: 9, 2: 11, 3: 10}
+    lines = [json.dumps({"id": id, "at": f"2026-05-05T{hour:02}:00:00Z"}) for id, hour in hours.items()]
+    (folder / "events" / "a.jsonl").write_text("\n".join(lines))
+    assert cli.main([*COMMAND, "--format", "jsonl", "--until-now"]) == 2
+    assert "order=" in capfd.readouterr().err
+    assert cli.main([*COMMAND, "--format", "jsonl", "--until-now", "--order", "at"]) == 0
+    assert sorted(row["event"] for row in rows(folder) if row["subscription"] == "later") == [2, 3]
 
 
 def test_it_waits_for_the_first_file(folder: Path) -> None:

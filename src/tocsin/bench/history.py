@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from tocsin.arrays import Float64s, Int32s
 from tocsin.bench.runner import Cell, Figure, Report, Result
+from tocsin.matcher import Matcher
 from tocsin.model.condition import Exists, OldComparedToConstant, OldComparedToNew, Op, Quantified, Quantifier
 from tocsin.model.predicate import Conjunction, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number
@@ -38,7 +39,103 @@ def run(quick: bool = False, seed: int = 8, events: int = 100) -> Report:
     _conjunctions(report, random, 1000 if quick else 10_000, 100_000 if quick else 1_000_000, events)
     _two_ranges(report, random, [size for size in sizes if size <= 1_000_000], events)
     _prefilter(report, random, 2000 if quick else 10_000, events)
+    _many_shapes(report, random, 60 if quick else 300, 500 if quick else 1500)
+    _shared_tests(report, random, 1000 if quick else 4950, 500 if quick else 1500)
+    _beside_others(report, random, 10_000 if quick else 100_000)
     return report
+
+
+SHAPES = (
+    "{x} {o} {q} (SELECT h.{y} FROM history h)",
+    "EXISTS (SELECT 1 FROM history h WHERE h.{x} = event.{x} AND h.{y} {p} event.{z})",
+    "{x} {o} {q} (SELECT h.{x} FROM history h WHERE h.s = event.s)",
+    "{x} {o} {q} (SELECT h.{y} FROM history h WHERE h.{z} {p} {c})",
+    "NOT EXISTS (SELECT 1 FROM history h WHERE h.s = event.s AND h.{y} {p} {c} AND h.{x} {o} event.{x})",
+    "EXISTS (SELECT 1 FROM history h WHERE h.{x} {o} event.{x} AND h.{y} {p} event.{y})",
+)
+"""Shapes of subscriptions that look back, over five numbers a to e and a text s."""
+
+
+def _mixed(random: np.random.Generator, count: int) -> list[str]:
+    """Subscriptions of all shapes in turn, with random attributes, operators and constants."""
+    texts = []
+    for number in range(count):
+        x, y, z = random.choice(list("abcde"), 3, replace=False).tolist()
+        o, p = random.choice([op.value for op in Op], 2).tolist()
+        choice = {"x": x, "y": y, "z": z, "o": o, "p": p, "q": ("ANY", "ALL")[number % 2], "c": number % 100}
+        texts.append(SHAPES[number % len(SHAPES)].format(**choice))
+    return texts
+
+
+def _rows(random: np.random.Generator, count: int) -> pa.Table:
+    numbers = {name: random.integers(0, 100, count) for name in "abcde"}
+    return pa.table({"n": range(count), **numbers, "s": [f"s{one}" for one in random.integers(0, 20, count)]})
+
+
+def _many_shapes(report: Report, random: np.random.Generator, count: int, size: int) -> None:
+    """Mixed subscriptions over events that become history one by one; DuckDB joins the table with itself."""
+    import duckdb
+
+    events, texts = _rows(random, size), _mixed(random, count)
+    _published(texts, events.slice(0, 100))
+    ours, found = _published(texts, events)
+    a_third, _ = _published(texts[: count // 3], events)
+    with duckdb.connect() as rival:
+        rival.register("rows", events)
+        rival.execute("CREATE TABLE events AS FROM rows")
+        queries = [_over_one_table(text) for text in texts]
+        rival.execute(queries[0]).fetchall()
+        start = time.process_time()
+        theirs = [rival.execute(query).fetchall() for query in queries]
+        spent = time.process_time() - start
+    expected = {(n, f"s{number}") for number, rows in enumerate(theirs) for (n,) in rows}
+    if found != expected:
+        report.disagreements.append(f"{len(found ^ expected)} matches of mixed subscriptions")
+    report.results.append(Result(f"{count} mixed subscriptions", events_per_s=size / ours, extra={"events": size}))
+    report.results.append(Result("DuckDB, a join for each", events_per_s=size / spent, extra={"events": size}))
+    claim = f"{count} mixed subscriptions over {size:,} events: times DuckDB, processor time"
+    report.claim(claim, "at least 5", f"{spent / ours:.1f}", spent / ours >= 5)
+    each = a_third / size * 1e3
+    report.claim(f"{count // 3} shapes, {size:,} events: ms an event", "at most 0.2", f"{each:.2f}", each <= 0.2)
+
+
+def _over_one_table(text: str) -> str:
+    """The subscription for DuckDB: row e is the event, the rows with lower numbers are its history."""
+    text = text.replace("FROM history h WHERE", "FROM events h WHERE h.n < e.n AND")
+    text = text.replace("FROM history h", "FROM events h WHERE h.n < e.n").replace("event.", "e.")
+    return f"SELECT e.n FROM events e WHERE {text}"
+
+
+def _published(texts: Sequence[str], events: pa.Table) -> tuple[float, set[tuple[int, str]]]:
+    """Publish events to a matcher of the subscriptions; return the processor time, and what matched."""
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe_many([{"id": f"s{number}", "where": text} for number, text in enumerate(texts)])
+    matcher.match_batch(events.slice(0, 2))
+    start = time.process_time()
+    table = matcher.publish_batch(events)
+    spent = time.process_time() - start
+    return spent, set(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True))
+
+
+def _shared_tests(report: Report, random: np.random.Generator, count: int, size: int) -> None:
+    """Many subscriptions that share 50 tests on the history, each with a constant of its own."""
+    tests = _mixed(random, 50)
+    texts = [f"c > {number % 100} AND {tests[number % 50]}" for number in range(count)]
+    spent, _ = _published(texts, _rows(random, size))
+    each = spent / size * 1e3
+    report.results.append(Result(f"{count:,} subscriptions of 50 tests", events_per_s=size / spent))
+    report.claim(f"{count:,} subscriptions of 50 distinct tests: ms an event", "below 0.64", f"{each:.2f}", each < 0.64)
+
+
+def _beside_others(report: Report, random: np.random.Generator, count: int) -> None:
+    """One subscription that looks back beside many that do not."""
+    events = _rows(random, 5000)
+    others = [f"s = 's{number % 20}' AND a > {number % 100} AND b = {number % 97}" for number in range(count)]
+    looking_back = [*others, "a > ALL (SELECT a FROM history)"]
+    _published(looking_back[-50:], events)
+    alone, beside = (_published(texts, events)[0] for texts in (others, looking_back))
+    claim = f"one subscription on history beside {count:,} others: times a batch without it"
+    report.claim(claim, "at most 2", f"{beside / alone:.2f}", beside <= 2 * alone)
 
 
 def _simple(report: Report, random: np.random.Generator, sizes: Sequence[int], events: int) -> None:

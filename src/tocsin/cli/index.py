@@ -130,7 +130,10 @@ def verify(index: Index) -> None:
     if (index / "history").exists():
         # Unlike the files above, those of the history change: nobody may write while they are read.
         folder.lock()
-        table.add_row(f"history, {len(HistoryStore(index / 'history')):,} events", "")
+        history = HistoryStore(index / "history")
+        if history.log is not None:
+            history.log.check_files()
+        table.add_row(f"history, {len(history):,} events", "")
         folder.unlock()
     output().print(titled(f"{index}: all is well", table))
 

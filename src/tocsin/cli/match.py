@@ -98,21 +98,21 @@ def match(
     """Match files of events against subscriptions: on this machine, or on Spark.
 
     Subscriptions and event lines that cannot be read are reported and left out; then the exit code is 1. Subscriptions
-    that look back see events in the order of the files, or by --order; on Spark they are refused.
+    that look back see events in the order of the files, or by --order; on Spark they need --order.
     """
     from tocsin.files.event_files import EventFiles
     from tocsin.files.job import MatchJob
 
-    job = MatchJob(id, keep or [], parse_tags(tags), question_of(top_k, mode, score_by, interval), explain)
+    job = MatchJob(id, keep or [], parse_tags(tags), question_of(top_k, mode, score_by, interval), explain, order)
     with matcher_of(subscriptions, index, where, where_file) as matcher:
         source = EventFiles(events, matcher.kinds, order=order)
         on_spark = spark if spark is not None else master is not None or _is_large(source)
         if matcher.rejected:
             errors().print(rejected_table(matcher.rejected))
         if on_spark:
-            outcome = _match_on_spark(matcher, events, output, format, job, order, master, overwrite, verbose)
+            outcome = _match_on_spark(matcher, events, output, format, job, master, overwrite, verbose)
         else:
-            outcome = _match_here(matcher, source, output, format, job, order, overwrite, quiet)
+            outcome = _match_here(matcher, source, output, format, job, overwrite, quiet)
     if outcome.bad_events:
         errors().print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))
     _report(str(output), matcher, outcome, as_json, quiet)
@@ -137,7 +137,6 @@ def _match_here(
     target: Path,
     format: Format | None,
     job: "MatchJob",
-    order: str | None,
     overwrite: bool,
     quiet: bool,
 ) -> "MatchJobResult":
@@ -149,7 +148,7 @@ def _match_here(
         raise OptionError(
             "a match that looked back cannot be explained later: its history has grown", "Leave out --explain"
         )
-    if looking_back and order is None and not quiet:
+    if looking_back and job.order is None and not quiet:
         looks = "1 subscription looks" if len(looking_back) == 1 else f"{len(looking_back):,} subscriptions look"
         errors().print(f"{looks} back: events count in the order of the files")
     with destination(target, format, overwrite) as (file, chosen), _counted(quiet) as progress:
@@ -216,7 +215,6 @@ def _match_on_spark(
     target: Path,
     format: Format | None,
     job: "MatchJob",
-    order: str | None,
     master: str | None,
     overwrite: bool,
     verbose: bool,
@@ -226,11 +224,12 @@ def _match_on_spark(
 
     if STANDARD in (events, target):
         raise OptionError("Spark reads and writes files", "Give --events and --output as paths, or leave out --spark")
-    if job.explain or order is not None:
-        raise OptionError("--explain and --order are not for Spark", "Leave out --spark, or the option")
+    if job.explain:
+        raise OptionError("--explain is not for Spark", "Leave out --spark, or the option")
     if format not in (None, Format.PARQUET, Format.JSONL):
         raise OptionError(f"Spark does not write {format.value} here", "Choose --format parquet or jsonl")
-    refuse(matcher.looking_back(job.tags), "Leave them out or --spark, or call tocsin.spark.match_in_order in Python")
+    if job.order is None:
+        refuse(matcher.looking_back(job.tags), "Give the column that orders events with --order")
     with whole_folder(target, overwrite) as folder:
         return run_on_spark(
             matcher, events, folder, job, master=master, format=format or Format.PARQUET, verbose=verbose

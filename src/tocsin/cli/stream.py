@@ -23,6 +23,9 @@ def stream(
     output: Annotated[Path, typer.Option(help="The folder of the table of matches, written exactly once.")],
     checkpoint: Annotated[Path, typer.Option(help="The folder of Spark's own notes on what has been read.")],
     id: Annotated[str, typer.Option(help="The column that names an event.")] = "id",
+    order: Annotated[
+        str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
+    ] = None,
     master: Annotated[str, typer.Option(help="The Spark master, as spark-submit takes it.")] = "local[*]",
     format: Annotated[Format, typer.Option(help="The format of the matches.")] = Format.PARQUET,
     schema: Annotated[str | None, typer.Option(help='Columns and types, "id long, price double"; else found.')] = None,
@@ -74,6 +77,7 @@ def stream(
             output,
             checkpoint=checkpoint,
             id=id,
+            order=order,
             format=format.value,
             schema=schema,
             files_per_batch=files_per_batch,

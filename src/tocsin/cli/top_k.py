@@ -25,6 +25,9 @@ def top_k(
         typer.Option(help="Which ranges an interval of an event satisfies: those it overlaps, or lies within."),
     ] = IntervalRule.OVERLAPS,
     id: Annotated[str | None, typer.Option(help="The column that names an event; id if not given.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
+    ] = None,
 ) -> None:
     """Print the best subscriptions of each event as JSON Lines, best first: `tocsin match --top-k` has more options."""
     match(
@@ -38,4 +41,5 @@ def top_k(
         mode=mode,
         score_by=score_by,
         interval=interval,
+        order=order,
     )

@@ -15,7 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from tocsin.errors import EventError, OptionError
@@ -65,7 +67,7 @@ def read_events(path: str | Path, matcher: Matcher | None = None, *, order: str 
 class EventFiles:
     """The events of a file, of the files of a folder, or of standard input, and what could not be read.
 
-    With `order`, all events are read first and sorted by that column; NULL comes last.
+    With `order`, all events are read first and sorted by that column; NULL comes first, as on Spark.
     """
 
     def __init__(self, path: Path, kinds: Kinds, *, order: str | None = None) -> None:
@@ -213,13 +215,16 @@ def _boolean(text: str) -> bool | None:
 
 
 def _sorted(batches: list[Rows | pa.RecordBatch], order: str) -> Iterator[Rows | pa.RecordBatch]:
-    """All events, sorted by a column; equal ones keep their order, and NULL comes last."""
+    """All events, sorted by a column; equal ones keep their order, and NULL comes first."""
     tables = [batch for batch in batches if isinstance(batch, pa.RecordBatch)]
     if len(tables) == len(batches):
         table = joined([pa.table(batch) for batch in tables])
         if tables and order not in table.column_names:
             raise OptionError(f"the events have no column {order!r}", f"They have {', '.join(table.column_names)}")
-        yield from table.sort_by([(order, "ascending")]).to_batches(AT_ONCE) if tables else []
+        if tables:
+            # Arrow puts NULL last.
+            by_order = np.roll(np.asarray(pc.sort_indices(table[order])), table[order].null_count)
+            yield from table.take(by_order).to_batches(AT_ONCE)
         return
     rows = [row for batch in batches for row in (batch.to_pylist() if isinstance(batch, pa.RecordBatch) else batch)]
     if not any(order in row for row in rows):
@@ -229,7 +234,7 @@ def _sorted(batches: list[Rows | pa.RecordBatch], order: str) -> Iterator[Rows |
         there.sort(key=lambda row: row[order])
     except TypeError as error:
         raise EventError(f"the values of {order!r} have no order: {error}", "Let all be of one type") from error
-    rows = there + [row for row in rows if row.get(order) is None]
+    rows = [row for row in rows if row.get(order) is None] + there
     yield from (rows[start : start + AT_ONCE] for start in range(0, len(rows), AT_ONCE))
 
 

@@ -23,6 +23,8 @@ class MatchJob:
     """If only the best are wanted."""
     explain: bool = False
     """Whether each match comes with its explanation."""
+    order: str | None = None
+    """The column that orders events, for subscriptions that look back."""
 
     @property
     def columns(self) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from tocsin.arrays import Strings
 from tocsin.conjunctions.boolean.match import Trees
@@ -31,6 +32,7 @@ from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Qua
 from tocsin.model.events import Event, EventBatch
 from tocsin.predicates.evaluate import History
 from tocsin.predicates.families import Family, Probed
+from tocsin.predicates.history.batch_tests import BatchTruths
 from tocsin.predicates.history.family import probed
 from tocsin.predicates.history.join_table import HistoryTest, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
@@ -124,11 +126,18 @@ class ReferencePlanner:
     def wanted(self, batch: EventBatch) -> None:
         """Return None: every subscription is judged for every event."""
 
+    groups = 0
+    """It knows single events only."""
+
+    def judge_batch(self, *_: object) -> tuple[list[BatchTruths], BitMap]:
+        """Judge nothing of a batch."""
+        return [], BitMap()
+
     def judge(self, event: Event, wanted: object) -> Truths:  # noqa: ARG002
         """The subscriptions that hold for an event, against the history as it is now."""
         return self.judge_every_test(event)
 
-    def judge_every_test(self, event: Event) -> Truths:
+    def judge_every_test(self, event: Event, left: object = None) -> Truths:  # noqa: ARG002
         """Return the subscriptions that hold for an event, as `judge` does."""
         old = [self._store.old_event(number) for number in range(self._store.first, self._store.next)]
         return self._family.holding(event, old)

@@ -198,5 +198,9 @@ def _judge_history(predicate: Tested, test: Exists | Quantified, event: Event, h
         return Verdict(predicate, False, "not judged: another alternative holds whenever this one does")
     truth = history.holds(test, event)
     value = Accepts.TRUE if truth else Accepts.NULL if truth is None else Accepts.FALSE
+    if truth is None and isinstance(test, Quantified):
+        old = history.not_comparable(test, event)
+        why = f"NULL: {test.old} of the old event {old} does not compare with {lookup(event, test.attribute)!r}"
+        return Verdict(predicate, value in predicate.accepts, why)
     old = history.witness(test, event)
     return Verdict(predicate, value in predicate.accepts, "" if old is None else f"see the old event {old}")

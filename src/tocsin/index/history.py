@@ -1,16 +1,22 @@
 """The history of a matcher: the events that it remembers, and the truth of tests against them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from tocsin.errors import StorageError
+import numpy as np
+from pyroaring import BitMap
+
+from tocsin.errors import OptionError, StorageError
 from tocsin.forks import Guard, Level
 from tocsin.index.history_planner import HistoryPlanner
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot
-from tocsin.model.events import Event, EventBatch
+from tocsin.model.condition import Quantified
+from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.predicates.families import Probed
+from tocsin.predicates.history.batch_tests import BatchTruths, united
+from tocsin.predicates.history.event_log import EventLog
 from tocsin.predicates.history.family import HistoryFamily, probed
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.order import Order
@@ -21,22 +27,35 @@ from tocsin.registry import by_reference
 if TYPE_CHECKING:
     from tocsin.index.by_reference import ReferencePlanner
 
+    _Planner = HistoryPlanner | ReferencePlanner
+
 _TRIES = 20
+_WORTH_A_BATCH = 16
+"""A batch takes as long as about so many groups of tests that are asked for a single event."""
+_LOADED = 65_536
+"""Events that are loaded at a time."""
 
 Judged = dict[int, Probed]
 """By the place of a family in its segment."""
 
 
 class History:
-    """The events that were published, in order; only the attributes that some subscription looks back at are kept."""
+    """The events that were published, in order: whole, or the attributes that the options name.
+
+    >>> from tocsin import Matcher
+    >>> matcher = Matcher(retain_events=2)
+    >>> matcher.history.load([{"price": 9}, {"price": 10, "author": "Smith"}])
+    >>> matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
+    >>> matcher.publish({"price": 11}).ids, list(matcher.history.events()), len(matcher.history)
+    (['record'], [{'price': 10, 'author': 'Smith'}, {'price': 11}], 2)
+    """
 
     def __init__(self, options: Options, path: Path | None = None, is_reader: bool = False) -> None:
-        retention = options.retain_events, options.retain_age, options.age_attribute
-        self.store = HistoryStore(path, (), *retention, is_reader)
+        self._options = options
+        self.store = self._new_store(path, is_reader)
         self.lock = Guard(Level.HISTORY)
         """Held while the history is read or appended to."""
         self._snapshot: Snapshot | None = None
-        self._options = options
         self._planners: list[HistoryPlanner | None] = []
         self._by_reference: list[ReferencePlanner | None] = []
         """By segment: the judge of whole subscriptions, if the user chose the reference and some text looks back."""
@@ -51,8 +70,54 @@ class History:
                 continue  # perhaps the writer was committing
         return cls(options, find(), is_reader=True)
 
+    def _new_store(self, path: Path | None, is_reader: bool = False) -> HistoryStore:
+        options = self._options
+        log = None if options.history is None else EventLog(kept=options.kept)
+        return HistoryStore(
+            path, (), options.retain_events, options.retain_age, options.age_attribute, is_reader, log=log
+        )
+
     def __len__(self) -> int:
         return len(self.store)
+
+    @property
+    def kept(self) -> frozenset[str] | None:
+        """The attributes that are known of every event; None: all that it had. An older version kept only some."""
+        partial, kept = self.store.partly_known, self._options.kept
+        if partial is None:
+            return kept
+        return frozenset(partial) if kept is None else kept.intersection(partial)
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Read the events back, oldest first, as they were published; attributes that are NULL are left out.
+
+        Some thousand events are in memory at a time. What is published meanwhile may come or not.
+        """
+        with self.lock:
+            log, first = self.store.log, self.store.first
+        if log is None:
+            raise OptionError("no events are kept", 'Make the matcher with history="all"')
+        yield from log.events(first)
+
+    def load(self, events: Events) -> None:
+        """Give events as they were before the first that is published: a table, whatever Arrow reads, or dicts.
+
+        They are not matched. With a folder, they are durable after `commit`.
+        """
+        if len(self.store):
+            raise OptionError(
+                f"there are {len(self.store):,} events in the history already", "Load before the first is published"
+            )
+        with self.lock:
+            for batch in event_batches(events):
+                for _, part in batch.parts(_LOADED):
+                    self.store.append_events(part)
+
+    def clear(self) -> None:
+        """Forget all events; with a folder, this is durable after `commit`."""
+        with self.lock:
+            self.store.clear()
+            self._snapshot = None
 
     def judge(self, snapshot: Snapshot, batch: EventBatch, remember: bool, every_test: bool = False) -> list[Judged]:
         """Judge the tests of each segment for each event; with `remember`, each event is history for the next.
@@ -62,22 +127,45 @@ class History:
         with self.lock:
             self._follow(snapshot)
             planners = [planner for planner in (*self._planners, *self._by_reference) if planner is not None]
-            if not planners and remember:
-                self.store.append_events(batch)
-            wanted = [None if every_test else planner.wanted(batch) for planner in planners]
-            truths: list[list[Truths]] = [[] for _ in planners]
-            for row in range(len(batch) if planners else 0):
-                event = batch.event(row)
-                for planner, tests, judged in zip(planners, wanted, truths, strict=True):
-                    of_event = None if tests is None else tests[row]
-                    judged.append(planner.judge_every_test(event) if every_test else planner.judge(event, of_event))
-                if remember:
-                    self.store.append(event)
-            found = {id(planner): probed(judged) for planner, judged in zip(planners, truths, strict=True)}
+            judged = self._judge_all(planners, batch, remember, every_test)
+            found = {id(planner): probed for planner, probed in zip(planners, judged, strict=True)}
             states = zip(self._planners, self._by_reference, strict=True)
         return [
             {planner.place: found[id(planner)] for planner in of_state if planner is not None} for of_state in states
         ]
+
+    def _judge_all(
+        self, planners: "Sequence[_Planner]", batch: EventBatch, remember: bool, every_test: bool
+    ) -> list[Probed]:
+        """Judge a batch: all at once what can be, the rest event by event; with `remember`, add it to the history."""
+        store = self.store
+        firsts = store.fronts(len(batch)) if remember else np.zeros(len(batch), np.int64)
+        at_once = [firsts is not None and len(batch) * planner.groups >= _WORTH_A_BATCH for planner in planners]
+        columns = store.encoded(batch) if remember and (any(at_once) or not planners) else None
+        whole = [
+            planner.judge_batch(batch, columns, firsts) if worth and firsts is not None else None
+            for planner, worth in zip(planners, at_once, strict=True)
+        ]
+        rest = [number for number, judged in enumerate(whole) if judged is None or judged[1]]
+        truths: list[list[Truths]] = [[] for _ in planners]
+        if rest:
+            wanted = {n: None if every_test else planners[n].wanted(batch) for n in rest}
+            left = {n: None if (judged := whole[n]) is None else judged[1] for n in rest}
+            before = store.next
+            try:
+                for row in range(len(batch)):
+                    event = batch.event(row)
+                    for n in rest:
+                        truths[n].append(_judge_rest(planners[n], event, row, wanted[n], left[n], every_test))
+                    if remember:
+                        store.append_columns(event)
+            finally:
+                if store.next > before:
+                    store.log_events(batch.slice(0, store.next - before))
+        elif columns is not None:
+            store.append_encoded(columns, len(batch))
+            store.log_events(batch)
+        return [_together(judged, of_rows, len(batch)) for judged, of_rows in zip(whole, truths, strict=True)]
 
     def _follow(self, snapshot: Snapshot) -> None:
         """Keep the attributes that the subscriptions of a snapshot need, and release all others."""
@@ -120,6 +208,12 @@ class History:
             number = JoinTable([(0, test)], self.store).witness(test, event)
             return None if number is None else self.store.old_event(number)
 
+    def not_comparable(self, test: Quantified, event: Event) -> Event | None:
+        """Return an old event whose value does not compare with the new one; None if there is none."""
+        with self.lock:
+            number = JoinTable([(0, test)], self.store).not_comparable(test, event)
+            return None if number is None else self.store.old_event(number)
+
     def holds(self, test: HistoryTest, event: Event) -> bool | None:
         """Judge one test for an event."""
         with self.lock:
@@ -139,9 +233,43 @@ class History:
     def copy_to(self, path: Path) -> HistoryStore:
         """Copy everything to a new folder and commit it; return the store there."""
         with self.lock:
-            old = self.store
-            new = HistoryStore(path, old.columns, old.retain_events, old.retain_age, old.age_attribute)
-            for number in range(old.first, old.next):
-                new.append(old.old_event(number))
+            old, new = self.store, self._new_store(path)
+            new.keep(old.columns)
+            if old.log is None:
+                for number in range(old.first, old.next):
+                    new.append(old.old_event(number))
+            else:
+                for batch in old.log.batches(old.first):
+                    new.append_events(batch)
+            new.know_only(old.partly_known)
             new.commit()
             return new
+
+
+def _judge_rest(
+    planner: "_Planner",
+    event: Event,
+    row: int,
+    wanted: list[BitMap] | None,
+    left: BitMap | None,
+    every_test: bool,
+) -> Truths:
+    """Judge the tests of one event that are left, or all if `left` is None."""
+    if every_test:
+        return planner.judge_every_test(event, left)
+    of_event = None if wanted is None else wanted[row]
+    asked = left if of_event is None else of_event if left is None else of_event & left
+    return planner.judge(event, asked)
+
+
+def _together(whole: tuple[list[BatchTruths], BitMap] | None, of_rows: list[Truths], rows: int) -> Probed:
+    """Unite what was judged for the whole batch and event by event."""
+    parts = [] if whole is None else whole[0]
+    if not parts and of_rows:
+        return probed(of_rows)
+    true, null = [part.true for part in parts], [part.null for part in parts]
+    if of_rows:
+        single = probed(of_rows)
+        true.append(single.true)
+        null += [] if single.null is None else [single.null]
+    return Probed(united(true, rows), null=united(null, rows))

@@ -1,22 +1,27 @@
 """Plan the tests on the history of a segment: which an event needs, and whether constants or history come first.
 
-Three things save work (Tatbul, section 4.3). Tests that only dropped subscriptions demand are left out. The pre-filter
-rules out conjunctions that no event can satisfy while the history is as it is. And if constants come first, only the
-tests of conjunctions that an event satisfies otherwise are judged.
+What can be judged for a whole batch is (see `batch_tests`). For the rest three things save work (Tatbul, section 4.3).
+Tests that only dropped subscriptions demand are left out. The pre-filter rules out conjunctions that no event can
+satisfy while the history is as it is; it is used if events are judged faster with it than without, as measured. And if
+constants come first, only the tests of conjunctions that an event satisfies otherwise are judged.
 """
 
-from collections.abc import Sequence
+import statistics
+import time
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pyroaring import BitMap
 
-from tocsin.arrays import Ragged
+from tocsin.arrays import Int64s, Ragged
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.errors import OptionError
 from tocsin.index.snapshot import SegmentState
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Test, Tested
 from tocsin.model.result import Evidence
+from tocsin.predicates.history.batch_tests import BatchTruths
+from tocsin.predicates.history.encode import Encoded
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import JoinTable, Truths
 from tocsin.predicates.history.order import OrderStatistics, choose_order
@@ -27,7 +32,9 @@ from tocsin.predicates.protocol import Probed
 NOTHING = Truths(np.empty(0, np.int32), np.empty(0, np.int32))
 MOST_NAMED = 3
 PASSING = 0.01
-"""The share of subscriptions whose constants an event is assumed to satisfy."""
+"""The share of tests whose constants an event is assumed to satisfy, until it is learned."""
+LEARNED = 64
+"""Events after which the share counts as learned, and the order is chosen anew; then after twice as many."""
 
 
 class HistoryPlanner:
@@ -52,7 +59,11 @@ class HistoryPlanner:
         self._surviving, self._open_tests = BitMap(), BitMap()
         """The conjunctions that the pre-filter let pass last time, and their tests."""
         self.prefilter = self._prefilter(np.unique(live[:, 1]).tolist(), family)
-        self.order = choose_order(statistics(state, len(store)))
+        self.filtering = Filtering()
+        self._events = self._passed = 0
+        """How many events passed the constants so far, and how many tests they left in all."""
+        self._learned_at = LEARNED
+        self.order = choose_order(order_statistics(state, len(store)))
         self._candidates = self._constants_alone() if self.order.constants_first else None
 
     def _prefilter(self, subscriptions: list[int], family: HistoryFamily) -> Prefilter:
@@ -88,14 +99,46 @@ class HistoryPlanner:
         rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
         found = np.unique(np.stack([np.repeat(pairs[:, 0], count), self._demanded[rows]], axis=1), axis=0)
         ends = np.searchsorted(found[:, 0], np.arange(len(batch) + 1))
+        self._learn(len(batch), found.shape[0])
         return [self._of_trees | BitMap(found[ends[row] : ends[row + 1], 1].tolist()) for row in range(len(batch))]
 
-    def judge_every_test(self, event: Event) -> Truths:
-        """Judge all tests that some subscription demands, against the history as it is now."""
-        return self._table.probe(event)
+    def _learn(self, events: int, passed: int) -> None:
+        """Note how many tests the constants left, and choose the order by that share from time to time."""
+        self._events += events
+        self._passed += passed
+        if self._events >= self._learned_at and self.needed.size:
+            self._learned_at = 2 * self._events
+            share = self._passed / (self._events * self.needed.size)
+            self.order = choose_order(order_statistics(self._state, len(self._store), share))
+            if not self.order.constants_first:
+                self._candidates = None
+
+    @property
+    def groups(self) -> int:
+        """How many groups of tests are asked, one after the other, for a single event."""
+        return self._table.groups
+
+    def judge_batch(
+        self, batch: EventBatch, columns: Mapping[str, Encoded] | None, firsts: Int64s
+    ) -> tuple[list[BatchTruths], BitMap]:
+        """Judge a whole batch, as far as that is possible; return the truths, and the tests left."""
+        return self._table.judge_batch(batch, columns, firsts)
+
+    def judge_every_test(self, event: Event, left: BitMap | None = None) -> Truths:
+        """Judge all tests that some subscription demands, or those left, against the history as it is now."""
+        return self._table.probe(event, left)
 
     def judge(self, event: Event, wanted: BitMap | None) -> Truths:
         """Judge the tests that can matter for an event, against the history as it is now."""
+        start, filtered = time.perf_counter(), self.filtering.next()
+        truths = self._judge_survivors(event, wanted) if filtered else self._judge_wanted(event, wanted)
+        self.filtering.took(filtered, time.perf_counter() - start)
+        return truths
+
+    def _judge_wanted(self, event: Event, wanted: BitMap | None) -> Truths:
+        return NOTHING if wanted is not None and not wanted else self._table.probe(event, wanted)
+
+    def _judge_survivors(self, event: Event, wanted: BitMap | None) -> Truths:
         surviving = self.prefilter.surviving()
         if not surviving:
             return NOTHING
@@ -104,9 +147,49 @@ class HistoryPlanner:
                 self._surviving = surviving
                 self._open_tests = BitMap.union(*(self._tests_of[conjunction] for conjunction in surviving))
             wanted = self._open_tests if wanted is None else wanted & self._open_tests
-        if wanted is not None and not wanted:
-            return NOTHING
-        return self._table.probe(event, wanted)
+        return self._judge_wanted(event, wanted)
+
+
+class Filtering:
+    """Whether to use the pre-filter: both ways are timed, and the faster one is used until they are timed again.
+
+    >>> choice = Filtering()
+    >>> for _ in range(200): choice.took(filtered := choice.next(), 2.0 if filtered else 1.0)
+    >>> choice.is_used, choice.seconds
+    (False, (2.0, 1.0))
+    """
+
+    TIMED = 8
+    """Events for which a way is timed; their median counts, since the first event catches up with the history."""
+    AGAIN = 2048
+    """Events after which both ways are timed again."""
+
+    def __init__(self) -> None:
+        self.is_used = True
+        self._left = 0
+        self._times: tuple[list[float], list[float]] = [], []
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """The seconds an event with the pre-filter and without, as last timed."""
+        with_filter, without = (statistics.median(times) if times else 0.0 for times in self._times)
+        return with_filter, without
+
+    def next(self) -> bool:
+        """Tell whether the next event shall pass the pre-filter."""
+        timed = min(map(len, self._times))
+        return self.is_used if timed >= self.TIMED else len(self._times[0]) < self.TIMED
+
+    def took(self, filtered: bool, seconds: float) -> None:
+        """Note how long an event took."""
+        if min(map(len, self._times)) >= self.TIMED:
+            self._left -= 1
+            if self._left <= 0:
+                self._times = [], []
+            return
+        self._times[0 if filtered else 1].append(seconds)
+        if min(map(len, self._times)) >= self.TIMED:
+            self.is_used, self._left = self.seconds[0] < self.seconds[1], self.AGAIN
 
 
 def refuse(ids: Sequence[str], way_out: str) -> None:
@@ -118,8 +201,8 @@ def refuse(ids: Sequence[str], way_out: str) -> None:
         )
 
 
-def statistics(state: SegmentState, old_events: int) -> OrderStatistics:
-    """Return what the order of constants and history depends on."""
+def order_statistics(state: SegmentState, old_events: int, passing: float = PASSING) -> OrderStatistics:
+    """Return what the order of constants and history depends on; `passing` is the share of tests after constants."""
     segment = state.segment
     demands = segment.history_demands
     tests = int(np.unique(demands[:, 0]).size)
@@ -130,6 +213,6 @@ def statistics(state: SegmentState, old_events: int) -> OrderStatistics:
         old_events=max(old_events, 1),
         history_tests=tests,
         constant_attributes=attributes,
-        tests_after_constants=tests * (PASSING if attributes else 1.0),
+        tests_after_constants=tests * (passing if attributes else 1.0),
         attributes_after_history=attributes * min(1.0, looking_back / max(len(segment), 1)),
     )

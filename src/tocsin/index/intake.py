@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,8 +17,13 @@ from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.parameters import bind_parameters
+from tocsin.model.condition import Exists, Quantified
 from tocsin.model.limits import Limits
 from tocsin.model.subscription import Subscription
+from tocsin.predicates.history.join_table import attributes_of
+
+Kept: TypeAlias = Callable[[], AbstractSet[str] | None]
+"""Asked for the attributes that the history has; None: all."""
 
 Subscriptions: TypeAlias = Any
 """A table of subscriptions: Arrow, whatever has `__arrow_c_stream__`, or dicts."""
@@ -107,13 +113,14 @@ class SubscriptionRows(NamedTuple):
 
 
 def parse_rows(
-    rows: SubscriptionRows, options: Options
+    rows: SubscriptionRows, options: Options, kept: Kept | None = None
 ) -> tuple[SubscriptionRows, NormalForm, list[SubscriptionError]]:
     """The rows that can be understood, sorted by id, their normal form, and an error for each of the others.
 
-    This is the only place where texts are parsed.
+    This is the only place where texts are parsed. `kept` says what the history has, if it is not what the options say.
     """
     form = options.normalise(rows.texts, rows.ids)
+    refuse_unkept(form, rows.ids, options, kept)
     errors = list(form.errors.values())
     by_id = np.asarray(pc.sort_indices(pa.array(rows.ids, pa.large_string()))).astype(np.int64)
     if errors:
@@ -121,6 +128,31 @@ def parse_rows(
     if not errors and np.array_equal(by_id, np.arange(by_id.size)):
         return rows, form, errors
     return rows.take(by_id), form.select(by_id), errors
+
+
+def refuse_unkept(form: NormalForm, ids: Sequence[str], options: Options, kept: Kept | None = None) -> None:
+    """Add an error for each text that looks back at an attribute that the history does not keep."""
+    looking_back = {n: t.test for n, t in enumerate(form.tests) if isinstance(t.test, (Exists, Quantified))}
+    if not looking_back:
+        return
+    known = options.kept if kept is None else kept()
+    missing = (
+        {n: sorted(attributes_of([test]) - known) for n, test in looking_back.items()} if known is not None else {}
+    )
+    for demand in np.flatnonzero(np.isin(form.test_id, list(looking_back))).tolist():
+        text = int(form.owner[form.test_conjunction[demand]])
+        unkept = missing.get(int(form.test_id[demand]))
+        if options.history is None:
+            message, hint = "it looks back, and no event is remembered", 'Make the matcher with history="all"'
+        elif unkept and options.kept is not None and not options.kept.issuperset(unkept):
+            message = f"the history does not keep {', '.join(unkept)}"
+            hint = f'It keeps {", ".join(sorted(options.kept))}: make the matcher with history="all", or name it there'
+        elif unkept:
+            message = f"an older Tocsin remembered events without {', '.join(unkept)}"
+            hint = "Call history.clear() to begin a new history, or wait until these events have expired"
+        else:
+            continue
+        form.errors.setdefault(text, SubscriptionError(message, hint, subscription=ids[text]))
 
 
 def checked(id: str, where: str, score: Any, weights: Any, tags: Any, params: Any = None) -> Subscription:

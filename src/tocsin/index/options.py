@@ -4,9 +4,9 @@ import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from tocsin.errors import SubscriptionError
+from tocsin.errors import OptionError, SubscriptionError
 from tocsin.language.bulk import normalise_texts
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import Expression, normalise
@@ -14,6 +14,9 @@ from tocsin.language.parse import parse
 from tocsin.model.limits import Limits
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, XPathName, check_name
+
+HistoryKept: TypeAlias = Literal["all"] | Sequence[str] | None
+"""What is remembered of published events: all of them, some attributes, or nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,14 @@ class Options:
     age_attribute: str | None = None
     xpath: XPathName = "auto"
     """The index of path expressions: the product's own or one of GPX-Matcher's."""
+    history: HistoryKept = "all"
+    """What is remembered of published events; a subscription that looks back at anything else is refused."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.history, str) and self.history != "all":
+            raise OptionError(f"history is {self.history!r}", 'Pass "all", a list of attributes, or None')
+        if self.history is not None and self.history != "all":
+            object.__setattr__(self, "history", tuple(self.history))
         check_name("index", self.index, IndexName)
         check_name("matcher", self.matcher, MatcherName)
         check_name("XPath index", self.xpath, XPathName)
@@ -44,6 +53,13 @@ class Options:
     def is_auto(self) -> bool:
         """Whether Tocsin chooses how to match."""
         return self.index == self.matcher == "auto"
+
+    @property
+    def kept(self) -> frozenset[str] | None:
+        """The attributes that are remembered of published events; None: all."""
+        if self.history == "all":
+            return None
+        return frozenset((*(self.history or ()), *filter(None, [self.age_attribute])))
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""

@@ -27,6 +27,9 @@ from tocsin.index.stats import Statistics, statistics
 from tocsin.index.write_throttle import WriteThrottle
 from tocsin.language.lint import lint_all
 from tocsin.language.normal_form import NormalForm, form_of
+from tocsin.language.normalise import Expression
+from tocsin.model.condition import Exists, Quantified
+from tocsin.model.predicate import Tested
 from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription, SubscriptionWarning
 from tocsin.storage.folder import Folder
@@ -98,6 +101,7 @@ class SubscriptionSet:
         limits.check_text(id, subscription.where)
         with self._throttle.changing():
             expression = self.options.normalise_one(subscription.where, id)
+            self._check_history(expression, id)
             with self._writing():
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))
@@ -112,7 +116,7 @@ class SubscriptionSet:
         With a schema of the events, what is probably not meant is added to `warnings`.
         """
         given, rejected = intake.read(table, self.options.limits)
-        rows, form, errors = intake.parse_rows(given, self.options)
+        rows, form, errors = intake.parse_rows(given, self.options, self._kept)
         if schema is not None:
             self.warnings += lint_all(zip(rows.ids, rows.texts, strict=True), schema)
         segment = Segment.build(rows, form, self.options)
@@ -121,6 +125,20 @@ class SubscriptionSet:
             self._drop_all(segment)
             self._segments += (LiveSegment(segment),)
         return rejected + errors
+
+    def _check_history(self, expression: Expression, id: str) -> None:
+        """Refuse a subscription that looks back at what is not remembered."""
+        predicates = (predicate for conjunction in expression.leaves for predicate in conjunction)
+        if any(isinstance(one, Tested) and isinstance(one.test, (Exists, Quantified)) for one in predicates):
+            form = form_of([expression])
+            intake.refuse_unkept(form, [id], self.options, self._kept)
+            if form.errors:
+                raise form.errors[0]
+
+    def _kept(self) -> frozenset[str] | None:
+        """The attributes that are known of all old events; None: all."""
+        is_stored = self._source is not None and self._stored_history.exists()
+        return self.history.kept if is_stored or self._history is not None else self.options.kept
 
     def unsubscribe(self, id: str) -> None:
         """Remove a subscription; the next match does not see it. Raises UnknownSubscriptionError."""

@@ -66,7 +66,9 @@ _OPS: dict[type[exp.Expr], Op] = {
     exp.GTE: Op.GE,
     exp.GT: Op.GT,
 }
-_HISTORY_HINT = "Write comparisons of h.old with event.new or a constant, BETWEEN and IS [NOT] NULL, joined by AND"
+_HISTORY_HINT = "Write comparisons of h.old with event.new or a constant, BETWEEN, IN and IS [NOT] NULL"
+MAX_ALTERNATIVES = 64
+"""How many alternatives the WHERE of a subquery may have, and how deep AND, OR and NOT may nest in it."""
 _QUANTIFIERS: dict[type[exp.Expr], Quantifier] = {exp.Any: Quantifier.ANY, exp.All: Quantifier.ALL}
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
@@ -282,6 +284,10 @@ class _Converter:
             return self._quantified(left, op, quantifier, right.this)
         if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
             return self._elapsed(left, op, right)
+        for value, how, query in ((left, op, right), (right, op.flipped, left)):
+            aggregate = _aggregate(query)
+            if aggregate is not None:
+                return self._aggregated(value, how, aggregate, query)
         return self._compare(node, self._operand(left), op, self._operand(right))
 
     def _elapsed(self, left: exp.Expr, op: Op, right: exp.Expr) -> Condition:
@@ -563,27 +569,94 @@ class _Converter:
         old = history.selected()
         return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))
 
+    def _aggregated(self, value: exp.Expr, op: Op, aggregate: exp.AggFunc, query: exp.Expr) -> Condition:
+        """Convert `value op (SELECT max(old) FROM history …)`: what the greatest old value says, ANY and ALL say.
+
+        The greatest of no value is NULL, and so is the comparison.
+        """
+        history = _HistoryReader(self._reader, query, allows_aggregate=True)
+        operand = self._operand(value)
+        if isinstance(aggregate, exp.Count):
+            return self._counted(operand, op, aggregate, history)
+        old, extreme = history.selected(), Op.GT if isinstance(aggregate, exp.Max) else Op.LT
+        there = OldIsNull(old, negated=True)
+
+        def compared(op: Op, quantifier: Quantifier) -> Condition:
+            if isinstance(operand, EventAttribute):
+                return history.under(
+                    quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, (*terms, there))
+                )
+            if not isinstance(operand, Literal) or operand.value is None:
+                return Truth(None)
+            constant, is_all = operand.value, quantifier is Quantifier.ALL
+            sought = (op.negated if is_all else op).flipped
+            found = history.under(
+                Quantifier.ANY, lambda terms: Exists((*terms, there, OldComparedToConstant(old, sought, constant)))
+            )
+            return Not(found) if is_all else found
+
+        or_equal = {Op.GT: Op.GE, Op.LT: Op.LE}[extreme]
+        if op is Op.EQ:
+            condition: Condition = And((compared(or_equal, Quantifier.ALL), compared(or_equal.flipped, Quantifier.ANY)))
+        elif op is Op.NE:
+            condition = Or((compared(extreme, Quantifier.ALL), compared(extreme.flipped, Quantifier.ANY)))
+        else:
+            condition = compared(op, Quantifier.ALL if op in (extreme, or_equal) else Quantifier.ANY)
+        some = history.under(Quantifier.ANY, lambda terms: Exists((*terms, there)))
+        return Or((And((some, condition)), And((Not(some), Truth(None)))))
+
+    def _counted(self, value: Operand, op: Op, count: exp.Count, history: "_HistoryReader") -> Condition:
+        """Convert `(SELECT count(*) FROM history …) > 0`: whether there is an old event."""
+        number = self._reader.value(value.value) if isinstance(value, Literal) and value.value is not None else None
+        # As in `number op count`.
+        exists = {(Op.LT, "0"): True, (Op.LE, "1"): True, (Op.NE, "0"): True, (Op.EQ, "0"): False, (Op.GT, "1"): False}
+        answer = exists.get((op, str(number)))
+        if answer is None and (op, str(number)) != (Op.GE, "0"):
+            raise self._refuse(count, "a count of old events is compared with 0 only", "Write count(*) > 0, or = 0")
+        counted = strip(count.this) if count.this is not None else None
+        terms: tuple[HistoryTerm, ...] = ()
+        if isinstance(counted, exp.Column):
+            terms = (OldIsNull(history.selected(), negated=True),)
+        some = history.under(Quantifier.ANY, lambda found: Exists((*found, *terms)))
+        return some if answer else Not(some)
+
+
+def _aggregate(query: exp.Expr) -> exp.AggFunc | None:
+    """Return the aggregate that a subquery selects, if it is one that can be asked of the history."""
+    while isinstance(query, (exp.Subquery, exp.Paren)):
+        query = query.this
+    if isinstance(query, exp.Select) and len(query.expressions) == 1:
+        selected = query.expressions[0].unalias()
+        if isinstance(selected, (exp.Max, exp.Min, exp.Count)):
+            return selected
+    return None
+
+
+_Leaf = tuple[exp.Expr, bool]
+"""A condition without AND and OR, and whether it is negated."""
+
 
 class _HistoryReader:
     """Read one subquery: `SELECT … FROM history [h] [WHERE terms]`.
 
-    Terms on the new event alone are lifted out of it: where they are not TRUE, the subquery selects nothing.
+    The WHERE becomes an OR of alternatives, each an AND of terms: a subquery selects what some alternative selects, so
+    that ANY and EXISTS hold if they do for one of them, and ALL if it does for each. Terms on the new event alone are
+    lifted out of it: where they are not TRUE, the alternative selects nothing.
     """
 
-    def __init__(self, reader: Reader, query: exp.Expr) -> None:
+    def __init__(self, reader: Reader, query: exp.Expr, allows_aggregate: bool = False) -> None:
         self._reader = reader
         self._refuse = reader.refuse
+        self._allows_aggregate = allows_aggregate
         while isinstance(query, (exp.Subquery, exp.Paren)):
             query = query.this
         if not isinstance(query, exp.Select):
             raise self._refuse(query, "a subquery on history is expected here", "Write (SELECT … FROM history)")
         self._query = query
         self._alias = self._check_source()
-        self._terms: list[HistoryTerm] = []
         self._lifted: list[Condition] = []
         where = query.args.get("where")
-        if where is not None:
-            self._read(where.this)
+        self._alternatives = [self._read(leaves) for leaves in (self._split(where.this) if where is not None else [[]])]
 
     def _check_source(self) -> str:
         query = self._query
@@ -608,13 +681,15 @@ class _HistoryReader:
             )
         for selected in query.expressions:
             aggregate = selected.find(exp.AggFunc)
-            if aggregate is not None:
+            if aggregate is not None and (aggregate is not _aggregate(query) or not self._allows_aggregate):
                 raise self._reader.unknown(aggregate)
         return (table.alias or "history").lower()
 
     def selected(self) -> str:
         """Return the attribute of old events that ANY, ALL or IN compares with."""
         expressions = [e.this if isinstance(e, exp.Alias) else e for e in self._query.expressions]
+        aggregate = _aggregate(self._query)
+        expressions = expressions if aggregate is None else [aggregate.this]
         if len(expressions) == 1:
             operand = self._operand(expressions[0])
             if isinstance(operand, OldAttribute):
@@ -625,22 +700,68 @@ class _HistoryReader:
 
     def under(self, quantifier: Quantifier, make: Callable[[tuple[HistoryTerm, ...]], Condition]) -> Condition:
         """Join the condition on the terms with the lifted ones: ANY of nothing is FALSE, ALL of nothing is TRUE."""
-        condition = make(tuple(self._terms))
-        if not self._lifted:
-            return condition
-        if quantifier is Quantifier.ANY:
-            return And((*(IsTruth(lifted, True, False) for lifted in self._lifted), condition))
-        return Or((*(IsTruth(lifted, True, True) for lifted in self._lifted), condition))
+        found: list[Condition] = []
+        for terms, lifted in self._alternatives:
+            condition = make(tuple(terms))
+            if lifted and quantifier is Quantifier.ANY:
+                condition = And((*(IsTruth(one, True, False) for one in lifted), condition))
+            elif lifted:
+                condition = Or((*(IsTruth(one, True, True) for one in lifted), condition))
+            found.append(condition)
+        if len(found) == 1:
+            return found[0]
+        return Or(tuple(found)) if quantifier is Quantifier.ANY else And(tuple(found))
 
     def _operand(self, node: exp.Expr) -> Operand:
         return read_operand(node, self._reader, self._alias)
 
-    def _read(self, where: exp.Expr) -> None:
-        for node in operands(where, exp.And):
+    def _split(self, node: exp.Expr, negated: bool = False, depth: int = 0) -> list[list[_Leaf]]:
+        """Return the alternatives of a condition, each with the leaves that must hold, negated or not.
+
+        In a WHERE only TRUE counts, and NOT of a leaf is TRUE where it is FALSE: De Morgan's laws hold.
+        """
+        while isinstance(node, (exp.Not, exp.Paren)):
+            negated ^= isinstance(node, exp.Not)
+            node = node.this
+        if depth > MAX_ALTERNATIVES:
+            raise self._refuse(node, "AND, OR and NOT nest too deeply", f"Nest at most {MAX_ALTERNATIVES}")
+        if not self._names_old(node):
+            return [[(node, negated)]]
+        if isinstance(node, exp.Between) and negated and not node.args.get("symmetric"):
+            below = exp.LT(this=node.this.copy(), expression=node.args["low"])
+            above = exp.GT(this=node.this.copy(), expression=node.args["high"])
+            return [[(below, False)], [(above, False)]]
+        if isinstance(node, exp.In) and node.expressions:
+            tested = [exp.EQ(this=node.this.copy(), expression=item) for item in node.expressions]
+            return [[(one, True) for one in tested]] if negated else [[(one, False)] for one in tested]
+        if not isinstance(node, (exp.And, exp.Or)):
+            return [[(node, negated)]]
+        parts = [self._split(part, negated, depth + 1) for part in operands(node, type(node))]
+        if isinstance(node, exp.Or) != negated:
+            found = [alternative for part in parts for alternative in part]
+        else:
+            found = [[]]
+            for part in parts:
+                found = [[*left, *right] for left in found for right in part]
+                if len(found) > MAX_ALTERNATIVES:
+                    break
+        if len(found) > MAX_ALTERNATIVES:
+            raise self._refuse(
+                node, f"a subquery with more than {MAX_ALTERNATIVES} alternatives", "Write several subscriptions"
+            )
+        return found
+
+    def _read(self, leaves: list[_Leaf]) -> tuple[list[HistoryTerm], list[Condition]]:
+        """Return the terms of an alternative, and what is lifted out of it."""
+        self._lifted = []
+        terms: list[HistoryTerm] = []
+        for node, negated in leaves:
             if self._names_old(node):
-                self._terms += self._term(node)
+                terms += self._term(node, negated)
             else:
-                self._lifted.append(convert(node, self._reader, in_subquery=True))
+                condition = convert(node, self._reader, in_subquery=True)
+                self._lifted.append(Not(condition) if negated else condition)
+        return terms, self._lifted
 
     def _names_old(self, node: exp.Expr) -> bool:
         waiting = [node]
@@ -655,11 +776,7 @@ class _HistoryReader:
                 waiting += inner.iter_expressions()
         return False
 
-    def _term(self, node: exp.Expr) -> list[HistoryTerm]:
-        negated = False
-        while isinstance(node, (exp.Not, exp.Paren)):
-            negated ^= isinstance(node, exp.Not)
-            node = node.this
+    def _term(self, node: exp.Expr, negated: bool) -> list[HistoryTerm]:
         if isinstance(node, (exp.Column, exp.Dot)):
             return [self._compare(node, self._operand(node), Op.NE if negated else Op.EQ, Literal(True))]
         if type(node) in _OPS:
@@ -691,6 +808,4 @@ class _HistoryReader:
         return OldComparedToConstant(left.name, op, right.value)
 
     def _unsupported(self, node: exp.Expr) -> SubscriptionError:
-        if isinstance(node, exp.Or):
-            return self._refuse(node, "OR inside a subquery on history", "Write EXISTS (…) OR EXISTS (…)")
         return self._refuse(node, "this term is not possible in a subquery on history", _HISTORY_HINT)

@@ -85,6 +85,11 @@ class EventBatch:
         """The event as it was given, if it is a mapping and the only one."""
         return self._rows[0] if len(self._rows) == 1 else None
 
+    @property
+    def rows(self) -> Sequence[Event]:
+        """The events as they were given, if they are mappings; none if they are a table."""
+        return self._rows
+
     def column(self, attribute: str) -> Values | None:
         """Return the values of an attribute: an Arrow array, a list of Python values, or None if no event has it."""
         if attribute not in self._columns:

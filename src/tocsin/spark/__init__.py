@@ -12,7 +12,6 @@ from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
 from tocsin.spark.evidence import MatchEvidence
 from tocsin.spark.match import match
-from tocsin.spark.ordered import match_in_order
 from tocsin.spark.session import local_session
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
@@ -28,6 +27,5 @@ __all__ = [
     "deliver",
     "local_session",
     "match",
-    "match_in_order",
     "stream",
 ]

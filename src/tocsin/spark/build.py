@@ -70,9 +70,7 @@ def build(
     `warnings` reports what is probably not meant. The other options are those of `Matcher`; the index stores them.
     """
     prefixes = dict(namespaces or {})
-    options = Options(
-        limits or Limits(), prefixes, index, matcher, retain_events, retain_age, age_attribute, xpath
-    )
+    options = Options(limits or Limits(), prefixes, index, matcher, retain_events, retain_age, age_attribute, xpath)
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(

@@ -19,7 +19,7 @@ from tocsin.errors import OptionError
 from tocsin.spark._placement.ship import Index, Place, is_connect, place
 from tocsin.spark._placement.snapshot_dir import pin
 from tocsin.spark._worker.batches import open_index
-from tocsin.spark.match import column, index_path
+from tocsin.spark.event_columns import column, index_path
 from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
 
 DIGEST = "matches"

@@ -1,4 +1,4 @@
-"""Match a DataFrame or files of events, lazily, in one narrow stage without a shuffle."""
+"""Match a DataFrame or files of events, lazily: in one narrow stage without a shuffle, unless events have an order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
-from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
 from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError
@@ -18,10 +17,11 @@ from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
-from tocsin.spark._worker.batches import COLUMNS, MatchOptions, match_batches
+from tocsin.spark._worker.batches import MatchOptions, match_batches
 from tocsin.spark._worker.row_groups import read_row_groups
-from tocsin.spark.build import build
+from tocsin.spark.event_columns import column, event_steps, index_path, leading_columns, match_schema, numbered
 from tocsin.spark.evidence import MatchEvidence, Reporter
+from tocsin.spark.ordered import match_in_order
 from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
 
 
@@ -30,12 +30,14 @@ def match(
     subscriptions: DataFrame | Index | str | Path,
     *,
     id: str,
+    order: str | None = None,
     keep_columns: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     top_k: int | None = None,
     mode: Mode = "exact",
     score_by: ScoreBy = "sum",
     interval: Interval = "overlaps",
+    partitions: int | None = None,
     reader: Reader | None = None,
     shards: int | None = None,
     ship_index: bool | None = None,
@@ -59,8 +61,12 @@ def match(
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship_index=False`` it must be on storage that all of them mount at the same path. All tasks match against the
-    snapshot that is the newest now, whenever they run. If subscriptions look back at earlier events, call
-    `match_in_order`: here events have no order.
+    snapshot that is the newest now, whenever they run.
+
+    Subscriptions that look back at earlier events need an order: with `order`, each event has those before it by this
+    column as its history, then by `id`, NULL first, and all of them those that were published to the index, as
+    `Matcher.publish` does. A first pass over the events runs now; the matching is lazy, with one shuffle. The result
+    does not depend on the number of `partitions`, by default one for each core.
 
     Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the log says so. With
     `evidence` they are counted, and the work and time of all tasks.
@@ -70,9 +76,19 @@ def match(
         reader = reader or "spark"
     else:
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
-    view = pin(index_path(subscriptions), required=shards is not None)
+    index = index_path(subscriptions)
+    view = pin(index, required=shards is not None)
     opened = Matcher.open(view.path, mode="read")
-    refuse(opened.looking_back(tags), "Leave them out, or call match_in_order")
+    if order is not None:
+        if shards is not None:
+            raise OptionError("an index in shards has no order of events", "Leave out shards, or the order")
+        history = (index, view.path)
+        return match_in_order(
+            events, history, options, evidence or MatchEvidence(), id, order, keep_columns, partitions, ship_index
+        )
+    refuse(opened.looking_back(tags), 'Leave them out, or give order="column"')
+    if partitions is not None:
+        raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
     # Before the first task, and once: its workers would wait for one of them.
     compile_for(opened, top_k, mode)
     return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index, reader)
@@ -100,47 +116,6 @@ def match_view(
         return frames[0]
     united = reduce(DataFrame.unionAll, frames)
     return united if options.top_k is None else _best(united, options.top_k)
-
-
-def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
-    """Return the folder of the index; build it now if the subscriptions are a DataFrame."""
-    if isinstance(subscriptions, DataFrame):
-        subscriptions = build(subscriptions)
-    return Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
-
-
-def leading_columns(events: DataFrame, id: str, keep_columns: Sequence[str]) -> dict[str, Column]:
-    """Return the columns that go with each match: the id of the event, then the columns to keep."""
-    for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep_columns)]:
-        if name not in events.columns:
-            raise OptionError(
-                f"the events have no column {name!r} {purpose}", f"Choose from {', '.join(events.columns)}"
-            )
-    taken = [name for name in keep_columns if name in (*COLUMNS, id)]
-    if taken:
-        raise OptionError(
-            f"{taken[0]!r} is already a column of the matches", "Rename it, or leave it out of keep_columns"
-        )
-    return {name: column([name]) for name in (id, *keep_columns)}
-
-
-def match_schema(events: DataFrame, leading: Sequence[str], id_not_null: bool = False) -> StructType:
-    """Return the schema of the matches; `event` is declared non-nullable if no id is NULL."""
-    id, *kept = leading
-    # The JVM tests every value of a nullable column for NULL: a third of its work on matches, when all were nullable.
-    return StructType(
-        [
-            StructField("event", events.schema[id].dataType, nullable=not id_not_null),
-            StructField("subscription", StringType(), nullable=False),
-            StructField("score", DoubleType(), nullable=False),
-            *(StructField(name, events.schema[name].dataType) for name in kept),
-        ]
-    )
-
-
-def numbered(events: DataFrame, columns: Iterable[Column]) -> DataFrame:
-    """Select the columns under numbers: mapInArrow refuses names with dots, so workers get the names separately."""
-    return events.select(*(source.alias(str(number)) for number, source in enumerate(columns)))
 
 
 def _match_on(
@@ -178,33 +153,6 @@ def _best(matches: DataFrame, k: int) -> DataFrame:
     """Keep the best k matches of each event; equal scores are ordered by id, as everywhere."""
     ranked = Window.partitionBy("event").orderBy(F.col("score").desc(), "subscription")
     return matches.withColumn("_rank", F.row_number().over(ranked)).filter(F.col("_rank") <= k).drop("_rank")
-
-
-def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:
-    """Return the columns of the events that the attributes name, by dotted name; no others are read."""
-    return {attribute: column(steps) for attribute, steps in event_steps(schema, attributes).items()}
-
-
-def event_steps(schema: StructType, attributes: Iterable[str]) -> dict[str, list[str]]:
-    """Return the path through structs to each attribute that the schema has."""
-    found = {name: [name] if name in schema.names else _steps(schema, name) for name in sorted(attributes)}
-    return {name: steps for name, steps in found.items() if steps}
-
-
-def _steps(schema: StructType, attribute: str) -> list[str]:
-    """Return the path to a dotted attribute; empty if the schema does not have it."""
-    steps = attribute.split(".")
-    type_: DataType = schema
-    for step in steps:
-        if not isinstance(type_, StructType) or step not in type_.names:
-            return []
-        type_ = type_[step].dataType
-    return steps
-
-
-def column(steps: list[str]) -> Column:
-    """Return the column at a path; names may have any characters."""
-    return F.col(".".join("`" + step.replace("`", "``") + "`" for step in steps))
 
 
 def _match_partition(

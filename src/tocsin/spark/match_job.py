@@ -39,7 +39,8 @@ def match_files(
     start = time.perf_counter()
     job = job or MatchJob()
     id = job.id or "id"
-    kinds = {name: matcher.kinds.get(name, set()) for name in {*matcher.attributes, *job.keep}}
+    read = {*matcher.attributes, *job.keep, *filter(None, [job.order])}
+    kinds = {name: matcher.kinds.get(name, set()) for name in read}
     source = read_events(session, events, kinds, id)
     frame, seen, evidence = source.events, Observation(), MatchEvidence()
     if source.can_be_malformed:
@@ -51,6 +52,7 @@ def match_files(
             source.path if source.format == "parquet" else frame,
             index,
             id=id,
+            order=job.order,
             keep_columns=job.keep,
             tags=job.tags,
             evidence=evidence,

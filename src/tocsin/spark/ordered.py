@@ -21,11 +21,11 @@ from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.summary import merge
-from tocsin.spark._placement.ship import Index, Place, is_connect, place, scratch
-from tocsin.spark._placement.snapshot_dir import pin
+from tocsin.spark._placement.ship import Place, is_connect, place, scratch
+from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests, match_stretches, summarise_stretch
+from tocsin.spark.event_columns import column, event_columns, leading_columns, match_schema, numbered
 from tocsin.spark.evidence import MatchEvidence, Reporter
-from tocsin.spark.match import column, event_columns, index_path, leading_columns, match_schema, numbered
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,23 @@ class Scan:
 
 def match_in_order(
     events: DataFrame,
-    subscriptions: DataFrame | Index | str | Path,
-    *,
+    index: tuple[Path, Path],
+    options: MatchOptions,
+    evidence: MatchEvidence,
     id: str,
     order: str,
-    keep_columns: Sequence[str] = (),
-    partitions: int | None = None,
-    ship_index: bool | None = None,
-    evidence: MatchEvidence | None = None,
+    keep_columns: Sequence[str],
+    partitions: int | None,
+    ship_index: bool | None,
 ) -> DataFrame:
-    """Match events in order, each with the events before it as its history, as `Matcher.publish` does.
+    """Match events in order, each with the events before it as its history; see `match`.
 
-    Events are ordered by the column `order`, then by `id`; NULL comes first. The result does not depend on the number
-    of `partitions`, by default one for each core. A first pass over the events runs now; the matching is lazy, with
-    one shuffle. How long events are remembered is an option of the index. The other options are those of `match`.
+    `index` is the folder, which has the events that were published to it, and its pinned snapshot.
     """
-    path = pin(index_path(subscriptions), required=False).path
-    scan = scan_history(events, path, id=id, order=order, partitions=partitions, ship_index=ship_index)
-    return match_after(events, path, scan, evidence or MatchEvidence(), id, order, keep_columns, ship_index)
+    folder, path = index
+    start = Tests(path).published(folder)
+    scan = scan_history(events, path, id=id, order=order, partitions=partitions, start=start, ship_index=ship_index)
+    return match_after(events, path, scan, evidence, id, order, keep_columns, ship_index, options)
 
 
 def scan_history(
@@ -111,6 +110,7 @@ def match_after(
     order: str,
     keep_columns: Sequence[str],
     ship_index: bool | None,
+    options: MatchOptions = ALL_MATCHES,
 ) -> DataFrame:
     """Define the second pass: match every stretch, starting from its prefix."""
     leading = leading_columns(events, id, keep_columns)
@@ -130,6 +130,7 @@ def match_after(
         prefixes=place(_write(scan), events.sparkSession, ship_index),
         names=tuple(columns),
         keep=len(leading),
+        options=options,
         reporter=reporter,
     )
     return evidence.observe(stretches.mapInArrow(task, schema), reporter)
@@ -171,7 +172,9 @@ def _match_partition(
     prefixes: Place,
     names: tuple[str, ...],
     keep: int,
+    options: MatchOptions,
     reporter: Reporter,
 ) -> Iterator[pa.RecordBatch]:
     evidence = Evidence()
-    return reporter.report(match_stretches(batches, index.folder(), prefixes.folder(), names, keep, evidence), evidence)
+    matches = match_stretches(batches, index.folder(), prefixes.folder(), names, keep, evidence, options)
+    return reporter.report(matches, evidence)

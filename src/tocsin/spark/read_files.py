@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.errors import EventError, OptionError
 from tocsin.model.values import Kind
-from tocsin.spark.match import column, event_columns
+from tocsin.spark.event_columns import column, event_columns
 
 MALFORMED = "_malformed"
 """The column that holds a malformed line as it stands in the file."""

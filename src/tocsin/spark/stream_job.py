@@ -20,7 +20,7 @@ from tocsin.model.result import Evidence
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark._worker.batches import COLUMNS
 from tocsin.spark.delivery import Inboxes
-from tocsin.spark.match import leading_columns
+from tocsin.spark.event_columns import leading_columns
 from tocsin.spark.read_files import MALFORMED, casts, event_files, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
@@ -73,6 +73,7 @@ def stream_files(
     *,
     checkpoint: Path,
     id: str = "id",
+    order: str | None = None,
     format: str = "parquet",
     schema: str | None = None,
     files_per_batch: int | None = None,
@@ -118,6 +119,7 @@ def stream_files(
         frame,
         index,
         id=id,
+        order=order,
         checkpoint=checkpoint.absolute(),
         sink=sink,
         trigger={"availableNow": True} if until_now else None,

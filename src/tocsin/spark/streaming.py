@@ -62,10 +62,10 @@ def stream(
     Spark, such as ``{"availableNow": True}``. `prepare` changes the events of each batch before they are matched.
     `listener` is called for each batch that was written to a table. The other options are those of `match`.
 
-    With `order`, every event is history for later ones: by this column within a batch, as in `match_in_order`, and from
-    batch to batch. The history is stored in the table with each batch, so the sink must be a table; and as in
-    `match_in_order` all matches of all subscriptions are found. Without `order`, subscriptions that look back are
-    refused.
+    With `order`, every event is history for later ones: by this column within a batch, as in `match`, and from
+    batch to batch. The first batch goes on from the events that were published to the index. The history is stored in
+    the table with each batch, so the sink must be a table; and all matches of all subscriptions are found. Without
+    `order`, subscriptions that look back are refused.
     """
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
     if not events.isStreaming:
@@ -98,7 +98,7 @@ def stream(
         view = pin(path, purpose)
         if order is None:
             looking_back = Matcher.open(view.path, mode="read").looking_back(tags)
-            refuse(looking_back, "Leave them out, or let stream have an order: a column of the events")
+            refuse(looking_back, 'Leave them out, or give order="column"')
         return view
 
     def run(frame: DataFrame, number: int) -> None:
@@ -113,7 +113,7 @@ def stream(
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
-            record = _write_in_order(frame, write, batch, id, order, keep_columns, ship_index)
+            record = _write_in_order(frame, write, batch, path, id, order, keep_columns, ship_index)
         else:
             counted = frame.observe(batch.events, count_rows())
             matches = match_view(counted, view, options, batch.evidence, id, keep_columns, shards, ship_index)
@@ -153,15 +153,19 @@ def _write_in_order(
     frame: DataFrame,
     table: BatchTable,
     batch: Batch,
+    folder: Path,
     id: str,
     order: str,
     keep_columns: Sequence[str],
     ship_index: bool | None,
 ) -> BatchRecord | None:
-    """Match a batch with the history of all batches before it, and store the history for the next."""
+    """Match a batch with the history of all batches before it, and store the history for the next.
+
+    The first batch goes on from the events that were published to the index in `folder`.
+    """
     path = batch.index.path
     before = table.history(batch.number - 1)
-    start = None if before is None else Tests(path).carried(before)
+    start = Tests(path).published(folder, whole=True) if before is None else Tests(path).carried(before)
     kept = frame.persist()  # both passes read it
     try:
         scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)

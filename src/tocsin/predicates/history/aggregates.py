@@ -40,6 +40,11 @@ class Aggregates:
         if self._first < first:
             self._forget(first)
 
+    @property
+    def by_lane(self) -> tuple[Int64s, Int64s, Int64s]:
+        """The count, and the payloads of the least and greatest value, of each lane."""
+        return self._counts, self._least, self._greatest
+
     def ends(self, kind: Kind) -> tuple[int, Any, Any]:
         """Return how many old values have this kind, the least and the greatest; None if there is none. Cost: O(1)."""
         found = self._ends.get(kind)

@@ -1,7 +1,8 @@
 """Keep a history on disk: its commit record, and the logs of its dictionaries.
 
 A history is a folder. Columns and logs only grow; `commit.json` says how much of each file is committed, with its
-checksum, and is replaced in one step. What lies beyond is an append that was cut off, and is dropped.
+checksum, and is replaced in one step. What lies beyond is an append that was cut off, and is dropped. The record names
+the segments of the event log, too (see `event_log`). Version 1 had no log, only columns: they become its first events.
 """
 
 import json
@@ -16,15 +17,19 @@ from pathlib import Path
 from tocsin.errors import StorageError
 from tocsin.predicates.history.column import OldColumn, writing
 from tocsin.predicates.history.encode import Encoder
+from tocsin.predicates.history.event_log import LogEntry
 from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular, read_regular
 
-VERSION = 1
+VERSION = 2
 COMMIT = "commit.json"
 _COLUMN = re.compile(r"column-\d+")
-_TEMPORARY = re.compile(r"\.commit\.json\.[0-9a-f]+|commit\.json\.new")
-"""A record whose writer died before it was complete."""
-_OURS = re.compile(rf"{_TEMPORARY.pattern}|commit\.json|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log")
+_EVENTS = re.compile(r"events-\d+\.parquet")
+_TEMPORARY = re.compile(r"\.(commit\.json|events-\d+\.parquet)\.[0-9a-f]+|commit\.json\.new")
+"""A record or a segment whose writer died before it was complete."""
+_OURS = re.compile(
+    rf"{_TEMPORARY.pattern}|commit\.json|column-\d+\.(payloads|lanes)|(strings|exacts)-\d+\.log|{_EVENTS.pattern}"
+)
 _HINT = "Restore it from a copy, or start a new history"
 
 
@@ -41,7 +46,11 @@ class Commit:
     columns: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     strings: tuple[int, int] = (0, 0)
     exacts: tuple[int, int] = (0, 0)
-    """Committed bytes and checksum of each log."""
+    """Committed bytes and checksum of each dictionary."""
+    events: list[LogEntry] = field(default_factory=list)
+    """The segments of the event log."""
+    partial: tuple[int, list[str]] | None = None
+    """Of the events before this number only these attributes are known: version 1 kept no others."""
 
     def write(self, folder: Path) -> None:
         """Replace the commit record of `folder`, durably and in one step."""
@@ -60,7 +69,7 @@ class Commit:
             sound = zlib.crc32(body.encode()) == checksum
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StorageError(f"history file {path} is damaged", _HINT) from None
-        if version != VERSION:
+        if version not in (1, VERSION):
             raise StorageError(
                 f"history file {path} has version {version}, not {VERSION}", "Open it with the Tocsin that wrote it"
             )
@@ -68,6 +77,11 @@ class Commit:
             state = Commit(**json.loads(body))
             state.columns = {name: (str(stem), int(p), int(q)) for name, (stem, p, q) in state.columns.items()}
             state.strings, state.exacts = ((int(size), int(crc)) for size, crc in (state.strings, state.exacts))
+            state.events = [LogEntry(str(file), int(f), int(n), int(s)) for file, f, n, s in state.events]
+            if version == 1:
+                state.partial = state.next, sorted(state.columns)
+            elif state.partial is not None:
+                state.partial = int(state.partial[0]), [str(name) for name in state.partial[1]]
             numbers = (state.generation, state.base, state.first, state.next)
             sound = sound and all(isinstance(one, int) for one in numbers) and state.base <= state.first <= state.next
         except (ValueError, TypeError, AttributeError):
@@ -78,6 +92,9 @@ class Commit:
             # A name with a folder in it would lead out of the history.
             if not _COLUMN.fullmatch(stem):
                 raise StorageError(f"history file {path} names {stem!r} for {name!r}, which is not a column", _HINT)
+        for entry in state.events:
+            if not _EVENTS.fullmatch(entry.file):
+                raise StorageError(f"history file {path} names {entry.file!r}, which is not a segment", _HINT)
         return state
 
 
@@ -169,6 +186,7 @@ class HistoryFolder:
         named = {COMMIT, *(f"{name}-{state.generation}.log" for name, _, _ in _LOGS)}
         for stem, _, _ in state.columns.values():
             named |= {f"{stem}.payloads", f"{stem}.lanes"}
+        named |= {entry.file for entry in state.events}
         for stray in self._files() - named:
             (self.path / stray).unlink(missing_ok=True)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from pyroaring import BitMap
 
-from tocsin.arrays import Int32s
+from tocsin.arrays import Int32s, Int64s, Ragged
 from tocsin.errors import OptionError
 from tocsin.model.condition import (
     Exists,
@@ -16,13 +16,18 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
 )
+from tocsin.model.events import EventBatch
+from tocsin.predicates.history.batch_tests import BatchComparison, BatchSearches, BatchTruths, Look, NewValues
 from tocsin.predicates.history.constant_tests import Constants, Row, TermShape, split
+from tocsin.predicates.history.encode import Encoded
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
 from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, JoinFamily, SimpleTests, StaticFamily
 from tocsin.predicates.history.store import HistoryStore
 
 HistoryTest = Exists | Quantified
 _NO_IDS: Int32s = np.empty(0, dtype=np.int32)
+_FEW_TESTS = 16
+"""Of a shape with more tests than this, all are answered by one search, event by event."""
 
 
 class Truths(NamedTuple):
@@ -54,6 +59,7 @@ class JoinTable:
         self._simple: dict[tuple[str, str], SimpleTests] = {}
         self._non_empty = np.array([n for n, test in self.tests.items() if test == Exists(())], dtype=np.int32)
         self._families: list[JoinFamily | StaticFamily | GroupedFamily] = []
+        self._batch: list[tuple[BitMap, BatchComparison | BatchSearches]] | None = None
         self._group()
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
@@ -65,16 +71,69 @@ class JoinTable:
         search = Search(self.store, event)
         groups = [*self._simple.values(), *self._families]
         truths = [tests.probe(search) for tests in groups if wanted is None or wanted.intersect(tests.members)]
-        if len(self.store):
+        if len(self.store) and (wanted is None or wanted.intersect(BitMap(self._non_empty))):
             truths.append((self._non_empty, _NO_IDS))
         true, null = zip(*truths, strict=True) if truths else ((_NO_IDS,), (_NO_IDS,))
         return Truths(np.concatenate(true), np.concatenate(null))
+
+    @property
+    def groups(self) -> int:
+        """How many groups of tests a probe asks, one after the other."""
+        return len(self._simple) + len(self._families)
+
+    def judge_batch(
+        self, batch: EventBatch, columns: Mapping[str, Encoded] | None, firsts: Int64s
+    ) -> tuple[list[BatchTruths], BitMap]:
+        """Judge what can be judged for a whole batch; return the truths, and the tests that are left for `probe`.
+
+        With `columns`, the batch's values that will be history, each row sees the rows before it. Row r does not see
+        the first `firsts[r]` events of the history.
+        """
+        if self._batch is None:
+            self._batch = self._for_batches()
+        new, found, left = NewValues(batch, self.store), [], BitMap()
+        for members, tests in self._batch:
+            truths = tests.judge(new, columns, firsts)
+            if truths is None:
+                left |= members
+            else:
+                found.append(truths)
+        for family in self._families:
+            if len(family.members) > _FEW_TESTS:
+                left |= family.members
+        if self._non_empty.size:
+            seen = np.full(len(batch), len(self.store)) + (0 if columns is None else np.arange(len(batch)))
+            counts = np.where(seen > 0, self._non_empty.size, 0)
+            starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            nothing = Ragged(np.zeros(len(batch) + 1, np.int64), _NO_IDS)
+            found.append(BatchTruths(Ragged(starts, np.tile(self._non_empty, int((counts > 0).sum()))), nothing))
+        return found, left
+
+    def _for_batches(self) -> list[tuple[BitMap, BatchComparison | BatchSearches]]:
+        """Return the tests that can be judged for a batch: single comparisons, and shapes with few tests."""
+        made: list[tuple[BitMap, BatchComparison | BatchSearches]] = []
+        few = BitMap.union(BitMap(), *(f.members for f in self._families if len(f.members) <= _FEW_TESTS))
+        if few:
+            looks = [_look(number, self.tests[number]) for number in few]
+            # First: its constants get codes, after which the labels of new values are known.
+            made.append((few, BatchSearches(looks, self.store)))
+        for (new, old), tests in self._simple.items():
+            made.append((tests.members, BatchComparison(new, old, tests.tests, self.store)))
+        return made
 
     def witness(self, test: HistoryTest, event: Mapping[str, object]) -> int | None:
         """Return the number of an old event that makes EXISTS or ANY true, or ALL false; None if there is none."""
         search = Search(self.store, event)
         shape, constants = split(_terms_when_met(test))
         conditions = search.bind(shape.joins)
+        if shape.constants:
+            conditions += Constants(self.store, shape.constants, [constants]).conditions(0)
+        return some(self.store, conditions)
+
+    def not_comparable(self, test: Quantified, event: Mapping[str, object]) -> int | None:
+        """Return the number of an old event whose value does not compare, so that ANY or ALL is NULL; None if none."""
+        shape, constants = split((*test.terms, NotComparable(test.old, test.attribute)))
+        conditions = Search(self.store, event).bind(shape.joins)
         if shape.constants:
             conditions += Constants(self.store, shape.constants, [constants]).conditions(0)
         return some(self.store, conditions)
@@ -114,6 +173,13 @@ def attributes_of(tests: Iterable[HistoryTest]) -> set[str]:
         if isinstance(test, Quantified):
             attributes.add(test.old)
     return attributes
+
+
+def _look(number: int, test: HistoryTest) -> Look:
+    if isinstance(test, Exists):
+        return Look(number, EXISTS, test.terms, None)
+    unclear = (*test.terms, NotComparable(test.old, test.attribute))
+    return Look(number, test.quantifier, _terms_when_met(test), unclear)
 
 
 def _terms_when_met(test: HistoryTest) -> tuple[JoinTerm | OldComparedToConstant, ...]:

@@ -87,6 +87,11 @@ class SimpleTests:
         self.members.add(number)
         self._ids.setdefault((op, form), []).append(number)
 
+    @property
+    def tests(self) -> list[tuple[Op, Form, int]]:
+        """Operator, form and id of each test."""
+        return [(op, form, number) for (op, form), numbers in self._ids.items() for number in numbers]
+
     def probe(self, search: Search) -> tuple[Int32s, Int32s]:
         """Return the ids of the tests that are TRUE, and of those that are NULL."""
         outcome = self._outcome(search)

@@ -1,11 +1,13 @@
-"""Store the history: the attributes of earlier events that some subscription compares with."""
+"""Store the history: a log of whole events, and columns of what some subscription compares with."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
 from tocsin.model.events import EventBatch
 from tocsin.model.lookup import lookup
@@ -13,6 +15,7 @@ from tocsin.predicates.history.aggregates import Aggregates
 from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.column_files import Commit, HistoryFolder
 from tocsin.predicates.history.encode import Encoded, Encoder, Lane, encode_column
+from tocsin.predicates.history.event_log import EventLog
 from tocsin.predicates.history.tree import Tree
 
 _COMPACT_FROM = 4096
@@ -22,9 +25,10 @@ _COMPACT_FROM = 4096
 class HistoryStore:
     """The events that came before, by number, oldest first.
 
-    Events `first <= number < next` are the history; numbers are never used twice. An attribute that is kept from some
-    point on is NULL in the events before it. With `retain_events` the newest so many are history; with `retain_age`
-    those whose time is at most that much before the latest time seen, where an event's time is the latest
+    Events `first <= number < next` are the history; numbers are never used twice. With a `log`, whole events are kept,
+    and the column of an attribute is read from them when it is first needed; without one, an attribute that is kept
+    from some point on is NULL in the events before it. With `retain_events` the newest so many are history; with
+    `retain_age` those whose time is at most that much before the latest time seen, where an event's time is the latest
     `age_attribute` up to it: a timestamp if the age is a timedelta, an integer if it is one.
 
     In memory, or in the folder `path`, where `commit` makes what was appended durable; a process that dies loses what
@@ -46,6 +50,7 @@ class HistoryStore:
         retain_age: dt.timedelta | int | None = None,
         age_attribute: str | None = None,
         is_reader: bool = False,
+        log: EventLog | None = None,
     ) -> None:
         if retain_events is not None and retain_events < 1:
             raise OptionError(f"retain_events is {retain_events}", "Keep at least one event, or pass None to keep all")
@@ -64,7 +69,26 @@ class HistoryStore:
         if folder is not None:
             self._state, self.columns = folder.open(self.encoder)
         self._folder = None if is_reader else folder
+        self.log = log
+        if folder is not None and (log is not None or self._state.events):
+            self.log = self._open_log(folder.path, log or EventLog())
         self.keep([*self.columns, *attributes])
+
+    def _open_log(self, folder: Path, log: EventLog) -> EventLog:
+        """Read the log of a folder; what an older version kept of its events becomes the first of it."""
+        log.folder = None if self._folder is None else folder
+        log.open(self._state.events, folder, self._state.next if self._state.events else self._state.first)
+        log.forget(self._state.first)
+        older = [self.old_event(number) for number in range(log.next, self._state.next)]
+        if older:
+            log.append(EventBatch(older))
+        return log
+
+    @property
+    def partly_known(self) -> list[str] | None:
+        """The only attributes known of all events, if an older version kept some of them; None: whole events."""
+        partial = self._state.partial
+        return None if partial is None or self._state.first >= partial[0] else partial[1]
 
     @property
     def is_stored(self) -> bool:
@@ -99,11 +123,22 @@ class HistoryStore:
         """The bytes of columns and trees; without dictionaries, which hold each distinct string once."""
         return sum(column.nbytes for column in self.columns.values()) + sum(t.nbytes for t in self._trees.values())
 
+    def know_only(self, attributes: list[str] | None) -> None:
+        """Note that of the events up to now only these attributes are known, unless it is None."""
+        self._state.partial = None if attributes is None else (self._state.next, attributes)
+
     def append(self, event: Mapping[str, object]) -> int:
         """Add an event at the end and drop what is no longer retained; return its number.
 
         Cost: O(1) an attribute kept.
         """
+        number = self.append_columns(event)
+        if self.log is not None:
+            self.log.append(EventBatch([event]))
+        return number
+
+    def append_columns(self, event: Mapping[str, object]) -> int:
+        """Do the same, but leave the log to `log_events`."""
         number = self._state.next
         position = number - self._state.base
         for name, column in self.columns.items():
@@ -113,15 +148,33 @@ class HistoryStore:
         self._advance(1)
         return number
 
+    def log_events(self, batch: EventBatch) -> None:
+        """Add the events of a batch, whose columns were appended one by one, to the log."""
+        if self.log is not None:
+            self.log.append(batch)
+
     def append_batch(self, table: pa.Table) -> None:
         """Add the rows of an Arrow table in order. Cost: O(rows) an attribute kept, without a loop in Python."""
         self.append_events(EventBatch(table))
 
     def append_events(self, batch: EventBatch) -> None:
         """Add the events of a batch in order."""
+        self.append_encoded(self.encoded(batch), len(batch))
+        self.log_events(batch)
+
+    def encoded(self, batch: EventBatch) -> dict[str, Encoded]:
+        """Encode the attributes of a batch that are kept, for `append_encoded`."""
         found = {name: batch.column(name) for name in self.columns}
-        columns = {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
-        self.append_encoded(columns, len(batch))
+        return {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
+
+    def fronts(self, rows: int) -> Int64s | None:
+        """Return how many events will have expired before each of so many rows, if all are added; None if by age."""
+        if self.retain_age is not None and rows > 1:
+            return None
+        if self.retain_events is None:
+            return np.zeros(rows, np.int64)
+        fronts: Int64s = np.maximum(0, len(self) + np.arange(rows) - self.retain_events)
+        return fronts
 
     def append_encoded(self, columns: Mapping[str, Encoded], count: int) -> None:
         """Add events whose values are encoded by this history's encoder; attributes left out are NULL."""
@@ -152,8 +205,22 @@ class HistoryStore:
             del self.columns[name]
             self._aggregates.pop(name, None)
             self._trees.pop(name, None)
-        for name in sorted(wanted - self.columns.keys()):
-            self.columns[name] = self._new_column(used)
+        new = {name: self._new_column(used) for name in sorted(wanted - self.columns.keys())}
+        if new and self.log is not None:
+            for start, count, values in self.log.columns(list(new), self._state.first):
+                at = start - self._state.base
+                for name, column in new.items():
+                    given = values[name]
+                    if given is not None:
+                        encoded = encode_column(given, self.encoder)
+                        column.lanes[at : at + count], column.payloads[at : at + count] = encoded
+        self.columns.update(new)
+
+    def clear(self) -> None:
+        """Forget every event; numbers go on."""
+        self._pass(self._state.next)
+        self._state.partial = None
+        self.expire()
 
     def aggregates(self, attribute: str) -> Aggregates:
         """Return the up-to-date counts, least and greatest values of an attribute."""
@@ -184,6 +251,8 @@ class HistoryStore:
                 if not _is_before(self._latest(None, position, position + 1), cutoff):
                     break
                 self._pass(state.first + 1)
+        if self.log is not None:
+            self.log.forget(state.first)
         if self._folder is None and self._is_mostly_gone():
             self._compact()
         return state.first - before
@@ -194,12 +263,17 @@ class HistoryStore:
             return
         if self._is_mostly_gone():
             self._compact()
+        if self.log is not None:
+            self.log.flush()
+            self._state.events = self.log.entries
         self._folder.commit(self._state, self.columns, self.encoder)
 
     def moved_to(self, path: Path) -> None:
         """Follow the folder to another name."""
         if self._folder is not None:
             self._folder.moved_to(path)
+            if self.log is not None:
+                self.log.folder = path
         for column in self.columns.values():
             column.moved_to(path)
 
@@ -210,6 +284,8 @@ class HistoryStore:
         assert self.retain_events is None or len(self) <= self.retain_events, "no more events than retained"
         for column in self.columns.values():
             assert column.lanes.size >= state.next - state.base, "every event has a place in every column"
+        assert self.log is None or self.log.next == state.next, "the log has every event"
+        assert self.log is None or self.log.first <= max(state.first, state.base), "no event of the history is lost"
         self.encoder.strings.check()
         self.encoder.exacts.check()
 

@@ -5,6 +5,7 @@ named by the number of the stretch; the first stretch may have none.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import attributes_of
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.history.summary import restore, summarise
-from tocsin.spark._worker.batches import match_slices
+from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions, match_slices
 from tocsin.storage.folder import Folder
 
 _ALL = 1 << 62
@@ -49,6 +50,17 @@ class Tests:
         """Restore the history of a summary, without expired events; None gives an empty history."""
         retention = self.options.retain_events, self.options.retain_age, self.options.age_attribute
         return HistoryStore(None, self.attributes, *retention) if summary is None else restore(summary, *retention)
+
+    def published(self, index: Path, whole: bool = False) -> bytes | None:
+        """Summarise the events that were published to an index, the first of all; None if there are none."""
+        matcher = Matcher.open(index, mode="copy", background_merge=False)
+        store = matcher.history.store
+        if not len(store) or store.log is None:
+            return None
+        stretch = self.stretch(whole)
+        for batch in store.log.batches(store.first):
+            stretch.append_events(batch)
+        return summarise(stretch, self.tests)
 
     def carried(self, summary: bytes) -> bytes:
         """Convert a summary of an older snapshot to the tests of this one; attributes that it lacks are NULL."""
@@ -95,6 +107,7 @@ def match_stretches(
     names: Sequence[str],
     keep: int,
     evidence: Evidence | None = None,
+    options: MatchOptions = ALL_MATCHES,
 ) -> Iterator[pa.RecordBatch]:
     """Match sorted stretches, each event against the prefix and the earlier events of its stretch.
 
@@ -114,4 +127,4 @@ def match_stretches(
                 matcher = Matcher.open(index, mode="copy", background_merge=False)
                 matcher.history.go_on_from(tests.history(prefix.read_bytes() if prefix.exists() else None))
             stretch = [rest.slice(start, stop - start)]
-            yield from match_slices(matcher.publish_batch, stretch, keep, evidence=evidence)
+            yield from match_slices(partial(matcher.publish_batch, **vars(options)), stretch, keep, evidence=evidence)
