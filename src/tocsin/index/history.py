@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _TRIES = 20
 _WORTH_A_BATCH = 16
-"""A batch takes as long as about so many groups of tests that are asked for a single event."""
+"""A batch is judged at once if it has so many pairs of an event and a group of tests; chosen, not measured."""
 _LOADED = 65_536
 """Events that are loaded at a time."""
 

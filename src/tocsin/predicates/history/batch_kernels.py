@@ -61,7 +61,7 @@ def find_old(firsts: Int64s, stops: Int64s, terms: Terms, old: OldTable, new: Ne
     found = np.zeros((stops.size, searches), np.bool_)
     for row in range(stops.size):
         for search in range(searches):
-            # The first term decides for most events: what it needs is taken out of the loop over them (7 to 2 ns each).
+            # The first term decides for most events: what it needs is taken out of the loop over them.
             begin = starts[search]
             form = forms[begin]
             what = whats[begin]
