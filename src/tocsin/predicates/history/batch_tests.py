@@ -39,7 +39,7 @@ from tocsin.predicates.history.shaped_tests import EXISTS, AggregateOutcome, For
 from tocsin.predicates.history.store import HistoryStore
 
 MOST_EVENTS = 16_384
-"""A search that finds nothing passes 16,384 old events in 34 µs, after 187 µs for each call; one in trees takes 64 µs."""
+"""A search that finds nothing passes 16,384 old events in 34 µs, after 187 µs a call; one in trees takes 64 µs."""
 _MOST_EXPIRED = 4096
 """Expired events that are kept in comparable form until there are more than of the others."""
 FEW_ROWS = 13
