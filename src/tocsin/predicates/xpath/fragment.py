@@ -16,8 +16,8 @@ from tocsin.predicates.xpath.syntax import (
     ANY_NODE,
     COMPARISONS,
     TEXT_NODE,
-    Call,
     Constant,
+    FunctionCall,
     Location,
     LocationStep,
     Node,
@@ -89,7 +89,7 @@ def _condition(node: Node, *, outer: bool = False) -> _Alternatives:
         return _location(node, outer)
     if isinstance(node, Constant):
         return [_Alternative()] if node.value and node.value == node.value else []
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return _call(node, outer)
     if node.operator in ("or", "|"):
         either = [*_condition(node.left, outer=outer), *_condition(node.right, outer=outer)]
@@ -111,7 +111,7 @@ def _unsure(alternatives: Iterable[_Alternative]) -> _Alternatives:
     return [replace(alternative, sure=False) for alternative in alternatives]
 
 
-def _call(node: Call, outer: bool) -> _Alternatives:
+def _call(node: FunctionCall, outer: bool) -> _Alternatives:
     if node.name in ("boolean", "count", "string", "string-length", "normalize-space") and node.arguments:
         # Each is false for no nodes; boolean() and count() are true for any.
         known = _condition(node.arguments[0], outer=outer) if type_of(node.arguments[0]) == "nodes" else _UNKNOWN
@@ -135,7 +135,7 @@ def _comparison(operator: str, left: Node, right: Node, outer: bool) -> _Alterna
     if isinstance(left, Operation) and left.operator == "|" and isinstance(right, Constant):
         either = [*_comparison(operator, left.left, right, outer), *_comparison(operator, left.right, right, outer)]
         return either if len(either) <= MAX_ALTERNATIVES else _UNKNOWN
-    if isinstance(left, Call) and isinstance(right, Constant) and left.name in _OF_NOTHING and left.arguments:
+    if isinstance(left, FunctionCall) and isinstance(right, Constant) and left.name in _OF_NOTHING and left.arguments:
         argument = left.arguments[0]
         if isinstance(argument, Location) and not _compares(_OF_NOTHING[left.name], operator, right.value):
             return _unsure(_condition(argument, outer=outer))

@@ -93,7 +93,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function of XPath and its arguments."""
 
     name: str
@@ -128,7 +128,7 @@ class Location:
     predicates: tuple["Node", ...] = ()
 
 
-Node = Constant | Call | Operation | Location
+Node = Constant | FunctionCall | Operation | Location
 
 _ANYWHERE: Final = LocationStep("descendant-or-self", ANY_NODE)
 
@@ -139,7 +139,7 @@ def type_of(node: Node) -> Type:
         return "nodes"
     if isinstance(node, Constant):
         return "string" if isinstance(node.value, str) else "number"
-    if isinstance(node, Call):
+    if isinstance(node, FunctionCall):
         return _FUNCTIONS[node.name].result
     if node.operator == "|":
         return "nodes"
@@ -298,7 +298,7 @@ class Syntax:
         if function.nodes:
             for argument in arguments:
                 self._nodes(argument, token)
-        return Call(token.text, tuple(arguments))
+        return FunctionCall(token.text, tuple(arguments))
 
     def _steps(self) -> tuple[LocationStep, ...]:
         first = self._step()
