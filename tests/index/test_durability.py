@@ -453,7 +453,7 @@ def test_a_pipe_in_place_of_any_file_is_refused_at_once(index: Path, tmp_path: P
     matcher.commit()
     matcher.close()
     files = [file for file in index.rglob("*") if file.is_file() and file.name != "write.lock"]
-    assert len(files) == 6, "a snapshot, a segment, changes; of the history the record and a column"
+    assert len(files) == 7, "a snapshot, a segment, changes; of the history the record, a column and the log of events"
     for file in files:
         shutil.copytree(index, tmp_path / "bad")
         bad = tmp_path / "bad" / file.relative_to(index)

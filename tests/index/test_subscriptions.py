@@ -273,3 +273,10 @@ def test_matches_beside_many_single_subscriptions_see_each_of_them_from_its_star
     matcher.close()
     assert not wrong
     assert len(matcher.match({"x": 1}).ids) == 3 * BUFFER
+
+
+def test_tests_beside_narrow_ranges_alone_are_not_combined() -> None:
+    """Enough conjunctions with a test, none of them with wide ranges: there was nothing to combine, and it raised."""
+    rows = [{"id": str(n), "where": f"high > low AND price BETWEEN {n} AND {n + 1}"} for n in range(400)]
+    matcher = Matcher.from_table(rows)
+    assert matcher.match({"high": 2, "low": 1, "price": 7.5}).ids == ["7"]

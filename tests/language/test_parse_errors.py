@@ -24,20 +24,18 @@ MISTAKES = [
     ("a LIKE ANY ()", None, ""),
     ("a LIKE ANY (SELECT b FROM history)", 19, "must be a string"),
     ("b > 1 AND count(a) > 1", 10, "count is an aggregate"),
-    ("a > (SELECT max(a) FROM history)", None, "a subquery stands"),
     ("EXISTS (SELECT 1 FROM other)", None, "not on history"),
     ("EXISTS (SELECT 1 FROM history, history g)", None, "has no JOINS"),
     ("EXISTS (SELECT a FROM history LIMIT 1)", None, "has no LIMIT"),
     ("EXISTS (SELECT count(a) FROM history)", None, "count is an aggregate"),
     ("EXISTS (SELECT a FROM history UNION SELECT 1)", None, "subquery on history is expected"),
-    ("EXISTS (SELECT 1 FROM history WHERE a = 1 OR b = 2)", 36, "EXISTS (…) OR EXISTS (…)"),
     ("EXISTS (SELECT 1 FROM history WHERE a LIKE 'x')", 36, "not possible in a subquery"),
     ("EXISTS (SELECT 1 FROM history h WHERE h.a = h.b)", 38, "two attributes of one old event"),
     ("EXISTS (SELECT 1 FROM history WHERE EXISTS (SELECT 1 FROM history))", None, "contains another"),
     ("a < ANY (SELECT 5 FROM history)", None, "select one attribute"),
     ("a < ANY (SELECT b, c FROM history)", None, "select one attribute"),
     ("5 < ANY (SELECT b FROM history)", None, "compare an attribute"),
-    ("a = ANY (tags)", None, "subquery on history is expected"),
+    ("a = ANY (tags)", 0, "= ANY compares a constant"),
     ("a + 1", 0, "a number stands where a condition"),
     ("@timestamp > 5", 1, 'as in "@timestamp"'),
     ("user-agent = 'curl'", 0, 'Quote a name such as "user-agent"'),
@@ -116,7 +114,7 @@ def test_a_bad_text_does_not_sink_the_others() -> None:
 def test_the_limit_says_how_to_raise_it() -> None:
     text = " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(4))
     assert len(normalise(parse(text), limit=8).leaves) == 16
-    with pytest.raises(SubscriptionError, match=r"8 predicates, and at most 7 .*raise the limit: Matcher\(max_pred"):
+    with pytest.raises(SubscriptionError, match=r"8 predicates, and at most 7 .*raise the limit: Limits\(predicates"):
         normalise(parse(text), limit=7)
     assert list(normalise_texts([text] * 5, limit=7).errors) == [0, 1, 2, 3, 4]
     assert len(normalise_texts([text] * 5, limit=8).owner) == 5 * 16

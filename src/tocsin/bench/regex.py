@@ -27,8 +27,9 @@ _ENDINGS = ("exe|dll", "ps1|bat", "exe|dll|ps1|bat")
 def make_expressions(random: np.random.Generator, words: list[str], count: int) -> list[str]:
     """Distinct expressions of six forms.
 
-    >>> make_expressions(np.random.default_rng(1), ["aa", "bb"], 1)
-    ['aa[-/ =]+bb']
+    >>> made = make_expressions(np.random.default_rng(1), ["aa", "bb", "cc", "dd"], 20)
+    >>> len(set(made))
+    20
     """
     made: dict[str, None] = {}
     while len(made) < count:

@@ -84,9 +84,11 @@ def combine_tests(
     wide = np.zeros(conjunctions.count, bool)
     wide[numbers[held_by_ranges >= TUNING.min_combined_share]] = True
     owner, test = owner[wide[owner]], test[wide[owner]]
+    if not owner.size:
+        return CombinedTests.none(), filed
     order = np.lexsort((test, owner))
     owner, test = owner[order], test[order]
-    begins = np.flatnonzero(np.append(True, np.diff(owner) != 0)) if owner.size else np.empty(0, np.int64)
+    begins = np.flatnonzero(np.append(True, np.diff(owner) != 0))
     ends = np.append(begins[1:], owner.size)
     groups: dict[tuple[int, ...], list[int]] = {}
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):

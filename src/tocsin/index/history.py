@@ -47,7 +47,7 @@ class History:
     >>> matcher.history.load([{"price": 9}, {"price": 10, "author": "Smith"}])
     >>> matcher.subscribe("record", "price > ALL (SELECT price FROM history)")
     >>> matcher.publish({"price": 11}).ids, list(matcher.history.events()), len(matcher.history)
-    (['record'], [{'price': 10, 'author': 'Smith'}, {'price': 11}], 2)
+    (['record'], [{'author': 'Smith', 'price': 10}, {'price': 11}], 2)
     """
 
     def __init__(self, options: Options, path: Path | None = None, is_reader: bool = False) -> None:

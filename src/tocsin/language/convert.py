@@ -179,8 +179,11 @@ def _quoted_hint(difference: EventAttribute) -> str:
 
 
 def _is_difference(attribute: EventAttribute) -> bool:
+    """Whether an operand is a sum or difference of attributes alone, as a name with a hyphen is read."""
     expression = expression_of(attribute.name)
-    return isinstance(expression, Call) and expression.function in ("+", "-")
+    if not isinstance(expression, Call) or expression.function not in ("+", "-"):
+        return False
+    return len(list(leaves(expression))) > 1
 
 
 class _Converter:

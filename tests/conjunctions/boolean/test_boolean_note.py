@@ -22,7 +22,7 @@ from tocsin.language.to_sql import describe
 from tocsin.matcher import Matcher
 
 NOTE = (Path(__file__).parents[3] / "docs" / "internals" / "boolean.md").read_text()
-TEXT = "c = 1 AND NOT (a = 'x' AND b = 'y') AND (d > 5 OR e = 2)"
+TEXT = "c = 1 AND NOT (a = 'x' AND b = 'u') AND (d > 5 OR e = 2)"
 
 
 def rows(start: str) -> list[list[str]]:

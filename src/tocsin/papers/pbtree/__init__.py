@@ -14,7 +14,8 @@ B. Wang, W. Zhang, M. Kitsuregawa, "Design of B+tree-Based Predicate Index for E
 
 Not in the paper: types of keys (`keys.py`), bytes of a page (`pages.py`), a file that survives crashes (`log.py`,
 `meta.py`, `pager.py`), building at once (`bulk.py`), a check of all invariants (`check.py`), predicates that are unions
-of ranges (`phase1.py`), and the tree under the protocol of all interval indexes (`index.py`).
+of ranges (`phase1.py`), the tree under the protocol of all interval indexes (`index.py`), trees in the file of a
+segment (`segment_index.py`), and subscriptions beyond memory (`beyond_memory.py`).
 
 Run `tocsin bench pbtree`, or `tocsin draw pbtree`. The note is docs/internals/pbtree.md.
 """
