@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.arrays import Float64s
-from tocsin.bench.regex import seconds_of
-from tocsin.bench.runner import Report, Result
+from tocsin.bench.runner import Report, Result, processor_timed
 from tocsin.matcher import Matcher
 from tocsin.model.places import EARTH_RADIUS
 
@@ -60,10 +59,12 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
 
     matcher = Matcher()
     subscriptions = pa.table({"id": [str(n) for n in range(count)], "where": wheres})
-    build_s, rejected = seconds_of(lambda: (matcher.subscribe_many(subscriptions), matcher.match_batch(table[:2]))[0])
+    build_s, rejected = processor_timed(
+        lambda: (matcher.subscribe_many(subscriptions), matcher.match_batch(table[:2]))[0]
+    )
     for bad in rejected:
         report.disagreements.append(f"a circle was refused: {bad}")
-    runs = [seconds_of(lambda: matcher.match_batch(table)) for _ in range(repeats)]
+    runs = [processor_timed(lambda: matcher.match_batch(table)) for _ in range(repeats)]
     ours, found = min(seconds for seconds, _ in runs), runs[0][1]
     report.results.append(
         Result(
@@ -73,7 +74,7 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
 
     expected = matcher.match_batch(table[:RIVAL_POINTS]).num_rows
     metres = kilometres * 1000.0
-    numpy_s, by_numpy = seconds_of(lambda: _by_numpy(centres, metres, points[:RIVAL_POINTS]))
+    numpy_s, by_numpy = processor_timed(lambda: _by_numpy(centres, metres, points[:RIVAL_POINTS]))
     reach = metres / EARTH_RADIUS
     wide = np.degrees(np.arcsin(np.sin(reach) / np.cos(np.radians(centres[:, 0]))))
     circles = {"lat": centres[:, 0], "lon": centres[:, 1], "high": np.degrees(reach), "wide": wide, "reach": reach}
@@ -85,7 +86,7 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
             "SELECT count(*) FROM p JOIN c ON p.lat BETWEEN c.lat - c.high AND c.lat + c.high"
             f" AND p.lon BETWEEN c.lon - c.wide AND c.lon + c.wide WHERE {_DISTANCE} <= c.reach"
         )
-        duckdb_s, by_duckdb = seconds_of(lambda: connection.execute(query).fetchall()[0][0])
+        duckdb_s, by_duckdb = processor_timed(lambda: connection.execute(query).fetchall()[0][0])
     for name, matches, seconds in (("NumPy, all centres", by_numpy, numpy_s), ("DuckDB, a join", by_duckdb, duckdb_s)):
         if matches != expected:
             report.disagreements.append(f"{name}: {matches} matches, not {expected}")

@@ -9,8 +9,7 @@ and has no parsing in it.
 
 import gc
 import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from tocsin.arrays import Float64s, Int32s
 from tocsin.bench.field_rivals import Ends, Ranges, hem, match_events, nbytes, rein
-from tocsin.bench.runner import Cell, Figure, Report, Result
+from tocsin.bench.runner import Cell, Figure, Report, Result, processor_timed
 from tocsin.conjunctions.choose import CombinedIndex
 from tocsin.conjunctions.protocol import Filing
 from tocsin.index.build import CodedColumn, popularity
@@ -229,21 +228,15 @@ def _times(report: Report, way: str) -> dict[str, float]:
     }
 
 
-def _processor_seconds(work: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.process_time()
-    answer = work()
-    return time.process_time() - start, answer
-
-
 def _measure_point(report: Report, point: Point, events: int, seed: int, rivals: bool) -> None:
     workload = generate(point, events, seed)
-    build_s, segment = _processor_seconds(lambda: build_segment(workload))
+    build_s, segment = processor_timed(lambda: build_segment(workload))
     few = min(events, DUCKDB_EVENTS)
     first_matches = 0
     for way in OURS:
         filed, of = build_s, segment
         if way != "auto":
-            filed, of = _processor_seconds(lambda way=way: by_one_way(segment, way == "bitmaps"))  # type: ignore[misc]
+            filed, of = processor_timed(lambda way=way: by_one_way(segment, way == "bitmaps"))  # type: ignore[misc]
         first, _ = of.match(EventBatch(workload.events(0, few)))
         first_matches = first.values.size
         at_once = max(1, min(events, MOST_MATCHES * few // max(first_matches, 1)))
@@ -256,11 +249,11 @@ def _measure_point(report: Report, point: Point, events: int, seed: int, rivals:
         return
     sample = workload.values[:, : min(RIVAL_EVENTS, events)]
     for name, make in (("REIN", rein), ("HEM", hem)):
-        made_s, ends = _processor_seconds(
+        made_s, ends = processor_timed(
             lambda make=make: make(workload.ranges, point.subscriptions, point.attributes, point.domain)  # type: ignore[misc]
         )
         match_events(ends, sample[:, :1])
-        seconds, found = _processor_seconds(lambda ends=ends: match_events(ends, sample))  # type: ignore[misc]
+        seconds, found = processor_timed(lambda ends=ends: match_events(ends, sample))  # type: ignore[misc]
         each = 1e6 * seconds / sample.shape[1]
         times = {f"us_{size}": each for size in BATCHES}
         _add(report, point, name, made_s, nbytes(ends), found / sample.shape[1], times)
@@ -294,7 +287,7 @@ def _batches(segment: Segment, workload: Workload, size: int) -> float:
     ]
     seconds = []
     for _ in range(4):
-        took, _ = _processor_seconds(lambda: [segment.match(EventBatch(batch)) for batch in batches])
+        took, _ = processor_timed(lambda: [segment.match(EventBatch(batch)) for batch in batches])
         seconds.append(took / (len(batches) * size))
     return 1e6 * statistics.median(seconds[1:])
 
@@ -335,8 +328,8 @@ def _duckdb(report: Report, workload: Workload, segment: Segment, events: int) -
     connection.register("bounds", pa.table(bounds))
     join = " AND ".join(f"(l{n} IS NULL OR a{n} BETWEEN l{n} AND h{n})" for n in range(point.attributes))
     query = f"SELECT count(*) FROM events JOIN bounds ON {join}"
-    seconds, answer = _processor_seconds(lambda: connection.execute(query).fetchone())
-    found = int(answer[0])
+    seconds, answers = processor_timed(lambda: connection.execute(query).fetchall())
+    found = int(answers[0][0])
     matched = segment.match(EventBatch(workload.events(0, events)))[0].values
     expected = int((matched < count).sum())
     if found != expected:

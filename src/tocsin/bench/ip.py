@@ -13,8 +13,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from tocsin.bench.regex import seconds_of
-from tocsin.bench.runner import Report, Result
+from tocsin.bench.runner import Report, Result, processor_timed
 from tocsin.matcher import Matcher
 from tocsin.model.ip_addresses import address_order, network_bounds
 
@@ -100,19 +99,21 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
 
     matcher = Matcher()
     subscriptions = pa.table({"id": [str(n) for n in range(count)], "where": wheres})
-    build_s, rejected = seconds_of(lambda: (matcher.subscribe_many(subscriptions), matcher.match_batch(table[:2]))[0])
+    build_s, rejected = processor_timed(
+        lambda: (matcher.subscribe_many(subscriptions), matcher.match_batch(table[:2]))[0]
+    )
     for bad in rejected:
         report.disagreements.append(f"a network was refused: {bad}")
-    runs = [seconds_of(lambda: matcher.match_batch(table)) for _ in range(repeats)]
+    runs = [processor_timed(lambda: matcher.match_batch(table)) for _ in range(repeats)]
     ours, found = min(seconds for seconds, _ in runs), runs[0][1]
     report.results.append(Result("tocsin", build_s=build_s, events_per_s=count / ours, matches=found.num_rows))
 
-    theirs, matches = seconds_of(lambda: _by_prefixes(networks, addresses))
+    theirs, matches = processor_timed(lambda: _by_prefixes(networks, addresses))
     report.results.append(Result("a table of prefixes, with its build", events_per_s=count / theirs, matches=matches))
     report.expect_equal_matches()
-    numpy_s, _ = seconds_of(lambda: _by_numpy(networks, addresses[:NUMPY_ADDRESSES]))
+    numpy_s, _ = processor_timed(lambda: _by_numpy(networks, addresses[:NUMPY_ADDRESSES]))
     report.results.append(Result("NumPy, all bounds", events_per_s=NUMPY_ADDRESSES / numpy_s))
-    slow_s, _ = seconds_of(lambda: _by_ipaddress(networks[:SCALED_NETWORKS], addresses[:SCALED_ADDRESSES]))
+    slow_s, _ = processor_timed(lambda: _by_ipaddress(networks[:SCALED_NETWORKS], addresses[:SCALED_ADDRESSES]))
     slow_s *= count / min(SCALED_NETWORKS, count)
     report.results.append(Result("ipaddress, one by one (scaled)", events_per_s=SCALED_ADDRESSES / slow_s))
     ratio = (count / ours) / (SCALED_ADDRESSES / slow_s)

@@ -6,16 +6,12 @@ judge expression by expression, so that every `RIVAL_STEP`-th is timed and the s
 literals of all expressions first, line by line from Python. All seconds are processor time.
 """
 
-import time
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.bench.patterns import make_lines
-from tocsin.bench.runner import Cell, Report, Result
+from tocsin.bench.runner import Cell, Report, Result, processor_timed
 from tocsin.bench.words import spell
 from tocsin.matcher import Matcher
 
@@ -51,13 +47,6 @@ def make_expressions(random: np.random.Generator, words: list[str], count: int) 
     return list(made)
 
 
-def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the processor time of some work, and its result."""
-    start = time.process_time()
-    result = work()
-    return time.process_time() - start, result
-
-
 def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
     """Lines a second of a matcher, of pyarrow and DuckDB expression by expression, and of RE2's Filter."""
     import duckdb
@@ -77,10 +66,12 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
 
     matcher = Matcher()
     subscriptions = pa.table({"id": [str(n) for n in range(expression_count)], "where": wheres})
-    build_s, rejected = seconds_of(lambda: (matcher.subscribe_many(subscriptions), matcher.match_batch(table[:2]))[0])
+    build_s, rejected = processor_timed(
+        lambda: (matcher.subscribe_many(subscriptions), matcher.match_batch(table[:2]))[0]
+    )
     for bad in rejected:
         report.disagreements.append(f"an expression was refused: {bad}")
-    runs = [seconds_of(lambda: matcher.match_batch(table)) for _ in range(repeats)]
+    runs = [processor_timed(lambda: matcher.match_batch(table)) for _ in range(repeats)]
     ours, found = min(seconds for seconds, _ in runs), runs[0][1]
     report.results.append(
         Result(
@@ -96,14 +87,14 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
     counts = pa.compute.value_counts(found["subscription"]).to_pylist()
     by_id = {each["values"]: each["counts"] for each in counts}
     expected = [by_id.get(str(n), 0) for n in range(0, expression_count, RIVAL_STEP)]
-    arrow_s, by_arrow = seconds_of(
+    arrow_s, by_arrow = processor_timed(
         lambda: [pc.sum(pc.match_substring_regex(table["line"], pattern=text)).as_py() for text in sample]
     )
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("given", table)
         connection.execute("CREATE TABLE log AS SELECT * FROM given")
         query = "SELECT count(*) FROM log WHERE regexp_matches(line, '{}')"
-        duckdb_s, by_duckdb = seconds_of(
+        duckdb_s, by_duckdb = processor_timed(
             lambda: [connection.execute(query.format(text)).fetchall()[0][0] for text in sample]
         )
     for name, theirs in (("pyarrow", by_arrow), ("DuckDB", by_duckdb)):
@@ -119,9 +110,9 @@ def run(*, quick: bool = False, seed: int = 1, repeats: int = 3) -> Report:
             )
         )
     by_filter = re2.Filter()
-    filter_build_s, _ = seconds_of(lambda: ([by_filter.Add(text) for text in expressions], by_filter.Compile()))
+    filter_build_s, _ = processor_timed(lambda: ([by_filter.Add(text) for text in expressions], by_filter.Compile()))
     few_lines = lines[:FILTERED_LINES]
-    filter_s, _ = seconds_of(lambda: [by_filter.Match(line) for line in few_lines])
+    filter_s, _ = processor_timed(lambda: [by_filter.Match(line) for line in few_lines])
     report.results.append(
         Result(
             "google-re2 Filter",
