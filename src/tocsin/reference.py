@@ -33,7 +33,8 @@ from tocsin.model.condition import (
 )
 from tocsin.model.elements import elements_of
 from tocsin.model.lookup import lookup
-from tocsin.model.text import has_phrase, like, missing_words, parse_words, tokens
+from tocsin.model.predicate import Word, WordWindow
+from tocsin.model.text import WordPlaces, exact_tokens, has_phrase, like, missing_words, parse_words, tokens
 from tocsin.model.values import is_null
 from tocsin.predicates.evaluate import (
     NO_NAMESPACES,
@@ -91,11 +92,19 @@ def _in_list(node: InList, event: Event, _: History) -> bool | None:
 
 
 def _has_words(node: HasWords, event: Event, _: History) -> bool | None:
-    return judge_text(event, node.attribute, lambda text: not missing_words(text, parse_words(str(node.text))))
+    words = parse_words(str(node.text), node.exact_case)
+    if node.near is None and node.min_words is None and not node.exact_case:
+        return judge_text(event, node.attribute, lambda text: not missing_words(text, words))
+    window = WordWindow(node.attribute, words, node.min_words or len(words), node.near, False, node.exact_case)
+    return judge_text(event, node.attribute, lambda text: WordPlaces(text).have(window))
 
 
 def _has_phrase(node: HasPhrase, event: Event, _: History) -> bool | None:
-    return judge_text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
+    if not node.slop and not node.exact_case:
+        return judge_text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
+    words = tuple(map(Word, (exact_tokens if node.exact_case else tokens)(str(node.text))))
+    window = WordWindow(node.attribute, words, len(words), len(words) - 1 + node.slop, True, node.exact_case)
+    return judge_text(event, node.attribute, lambda text: WordPlaces(text).have(window))
 
 
 def _like_pattern(node: Like, event: Event, _: History) -> bool | None:

@@ -148,6 +148,9 @@ CASES: dict[str, list[tuple[str, list[Conjunction]]]] = {
     "test_exists": [
         ("NOT EXISTS (SELECT 1 FROM history)", None),  # type: ignore[list-item]  # looked at below
     ],
+    "test_elements": [
+        ("NOT EXISTS (SELECT 1 FROM UNNEST(a) i WHERE i > 1)", None),  # type: ignore[list-item]  # looked at below
+    ],
     "test_as_it_is": [("array_contains(a, 1)", None)],  # type: ignore[list-item]  # looked at below
     # Merging.
     "alternatives": [
@@ -197,6 +200,15 @@ def test_exists_is_never_null(text: str) -> None:
     ((predicate,),) = normalise(parse(text)).leaves
     assert isinstance(predicate, _Tested)
     assert predicate.accepts is Accepts.FALSE
+
+
+def test_without_a_list_there_is_no_element() -> None:
+    [[(predicate,)], [(negated,)]] = (
+        normalise(parse(f"{sign}EXISTS (SELECT 1 FROM UNNEST(a) i WHERE i > 1)")).leaves for sign in ("", "NOT ")
+    )
+    assert isinstance(predicate, _Tested)
+    assert isinstance(negated, _Tested)
+    assert (predicate.accepts, negated.accepts) == (Accepts.TRUE, Accepts.FALSE | Accepts.NULL)
 
 
 def test_a_test_keeps_null_apart() -> None:

@@ -16,6 +16,7 @@ MOST_ALIKE = 5
 """Steps with one reason that a summary shows."""
 _FAMILIES = {
     "words": "all words and phrases of a text are found in one pass",
+    "windows": "looked at where the rarest of their words occur, which are found in one pass",
     "patterns": "the literal fragments of all patterns are found in one pass; only their patterns are verified",
     "xpath": "expressions share their paths; equal ones are matched once",
     "regexps": "the literal fragments of all expressions are found in one pass; RE2 verifies what has them",

@@ -64,6 +64,10 @@ _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
 }
 
 
+_TEXT_OPTIONS: dict[str, dict[str, type]] = {
+    "has_words": {"near": int, "min_words": int, "exact_case": bool},
+    "has_phrase": {"slop": int, "exact_case": bool},
+}
 _LIST_FUNCTIONS = {"list_has_any", "array_has_any", "list_has_all", "array_has_all"}
 _PLACES = {
     "within_distance": (5, "within_distance(latitude, longitude, 48.85, 2.35, '10 km')"),
@@ -507,13 +511,28 @@ class _Converter:
         name = node.name.lower()
         if name == "xpath_exists" and self._reader.element:
             raise self._refuse(node, "xpath_exists stands inside a subquery on elements", "Write it outside")
-        if len(node.expressions) != 2:
+        given = [self._option(each, name) for each in node.expressions if isinstance(each, (exp.Kwarg, exp.PropertyEQ))]
+        if len(node.expressions) != 2 + len(given) or len(dict(given)) != len(given):
             raise self._refuse(
                 node, f"{name} takes 2 arguments, not {len(node.expressions)}", f"Write {name}(attribute, 'text')"
             )
         attribute = self._attribute(node.expressions[0], name)
         text = self._reader.text(node.expressions[1], f"the second argument of {name}")
-        return Truth(None) if text is None else _TEXT_FUNCTIONS[name](attribute, text)
+        return Truth(None) if text is None else _TEXT_FUNCTIONS[name](attribute, text, **dict(given))
+
+    def _option(self, node: exp.Expr, function: str) -> tuple[str, Any]:
+        """Convert `near => 5`; `:=` may stand for `=>`."""
+        name, given = node.this.name.lower(), strip(node.expression)
+        kind = _TEXT_OPTIONS.get(function, {}).get(name)
+        if kind is None:
+            there = ", ".join(_TEXT_OPTIONS.get(function, ())) or "none"
+            raise self._refuse(node, f"{function} has no option {name!r}", f"There are {there}")
+        value: object = bool(given.this) if isinstance(given, exp.Boolean) else None
+        if isinstance(given, exp.Literal) and not given.is_string:
+            value = self._reader.constant(given)
+        if type(value) is not kind:
+            raise self._refuse(node, f"{name} takes {'TRUE or FALSE' if kind is bool else 'an integer'}", "Write one")
+        return name, value
 
     def _ip_in(self, node: exp.Anonymous) -> Condition:
         if len(node.expressions) < 2:

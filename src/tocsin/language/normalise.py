@@ -34,6 +34,7 @@ from tocsin.model.predicate import (
     Ranges,
     Tested,
     Word,
+    WordWindow,
 )
 from tocsin.model.text import pattern_order
 from tocsin.model.values import Kind
@@ -54,6 +55,7 @@ _COMPARED = 64
 _NULL_IF_ABSENT = (
     AnyWord,
     Phrase,
+    WordWindow,
     AnyPattern,
     RegexpMatches,
     ArrayContains,

@@ -60,10 +60,20 @@ from tocsin.model.predicate import (
     Test,
     Tested,
     Word,
+    WordWindow,
 )
 from tocsin.model.regexp import canonical as canonical_expression
 from tocsin.model.regexp import cover
-from tocsin.model.text import check_words, like_pattern, like_runs, parse_words, pattern_order, pattern_text, tokens
+from tocsin.model.text import (
+    check_words,
+    exact_tokens,
+    like_pattern,
+    like_runs,
+    parse_words,
+    pattern_order,
+    pattern_text,
+    tokens,
+)
 from tocsin.model.untyped import is_untyped
 from tocsin.model.values import Kind, kind_of, scalar
 
@@ -91,6 +101,8 @@ class Some:
 
 
 Node = Goal | All | Some | Predicate
+LONGEST_WINDOW = 10_000
+"""The most words between the first and the last that `near` and `slop` allow."""
 ALWAYS, NEVER = All(), Some()
 _OPPOSITE = {
     Accepts.TRUE: Accepts.FALSE,
@@ -197,9 +209,15 @@ def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
     """Split `has_words(a, 'x y')` into the word x and the word y."""
     check_words(str(condition.text), "has_words", prefixes=True)
-    words = parse_words(str(condition.text))
+    words = parse_words(str(condition.text), condition.exact_case)
     if not words:
         raise SubscriptionError(f"has_words({condition.attribute}, …) does not name a word", "Give at least one word")
+    least = len(words) if condition.min_words is None else condition.min_words
+    _check_option("has_words", "min_words", least, 1, len(words))
+    _check_option("has_words", "near", 1 if condition.near is None else condition.near, 1, LONGEST_WINDOW)
+    if least < len(words) or condition.near is not None or condition.exact_case:
+        window = WordWindow(condition.attribute, words, least, condition.near, exact_case=condition.exact_case)
+        return Tested(window, accepts)
     found = tuple(Tested(AnyWord(condition.attribute, (word,)), accepts) for word in words)
     return All(found) if Accepts.TRUE in accepts else Some(found)
 
@@ -207,12 +225,22 @@ def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
 def has_phrase_to_phrase(condition: HasPhrase, accepts: Accepts) -> Node:
     """Turn `has_phrase(a, 'x y')` into a phrase, or into a word if it has only one."""
     check_words(str(condition.text), "has_phrase")
-    words = tuple(tokens(str(condition.text)))
+    words = tuple((exact_tokens if condition.exact_case else tokens)(str(condition.text)))
     if not words:
         raise SubscriptionError(f"has_phrase({condition.attribute}, …) does not name a word", "Give at least one word")
+    _check_option("has_phrase", "slop", condition.slop, 0, LONGEST_WINDOW)
+    if condition.slop or condition.exact_case:
+        reach, wanted = len(words) - 1 + condition.slop, tuple(map(Word, words))
+        window = WordWindow(condition.attribute, wanted, len(words), reach, True, condition.exact_case)
+        return Tested(window, accepts)
     if len(words) == 1:
         return Tested(AnyWord(condition.attribute, (Word(words[0]),)), accepts)
     return Tested(Phrase(condition.attribute, words), accepts)
+
+
+def _check_option(function: str, option: str, given: int, least: int, most: int) -> None:
+    if not least <= given <= most:
+        raise SubscriptionError(f"{option} => {given} of {function} is not {least} to {most:,}", "Give one of these")
 
 
 def compare_attributes(condition: AttributeComparison, accepts: Accepts) -> Node:

@@ -2,7 +2,8 @@
 
 DuckDB evaluates the SQL of a condition over a table `event`, and `history` for the earlier events. It does not have
 has_words and has_phrase: they become regular expressions that mean the same for texts whose lower case is their folded
-case, such as ASCII. xpath_exists stays a function call that DuckDB does not know.
+case, such as ASCII. xpath_exists, and words with options, stay function calls that DuckDB does
+not know.
 """
 
 import re
@@ -53,6 +54,7 @@ from tocsin.model.predicate import (
     Ranges,
     Test,
     Word,
+    WordWindow,
 )
 from tocsin.model.regexp import canonical
 from tocsin.model.sql_text import ELEMENT_NAME, constant, expression_sql, name, timestamp
@@ -104,8 +106,9 @@ def to_sql(condition: Condition, as_written: bool = False) -> str:
         elif isinstance(node, IsTruth):
             test = f"IS {'NOT ' if node.negated else ''}{'TRUE' if node.value else 'FALSE'}"
             waiting += [f" {test})", node.operand, "("]
-        elif as_written and isinstance(node, (HasWords, HasPhrase)):
-            pieces.append(_call("has_words" if isinstance(node, HasWords) else "has_phrase", node.attribute, node.text))
+        elif isinstance(node, (HasWords, HasPhrase)) and (as_written or _options(node)):
+            function = "has_words" if isinstance(node, HasWords) else "has_phrase"
+            pieces.append(f"{function}({name(node.attribute)}, {constant(node.text)}{_options(node)})")
         elif isinstance(node, UnnestExists):
             pieces.append(_unnest_exists(node, as_written))
         else:
@@ -115,6 +118,13 @@ def to_sql(condition: Condition, as_written: bool = False) -> str:
 
 def _call(function: str, attribute: str, argument: Constant | object) -> str:
     return f"{function}({name(attribute)}, {constant(argument)})"
+
+
+def _options(node: HasWords | HasPhrase) -> str:
+    """Return the options of a test on words as they are written."""
+    numbers = {"near": node.near, "min_words": node.min_words} if isinstance(node, HasWords) else {"slop": node.slop}
+    given = {key: value for key, value in numbers.items() if value} | ({"exact_case": True} if node.exact_case else {})
+    return "".join(f", {key} => {constant(value)}" for key, value in given.items())
 
 
 def _like(node: Like) -> str:
@@ -289,9 +299,19 @@ def _describe_test(test: Test) -> list[str]:
         return [f"has_words({_name(test.attribute)}, {constant(_word(word))})" for word in test.words]
     if isinstance(test, Phrase):
         return [f"has_phrase({_name(test.attribute)}, {constant(' '.join(test.words))})"]
+    if isinstance(test, WordWindow):
+        return [to_sql(_window_condition(test), as_written=True)]
     if isinstance(test, AnyPattern):
         return [_like_pattern(_name(test.attribute), pattern) for pattern in test.patterns]
     return [to_sql(test, as_written=True)]
+
+
+def _window_condition(test: WordWindow) -> HasWords | HasPhrase:
+    text = " ".join(map(_word, test.words))
+    if test.ordered:
+        return HasPhrase(test.attribute, text, (test.reach or 0) - len(test.words) + 1, test.exact_case)
+    least = test.least if test.least < len(test.words) else None
+    return HasWords(test.attribute, text, test.reach, least, test.exact_case)
 
 
 def _name(attribute: str) -> str:

@@ -14,6 +14,7 @@ _TYPES: dict[str, Any] = {
     for kind in (
         predicate.AnyWord,
         predicate.Phrase,
+        predicate.WordWindow,
         predicate.AnyPattern,
         predicate.Word,
         predicate.Pattern,

@@ -174,6 +174,12 @@ class HasWords:
 
     attribute: str
     text: Text
+    near: int | None = None
+    """How many words the last of them may stand behind the first; None: any number."""
+    min_words: int | None = None
+    """How many of the words must occur; None: all of them."""
+    exact_case: bool = False
+    """Whether words are compared as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +188,10 @@ class HasPhrase:
 
     attribute: str
     text: Text
+    slop: int = 0
+    """How many other words may stand between them, all together."""
+    exact_case: bool = False
+    """Whether words are compared as written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,23 @@ class Phrase:
 
 
 @dataclass(frozen=True, slots=True)
+class WordWindow:
+    """Some of the words occur within a stretch of the text of the attribute."""
+
+    attribute: str
+    words: tuple[Word, ...]
+    """Distinct, unless they are ordered."""
+    least: int
+    """How many of them must occur."""
+    reach: int | None
+    """How many words the last of them may stand behind the first; None: any number."""
+    ordered: bool = False
+    """Whether they must follow each other in this order, each at a place of its own."""
+    exact_case: bool = False
+    """Whether they are compared as written, not folded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pattern:
     """A LIKE pattern, with its wildcards apart from its literal text."""
 
@@ -107,6 +124,7 @@ class AnyPattern:
 Test = (
     AnyWord
     | Phrase
+    | WordWindow
     | AnyPattern
     | RegexpMatches
     | ArrayContains

@@ -10,15 +10,18 @@ ILIKE is LIKE on `lower` of the text and of what the pattern says literally. The
 in PostgreSQL and SQLite; DuckDB takes both cases of a letter for it.
 """
 
+import math
 import re
 import sys
 import unicodedata
 from array import array
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 
 from tocsin.errors import SubscriptionError
-from tocsin.model.predicate import Pattern, Wildcard, Word
+from tocsin.model.predicate import Pattern, Wildcard, Word, WordWindow
 
 # Every combining mark of Unicode lies in one of these ranges (a test looks at all code points).
 _MARK_RANGES = (range(0x300, 0x20000), range(0xE0100, 0xE01F0))
@@ -68,7 +71,16 @@ def tokens(text: str) -> list[str]:
     return _split(fold(text))
 
 
-def parse_words(text: str) -> tuple[Word, ...]:
+def exact_tokens(text: str) -> list[str]:
+    """Return the words of `text` as they are written, canonical variants alone removed.
+
+    >>> exact_tokens("US, us")
+    ['US', 'us']
+    """
+    return _split(text if text.isascii() else unicodedata.normalize("NFC", text))
+
+
+def parse_words(text: str, exact_case: bool = False) -> tuple[Word, ...]:
     """Return the distinct words that `has_words` demands; one right before ``*`` is a prefix.
 
     >>> parse_words("Holiday chok* holiday")
@@ -76,7 +88,7 @@ def parse_words(text: str) -> tuple[Word, ...]:
     """
     found: dict[Word, None] = {}
     # After each "*" a new piece begins; the last word of a piece is a prefix if the piece ended in that word.
-    *starred, rest = fold(text).split("*")
+    *starred, rest = (unicodedata.normalize("NFC", text) if exact_case else fold(text)).split("*")
     for piece in starred:
         words = _split(piece)
         ends_in_word = bool(words) and piece.endswith(words[-1])
@@ -131,6 +143,60 @@ def has_phrase(text: str, phrase: list[str]) -> bool:
     """
     words, length = tokens(text), len(phrase)
     return any(words[start : start + length] == phrase for start in range(len(words) - length + 1))
+
+
+class WordPlaces:
+    """Where each word of a text stands.
+
+    >>> window = WordWindow("body", (Word("new"), Word("york")), 2, 3)
+    >>> WordPlaces("New, old, York").have(window), WordPlaces("York is not so new").have(window)
+    (True, False)
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._places: dict[bool, dict[str, list[int]]] = {}
+
+    def have(self, window: WordWindow) -> bool:
+        """Tell whether the words of a window occur as it demands."""
+        places = [self._of(word, window.exact_case) for word in window.words]
+        if sum(map(bool, places)) < window.least:
+            return False
+        if window.reach is None:
+            return True
+        if window.ordered:
+            return any(_end(places, start) - start <= window.reach for start in places[0])
+        in_order = sorted((place, word) for word, several in enumerate(places) for place in several)
+        near: Counter[int] = Counter()
+        first = 0
+        for place, word in in_order:
+            near[word] += 1
+            while place - in_order[first][0] > window.reach:
+                near[in_order[first][1]] -= 1
+                first += 1
+            if len(+near) >= window.least:
+                return True
+        return False
+
+    def _of(self, word: Word, exact_case: bool) -> list[int]:
+        there = self._places.get(exact_case)
+        if there is None:
+            there = self._places[exact_case] = {}
+            for place, each in enumerate(exact_tokens(self._text) if exact_case else tokens(self._text)):
+                there.setdefault(each, []).append(place)
+        if word.prefix:
+            return sorted(place for each, several in there.items() if each.startswith(word.text) for place in several)
+        return there.get(word.text, [])
+
+
+def _end(places: list[list[int]], start: int) -> float:
+    """Return where words that follow each other end, each as early as possible; infinity if they do not."""
+    for several in places[1:]:
+        following = bisect_right(several, start)
+        if following == len(several):
+            return math.inf
+        start = several[following]
+    return start
 
 
 def lower(text: str) -> str:

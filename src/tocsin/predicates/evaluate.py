@@ -30,9 +30,20 @@ from tocsin.model.condition import (
 from tocsin.model.elements import elements_of
 from tocsin.model.lookup import lookup
 from tocsin.model.places import encloses, haversine, haversine_of, rings
-from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
+from tocsin.model.predicate import (
+    Accepts,
+    AnyPattern,
+    AnyWord,
+    Pattern,
+    Phrase,
+    Predicate,
+    Range,
+    Ranges,
+    Test,
+    WordWindow,
+)
 from tocsin.model.regexp import canonical, finder
-from tocsin.model.text import has_phrase, like, missing_words, pattern_text
+from tocsin.model.text import WordPlaces, has_phrase, like, missing_words, pattern_text
 from tocsin.model.untyped import compare_untyped, is_untyped, source_of
 from tocsin.model.values import (
     Constant,
@@ -183,6 +194,7 @@ def _matcher(pattern: Pattern) -> Callable[[str], bool]:
 _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     AnyWord: _any_word,
     AnyPattern: _any_pattern,
+    WordWindow: lambda test, event, _: judge_text(event, test.attribute, lambda text: WordPlaces(text).have(test)),
     Phrase: lambda test, event, _: judge_text(event, test.attribute, lambda text: has_phrase(text, list(test.words))),
     RegexpMatches: _regexp_matches,
     WithinDistance: _within_distance,

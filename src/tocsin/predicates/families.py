@@ -16,7 +16,7 @@ from tocsin.model.condition import (
     WithinPolygon,
     XPathExists,
 )
-from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test
+from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test, WordWindow
 from tocsin.predicates.arrays.family import ArrayFamily
 from tocsin.predicates.attributes.family import AttributeFamily
 from tocsin.predicates.history.family import HistoryFamily
@@ -24,6 +24,7 @@ from tocsin.predicates.patterns.family import PatternFamily
 from tocsin.predicates.places.family import PlaceFamily
 from tocsin.predicates.protocol import Family, Probed
 from tocsin.predicates.regexps.family import RegexpFamily
+from tocsin.predicates.windows.family import WindowFamily
 from tocsin.predicates.words.family import WordFamily
 from tocsin.predicates.xpath.family import XPathFamily
 
@@ -34,6 +35,7 @@ FAMILIES: dict[str, type[Family]] = {
     "patterns": PatternFamily,
     "places": PlaceFamily,
     "regexps": RegexpFamily,
+    "windows": WindowFamily,
     "words": WordFamily,
     "xpath": XPathFamily,
 }
@@ -44,6 +46,8 @@ def family_of(test: Test) -> tuple[str, str]:
     """Return the family that a test belongs to, and the attribute that the family is on, if it is on one."""
     if isinstance(test, (AnyWord, Phrase)):
         return "words", test.attribute
+    if isinstance(test, WordWindow):
+        return "windows", test.attribute
     if isinstance(test, AnyPattern):
         return "patterns", test.attribute
     if isinstance(test, RegexpMatches):

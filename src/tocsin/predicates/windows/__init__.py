@@ -1,0 +1,1 @@
+"""has_words and has_phrase."""
