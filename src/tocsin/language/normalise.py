@@ -14,6 +14,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.model.condition import ArrayContains, Condition, RegexpMatches, WithinDistance, WithinPolygon, XPathExists
+from tocsin.model.limits import RAISE
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -121,7 +122,7 @@ def check_size(predicates: int, limit: float) -> None:
     if predicates > limit:
         raise SubscriptionError(
             f"the condition has {predicates:,} predicates, and at most {limit:,} are allowed",
-            "Split the subscription, or raise the limit: Limits(predicates=...)",
+            f"Split the subscription, or {RAISE.format('predicates')}",
         )
 
 
