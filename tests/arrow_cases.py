@@ -210,8 +210,10 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
-def columns_of(layout: str, kind: pa.DataType) -> tuple[list[pa.Array | pa.ChunkedArray], list[dict[str, Any]]]:
-    """The columns v and w, and the same events as mappings."""
-    column, values = LAYOUTS[layout](kind, TYPES[kind])
-    other, others = LAYOUTS[layout](kind, TYPES[kind][::-1])
-    return [column, other], [{"v": value, "w": other} for value, other in zip(values, others, strict=True)]
+def columns_of(
+    layout: str, kind: pa.DataType, values: Values | None = None, others: Values | None = None
+) -> tuple[list[pa.Array | pa.ChunkedArray], list[dict[str, Any]]]:
+    """The columns v and w of some values, or of those that stand for the type; and the same events as mappings."""
+    column, first = LAYOUTS[layout](kind, TYPES[kind] if values is None else values)
+    other, second = LAYOUTS[layout](kind, TYPES[kind][::-1] if others is None else others)
+    return [column, other], [{"v": value, "w": other} for value, other in zip(first, second, strict=True)]
