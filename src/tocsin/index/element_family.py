@@ -37,6 +37,7 @@ class ElementFamily:
         self.count = len(segment)
         outside = {name for name in segment.attributes if not is_of_element(name)}
         self.attributes = {attribute, *outside}
+        self.kinds = [(column.attribute, column.kind) for column in segment.columns if column.attribute in outside]
 
     @classmethod
     def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "ElementFamily":  # noqa: ARG003  # for XPath
