@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors", "arrays", "tuning", "forks"),
+    ("errors", "arrays", "invariants", "tuning", "forks"),
     ("_compile", "_numba", "_kernel_cache", "storage"),
     ("model",),
     ("registry",),

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tocsin.errors import EventError, OptionError, SubscriptionError
 from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
+from tocsin.index.commit import Verify
 from tocsin.index.explanation import Explanation, explain
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
@@ -112,12 +113,19 @@ class Matcher:
         return made
 
     @classmethod
-    def open(cls, path: str | Path, *, mode: OpenMode = "write", background_merge: bool = True) -> "Matcher":
-        """Map a saved matcher: costs the directory of its files, whatever their size.
+    def open(
+        cls, path: str | Path, *, mode: OpenMode = "write", verify: Verify = "open", background_merge: bool = True
+    ) -> "Matcher":
+        """Map a saved matcher.
 
         In mode `write`, the first change, or the first event that is published, makes its process the one writer of
         the folder. `read` refuses changes. `copy` leaves the folder alone: it changes and remembers for itself, and
         `save` gives it a folder of its own.
+
+        No byte of a file is used before it was compared with its checksum and checked: damage raises StorageError,
+        which names the file and the array. `verify` says when. `open`: what matching reads now, texts and normal forms
+        when they are first asked for. `lazy`: nothing before the first use of a segment. `full`: everything now.
+        [Durability](docs/durability.md) has the cost of each.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -132,7 +140,10 @@ class Matcher:
         """
         if mode not in ("read", "write", "copy"):
             raise OptionError(f"mode is {mode!r}", "Use 'read', 'write' or 'copy'")
+        if verify not in ("open", "lazy", "full"):
+            raise OptionError(f"verify is {verify!r}", "Use 'open', 'lazy' or 'full'")
         opened = cls(background_merge=background_merge)
+        opened._subscriptions.verify = verify
         opened._subscriptions.attach(Folder(Path(path)))
         opened._subscriptions.read_only = mode == "read"
         if mode == "copy":

@@ -4,7 +4,7 @@ import json
 import os
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("container") / "one.tocsin"
 
 
-def same(left: dict[str, npt.NDArray[Any]], right: dict[str, npt.NDArray[Any]]) -> bool:
+def same(left: Mapping[str, npt.NDArray[Any]], right: dict[str, npt.NDArray[Any]]) -> bool:
     return left.keys() == right.keys() and all(
         left[name].shape == right[name].shape
         and left[name].dtype.kind == right[name].dtype.kind

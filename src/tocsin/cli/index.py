@@ -105,7 +105,8 @@ def compact(index: Index) -> None:
 def verify(index: Index) -> None:
     """Read every file of an index and its history and compare checksums; damage is named, with exit code 2."""
     from tocsin.index import commit as store
-    from tocsin.predicates.history.store import HistoryStore
+    from tocsin.index.history import History
+    from tocsin.index.options import Options
     from tocsin.storage.folder import Folder
 
     folder = Folder(index)
@@ -113,11 +114,10 @@ def verify(index: Index) -> None:
     table.columns[1].justify = "right"
     for name in store.verify(folder):
         table.add_row(name, f"{(index / name).stat().st_size:,}")
-    if (index / "history").exists():
-        # Unlike the files above, those of the history change: nobody may write while they are read.
-        folder.lock()
-        table.add_row(f"history, {len(HistoryStore(index / 'history')):,} events", "")
-        folder.unlock()
+    history = folder.history(folder.committed())
+    if history.exists():
+        # As a reader: a check changes nothing, and the writer may be at work.
+        table.add_row(f"history, {len(History.of_reader(lambda: history, Options())):,} events", "")
     output().print(titled(f"{index}: all is well", table))
 
 

@@ -11,6 +11,10 @@ import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.key.kernels import (
+    FIRST,
+    FIRST_PLACE,
+    FORBIDDEN,
+    WIDTH,
     Lists,
     Places,
     expected_candidates,
@@ -20,7 +24,8 @@ from tocsin.conjunctions.key.kernels import (
     order_terms,
     shapes,
 )
-from tocsin.conjunctions.protocol import Pairs
+from tocsin.conjunctions.protocol import Bounds, Pairs
+from tocsin.invariants import check_starts, check_tagged, check_type, check_within, demand
 
 
 class Filed(NamedTuple):
@@ -106,6 +111,39 @@ class KeyIndex:
         lists = Lists(*(arrays[name] for name in Lists._fields))
         filed = Filed(arrays["frequency"], arrays["keys"], lists)
         return cls(arrays["ids"], arrays["offsets"], arrays["terms"], filed)
+
+    def check_arrays(self, bounds: Bounds) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        frequency, keys, lists = self._filed
+        predicates, groups = frequency.size, lists.groups
+        for name, array, dtype in (
+            ("ids", self.ids, np.int32),
+            ("offsets", self.offsets, np.int64),
+            ("terms", self.terms, np.int32),
+            ("frequency", frequency, np.float64),
+            ("keys", keys, np.int32),
+            ("starts", lists.starts, np.int32),
+            ("numbers", lists.numbers, np.int32),
+            ("places", lists.places, np.uint16 if predicates < 1 << 16 else np.uint32),
+        ):
+            check_type(name, array, dtype)
+        check_type("groups", groups, np.int32, 4)
+        check_starts("offsets", self.offsets, self.ids.size, self.terms.size)
+        check_tagged("terms", self.terms, predicates)
+        demand(keys.size == self.ids.size, "keys", "not each conjunction has a key")
+        check_within("keys", keys, 0, predicates + 1)
+        for name, numbers in (("ids", self.ids), ("numbers", lists.numbers)):
+            check_within(name, numbers, 0, bounds.conjunctions)
+        demand(len(groups) > 0, "groups", "it has no last row")
+        check_starts("starts", lists.starts, predicates + 1, len(groups) - 1)
+        check_starts("groups", groups[:, FIRST], len(groups) - 1, lists.numbers.size)
+        check_starts("groups", groups[:, FIRST_PLACE], len(groups) - 1, lists.places.size)
+        width, forbidden = groups[:-1, WIDTH].astype(np.int64), groups[:-1, FORBIDDEN].astype(np.int64)
+        demand((width >= 0) & (forbidden >= 0), "groups", "a group has fewer than no terms")
+        demand((width < 3) | (width % 4 == 0), "groups", "the places of a group are not padded")
+        entries, places = np.diff(groups[:, FIRST]).astype(np.int64), np.diff(groups[:, FIRST_PLACE])
+        demand(entries * (width + forbidden) == places, "groups", "the places of a group do not follow each other")
+        check_within("places", lists.places, 0, predicates + 1)
 
     def check(self) -> None:
         """Assert what matching relies on."""

@@ -14,9 +14,11 @@ from decimal import Decimal
 from pathlib import Path
 
 from tocsin.errors import StorageError
+from tocsin.invariants import check_within
 from tocsin.predicates.history.column import OldColumn, writing
-from tocsin.predicates.history.encode import Encoder
+from tocsin.predicates.history.encode import Encoder, Lane
 from tocsin.storage.atomic_files import write_file
+from tocsin.storage.container import reading
 from tocsin.storage.regular_files import open_regular, read_regular
 
 VERSION = 1
@@ -99,7 +101,8 @@ class HistoryFolder:
         try:
             if not self._is_reader:
                 self.path.mkdir(parents=True, exist_ok=True)
-            return self._open(encoder)
+            with reading(self.path / COMMIT):
+                return self._open(encoder)
         except OSError as error:
             raise StorageError(
                 f"cannot open the history in {self.path}: {error.strerror}", "Check that it exists and can be read"
@@ -126,6 +129,7 @@ class HistoryFolder:
             column = OldColumn.of_reader if self._is_reader else OldColumn
             columns[name] = column(self.path / stem, used)
             columns[name].verify(used, (checksums[0], checksums[1]))
+            _check_column(columns[name], used, encoder)
             self._last_file = max(self._last_file, int(stem.rsplit("-")[-1]))
         if not self._is_reader:
             self._delete_strays(state)
@@ -223,6 +227,14 @@ class DictionaryLog:
             at += 4 + length
         self.count = len(values)
         return values
+
+
+def _check_column(column: OldColumn, used: int, encoder: Encoder) -> None:
+    """Demand lanes that there are, and codes that their dictionary has: kernels look their labels up."""
+    lanes, payloads = column.lanes[:used], column.payloads[:used]
+    check_within(f"{column.lane_file.source}", lanes, 0, len(Lane))
+    for lane, dictionary in ((Lane.STRING, encoder.strings), (Lane.EXACT, encoder.exacts)):
+        check_within(f"{column.payload_file.source}", payloads[lanes == lane], 0, len(dictionary))
 
 
 def exact_text(value: object) -> str:

@@ -50,6 +50,10 @@ class XPathFamily:
         """Return the state of the index."""
         return self._index().arrays()
 
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        self._index().check_arrays()
+
     def probe(self, batch: EventBatch) -> Probed:
         """Match the documents; one that cannot be read is NULL, and reported."""
         documents = _documents(batch, self._attribute)
