@@ -125,7 +125,7 @@ class Matcher:
         No byte of a file is used before it was compared with its checksum and checked: damage raises StorageError,
         which names the file and the array. `verify` says when. `open`: what matching reads now, texts and normal forms
         when they are first asked for. `lazy`: nothing before the first use of a segment. `full`: everything now.
-        [Durability](docs/durability.md) has the cost of each.
+        docs/internals/segments.md has the cost of each.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
