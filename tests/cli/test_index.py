@@ -238,3 +238,11 @@ def test_upgrade_brings_an_older_index_up_to_date(run: "Run", tmp_path: Path, mo
 
 def _refuse(*_: object) -> None:
     raise SubscriptionError("no paths today")
+
+
+def test_plan_says_how_and_why(run: "Run", index: Path) -> None:
+    plan = Matcher.open(index, mode="read").plan()
+    assert run("index", "plan", index).out == f"{plan}\n"
+    assert run("index", "plan", index, "--details").out == f"{plan.details()}\n"
+    steps = json.loads(run("index", "plan", index, "--json").out)
+    assert [step["choice"] for step in steps] == [step.choice for step in plan.steps]

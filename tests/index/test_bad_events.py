@@ -243,3 +243,13 @@ def test_dots_lead_into_columns_and_keys_alike() -> None:
     wheres = {"hidden": "a.b.c.d.e = 1", "y": "a.x.y.z = 2", "t": "q.r.s.t = 3", "whole": '"a.b" IS NOT NULL'}
     assert found(matcher_of(**wheres), [nested]) == [(0, "t"), (0, "whole"), (0, "y")]
     assert found(matcher_of(**wheres), pa.Table.from_pylist([nested])) == [(0, "t"), (0, "whole"), (0, "y")]
+
+
+def test_a_document_that_cannot_be_read_is_counted_before_and_after_a_merge() -> None:
+    matcher = Matcher()
+    matcher.subscribe("path", "xpath_exists(doc, '/a') AND price < 5")
+    event = {"doc": "<a><b></a>", "price": 1}
+    fresh = matcher.match(event).evidence.errors
+    matcher.compact()
+    assert fresh == matcher.match(event).evidence.errors
+    assert [*fresh.values()] == [1]

@@ -124,7 +124,7 @@ def test_the_query_is_lazy_and_narrow_and_reads_only_what_is_named(
 ) -> None:
     data = spark.range(10).selectExpr("id", "id AS a", "'x' AS wide", "struct(id AS b, 'y' AS heavy) AS s")
     data.write.parquet(str(tmp_path / "events"))
-    events = spark.read.parquet(str(tmp_path / "events")).select("*")
+    events = spark.read.parquet(str(tmp_path / "events"))
     matches = tocsin_spark.match(events, subscriptions(spark, {"one": "a = 1 AND s.b = 1"}), id="id")
     matches.explain("formatted")
     plan = capsys.readouterr().out

@@ -105,7 +105,7 @@ def test_files_answer_as_their_rows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = {"id": "key", **options}
-    by_rows = tocsin_spark.match(spark.read.parquet(events).select("*"), index, **options)
+    by_rows = tocsin_spark.match(spark.read.parquet(events), index, **options)
     in_files = tocsin_spark.match(events, index, **options)
     # The ends of the files say that every event has a name.
     assert not in_files.schema["event"].nullable
@@ -119,7 +119,7 @@ def test_files_answer_as_their_rows(
     assert "FileScan" in capsys.readouterr().out
 
 
-def test_a_dataframe_of_nothing_but_files_is_read_by_workers(
+def test_a_dataframe_of_nothing_but_files_is_read_by_workers_if_they_are_asked_to(
     spark: "SparkSession", index: Path, events: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [str(file) for file in sorted(Path(events).iterdir())]
@@ -135,9 +135,17 @@ def test_a_dataframe_of_nothing_but_files_is_read_by_workers(
         "cached": (cached, True),
         "kept": (kept, True),
     }
-    for name, (frame, by_spark) in frames.items():
+    for name, (frame, by_spark_only) in frames.items():
         tocsin_spark.match(frame, index, id="key").explain()
-        assert ("FileScan" in capsys.readouterr().out) == by_spark, name
+        assert "Scan" in capsys.readouterr().out, name
+        if by_spark_only:
+            with pytest.raises(OptionError, match=r"workers cannot read.*reader=\"spark\""):
+                tocsin_spark.match(frame, index, id="key", reader="workers")
+        else:
+            tocsin_spark.match(frame, index, id="key", reader="workers").explain()
+            assert "FileScan" not in capsys.readouterr().out, name
+    tocsin_spark.match(events, index, id="key", reader="spark").explain()
+    assert "FileScan" in capsys.readouterr().out
     cached.unpersist()
     kept.unpersist()
 
@@ -166,8 +174,8 @@ def test_spark_shifts_the_dates_of_the_old_calendar(
     assert [row["event"] for row in found] == [row["key"] for row in rows]
 
 
+@pytest.mark.usefixtures("spark")
 def test_spark_reads_very_many_files(
-    spark: "SparkSession",
     index: Path,
     events: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -175,7 +183,7 @@ def test_spark_reads_very_many_files(
 ) -> None:
     monkeypatch.setattr("tocsin.spark.parquet.MOST_FILES", 2)
     with caplog.at_level("INFO", "tocsin.spark.parquet"):
-        found = tocsin_spark.match(spark.read.parquet(events), index, id="key")
+        found = tocsin_spark.match(events, index, id="key")
     assert "more than 2 files" in caplog.text
     assert found.count() > 100
 

@@ -83,3 +83,81 @@ def test_a_folder_that_is_not_there_is_named(folder: Path, capfd: pytest.Capture
     (folder / "events").rmdir()
     assert cli.main(COMMAND) == 2
     assert "there is no folder events" in capfd.readouterr().err
+
+
+def test_it_waits_for_the_first_file(folder: Path) -> None:
+    event = {"id": 1, "at": "2026-05-05T10:00:00Z", "shop": {"city": "Milos"}}
+    table = BatchTable("matches")
+
+    def put_and_interrupt() -> None:
+        (folder / "whole.jsonl").write_text(json.dumps(event) + "\n")
+        (folder / "whole.jsonl").rename(folder / "events" / "a.jsonl")
+        while 0 not in table:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Timer(1.0, put_and_interrupt)
+    thread.start()
+    assert cli.main(COMMAND) == 0
+    thread.join()
+    assert [(record.batch, record.matches) for record in table.records()] == [(0, 1)]
+
+
+def test_an_empty_folder_until_now_matches_nothing(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*COMMAND, "--until-now"]) == 0
+    assert "no file came to events" in capfd.readouterr().err
+    assert not (folder / "matches").exists()
+
+
+def test_matches_are_delivered_to_inboxes(folder: Path) -> None:
+    with Matcher.open("index") as matcher:
+        matcher.subscribe("ada-1", "shop.city = 'Milos'", tags={"user": "ada"})
+        matcher.commit()
+    events = [
+        {"id": number, "isbn": isbn, "shop": {"city": "Milos"}, "at": "2026-05-05T10:00:00Z"}
+        for number, isbn in enumerate(["x", "x", "y"])
+    ]
+    (folder / "events" / "a.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    delivery = ["--inbox-tag", "user", "--dedupe", "isbn", "--keep", "isbn", "--format", "jsonl", "--until-now"]
+    assert cli.main([*COMMAND, *delivery]) == 0
+    got = [(row["inbox"], row["subscription"], row["event"], row["isbn"]) for row in rows(folder)]
+    assert got == [("ada", "ada-1", 0, "x"), ("ada", "ada-1", 2, "y")]
+    (folder / "events" / "b.jsonl").write_text(json.dumps({**events[0], "id": 4}) + "\n")
+    assert cli.main([*COMMAND, *delivery]) == 0
+    assert len(rows(folder)) == 2
+
+
+def test_a_digest_is_one_row_an_inbox(folder: Path) -> None:
+    with Matcher.open("index") as matcher:
+        matcher.subscribe("ada-1", "shop.city = 'Milos'", tags={"user": "ada"})
+        matcher.commit()
+    event = {"shop": {"city": "Milos"}, "at": "2026-05-05T10:00:00Z"}
+    lines = [json.dumps({"id": number, **event}) + "\n" for number in range(3)]
+    (folder / "events" / "a.jsonl").write_text("".join(lines))
+    assert cli.main([*COMMAND, "--inbox-tag", "user", "--digest", "--format", "jsonl", "--until-now"]) == 0
+    [row] = rows(folder)
+    assert isinstance(row["matches"], list)
+    assert (row["inbox"], [match["event"] for match in row["matches"]]) == ("ada", [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--digest"], "--dedupe and --digest are for inboxes"),
+        (["--dedupe", "isbn"], "--dedupe and --digest are for inboxes"),
+        (["--index", "nowhere"], "nowhere"),
+        (["--schema", "id long, price dubble"], "--schema"),
+        (["--keep", "colour"], "colour"),
+        (["--inbox-tag", "user", "--dedupe", "colour", "--until-now"], "colour"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    folder: Path, options: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    event = {"id": 1, "at": "2026-05-05T10:00:00Z", "shop": {"city": "Milos"}}
+    (folder / "events" / "a.jsonl").write_text(json.dumps(event) + "\n")
+    assert cli.main([*COMMAND, *options]) == 2
+    said = capfd.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+    assert not (folder / "matches").exists()

@@ -117,8 +117,8 @@ def _compare(
 
     frame = session.read.parquet(str(folder / "events"))
     start_s = _worker_start(frame)
-    by_files = tocsin_spark.match(frame, folder / "index", id="key")
-    by_rows = tocsin_spark.match(frame.select("*"), folder / "index", id="key")
+    by_files = tocsin_spark.match(frame, folder / "index", id="key", reader="workers")
+    by_rows = tocsin_spark.match(frame, folder / "index", id="key")
     first_s, _ = timed(lambda: by_files.limit(1).collect())
     on_spark = {f"match of files on {master}": by_files, f"match of rows on {master}": by_rows}
     counts = {name: matches.count() for name, matches in on_spark.items()}

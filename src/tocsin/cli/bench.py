@@ -95,8 +95,10 @@ for _name, _summary in benchmarks().items():
 @interruptible
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --output wrote reports to.")],
+    chart: Annotated[bool, typer.Option("--chart", help="Print the bar chart of the README instead, as SVG.")] = False,
 ) -> None:
     """Print the reports of a folder as one page of Markdown, as docs/performance.md is."""
     from tocsin.bench.page import page
+    from tocsin.bench.rivals_chart import rivals_chart
 
-    typer.echo(page(folder), nl=False)
+    typer.echo(rivals_chart(folder) if chart else page(folder), nl=False)

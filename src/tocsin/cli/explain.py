@@ -17,6 +17,9 @@ def explain(
     index: Index = None,
     where: Where = None,
     where_file: WhereFile = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show every predicate, also of a condition with very many.")
+    ] = False,
 ) -> None:
     """Show which predicates of a subscription hold for an event and which fail.
 
@@ -34,7 +37,9 @@ def explain(
             raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
         read = converted(read_event(event), conversions_of_json(matcher.kinds))
         for id in ids:
-            output().print(str(matcher.explain(read, id)), highlight=False, markup=False, soft_wrap=True)
+            explanation = matcher.explain(read, id)
+            text = explanation.details() if details else str(explanation)
+            output().print(text, highlight=False, markup=False, soft_wrap=True)
             if index is None and id in matcher.looking_back():
                 output().print(
                     "    the history is empty: so it is for a first event, and may be otherwise for a later one"

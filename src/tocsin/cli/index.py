@@ -58,6 +58,20 @@ def info(
         output().print(table)
 
 
+def plan(
+    index: Index,
+    details: Annotated[bool, typer.Option("--details", help="Show every step, however many are alike.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every step as JSON and nothing else.")] = False,
+) -> None:
+    """Show how the subscriptions of an index are matched, step by step, and why."""
+    with opened(index, "read") as matcher:
+        found = matcher.plan()
+    if as_json:
+        typer.echo(json.dumps([dataclasses.asdict(step) for step in found.steps], ensure_ascii=False))
+    else:
+        output().print(found.details() if details else str(found), highlight=False, markup=False, soft_wrap=True)
+
+
 def add(index: Index, file: Source) -> None:
     """Add the subscriptions of a file; one with an id that stands already replaces it."""
     from tocsin.files.subscription_files import read_subscriptions
@@ -166,7 +180,7 @@ def export(
     errors().print(facts(str(file), [("subscriptions", f"{len(subscriptions):,}")]))
 
 
-for _command in (build, info, add, remove, compact, verify, upgrade, export):
+for _command in (build, info, plan, add, remove, compact, verify, upgrade, export):
     app.command()(interruptible(_command))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from tocsin.cli.console import errors, facts
 from tocsin.cli.match import Format
+from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
     from tocsin.spark.stream_job import Progress
@@ -26,15 +27,29 @@ def stream(
     format: Annotated[Format, typer.Option(help="The format of the matches.")] = Format.PARQUET,
     schema: Annotated[str | None, typer.Option(help='Columns and types, "id long, price double"; else found.')] = None,
     files_per_batch: Annotated[int | None, typer.Option(min=1, help="The most files that one batch takes.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="A column of the events to keep; may be repeated.")] = None,
+    inbox_tag: Annotated[
+        str | None, typer.Option(help="The tag that names a subscriber: the output is a table of inboxes.")
+    ] = None,
+    dedupe: Annotated[
+        str | None, typer.Option(help='With --inbox-tag: columns that an inbox gets once, as in "subscription, isbn".')
+    ] = None,
+    digest: Annotated[bool, typer.Option("--digest", help="With --inbox-tag: one row an inbox and batch.")] = False,
     until_now: Annotated[bool, typer.Option("--until-now", help="End when the files that are there are done.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
 ) -> None:
     """Match event files as they come, against the subscriptions that are committed when a batch starts.
 
-    Ctrl-C ends it after the batch under way. The same command goes on where it ended, however it ended.
+    It waits for the first file if there is none. Ctrl-C ends it after the batch under way. The same command goes on
+    where it ended, however it ended.
     """
+    if inbox_tag is None and (dedupe or digest):
+        raise OptionError("--dedupe and --digest are for inboxes", "Name the tag of a subscriber with --inbox-tag")
+    if not events.is_dir():
+        raise OptionError(f"there is no folder {events}", "Give the folder that files of events are put into")
+    _check_index(index)
     from tocsin.spark.session import local_session
-    from tocsin.spark.stream_job import Progress, follow, stream_files
+    from tocsin.spark.stream_job import Delivery, Progress, follow, stream_files, wait_for_a_file
 
     console = errors()
     done = Progress()
@@ -48,7 +63,10 @@ def stream(
         status = stack.enter_context(console.status("starting Spark"))
         session = stack.enter_context(local_session(master, verbose=verbose))
         asked_to_stop = stack.enter_context(interrupts())
-        status.update("waiting for events")
+        status.update(f"waiting for files in {events}")
+        if not wait_for_a_file(events, asked_to_stop, until_now):
+            console.print(f"no file came to {events}: nothing was matched", soft_wrap=True)
+            return
         query = stream_files(
             session,
             index,
@@ -60,10 +78,19 @@ def stream(
             schema=schema,
             files_per_batch=files_per_batch,
             until_now=until_now,
+            keep=keep or [],
+            delivery=None if inbox_tag is None else Delivery(inbox_tag, dedupe, digest),
             progress=show,
         )
         follow(query, asked_to_stop)
     console.print(facts(str(output), figures(done)))
+
+
+def _check_index(path: Path) -> None:
+    """Raise now, and not after Spark has started, if there is no index that can be opened."""
+    from tocsin.matcher import Matcher
+
+    Matcher.open(path, mode="read").close()
 
 
 @contextlib.contextmanager
@@ -92,6 +119,6 @@ def figures(done: "Progress") -> list[tuple[str, str]]:
         ("malformed lines", f"{done.malformed:,}"),
         *done.evidence.unused_values(),
         ("matches", f"{done.matches:,}"),
-        ("events/s", f"{done.events / done.seconds:,.0f}" if done.seconds else "-"),
+        ("events/s", f"{done.rate:,.0f}"),
         ("lag", f"{done.lag:.1f} s"),
     ]

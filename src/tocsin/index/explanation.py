@@ -23,6 +23,10 @@ from tocsin.predicates.xpath.oracle import failing_step
 
 LONGEST_VALUE = 60
 """Characters of a value that are shown; texts may be documents."""
+MOST_SHOWN = 20
+"""Predicates up to which all are shown, and of a summary: a screen of them."""
+LONGEST_CONDITION = 500
+"""Characters of a condition that a summary shows."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class Verdict:
 class Explanation:
     """Every alternative of a subscription with its predicates; it matches if some alternative has no failure.
 
+    Prints all of them, or a summary if they are many: the alternative that holds, or the one that comes nearest to it.
+    `details` has all in any case.
+
     A subscription that is kept as a tree has too many alternatives. It has one here, of the predicates that decide: if
     it matches, all of them hold, and that is enough; if not, all of them fail, and that is enough.
     """
@@ -53,11 +60,23 @@ class Explanation:
     """How many predicates a tree has; None if the subscription is not kept as a tree."""
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.subscription.id}: {'matches' if self.matches else 'does not match'}: {self.subscription.where}"
-        ]
-        if self.predicates is not None:
-            lines.append(f"  decided by {len(self.alternatives[0]):,} of its {self.predicates:,} predicates")
+        if sum(map(len, self.alternatives)) <= MOST_SHOWN:
+            return self.details()
+        failures = [sum(not verdict.holds for verdict in verdicts) for verdicts in self.alternatives]
+        chosen = failures.index(min(failures))
+        verdicts = [verdict for verdict in self.alternatives[chosen] if verdict.holds == self.matches]
+        lines = self._head(_cut(self.subscription.where))
+        if len(self.alternatives) > 1:
+            which = "which holds" if self.matches else "which comes nearest"
+            lines.append(f"  alternative {chosen + 1:,} of {len(self.alternatives):,}, {which}")
+        lines += [f"    {verdict}" for verdict in verdicts[:MOST_SHOWN]]
+        if len(verdicts) > MOST_SHOWN:
+            lines.append(f"    … and {len(verdicts) - MOST_SHOWN:,} more that {'hold' if self.matches else 'fail'}")
+        return "\n".join(lines)
+
+    def details(self) -> str:
+        """Return every alternative with all its predicates as text."""
+        lines = self._head(self.subscription.where)
         for number, verdicts in enumerate(self.alternatives, 1):
             if len(self.alternatives) > 1:
                 lines.append(f"  alternative {number} of {len(self.alternatives)}")
@@ -65,6 +84,16 @@ class Explanation:
         if not self.alternatives:
             lines.append("    can never match: its predicates contradict each other")
         return "\n".join(lines)
+
+    def _head(self, where: str) -> list[str]:
+        lines = [f"{self.subscription.id}: {'matches' if self.matches else 'does not match'}: {where}"]
+        if self.predicates is not None:
+            lines.append(f"  decided by {len(self.alternatives[0]):,} of its {self.predicates:,} predicates")
+        return lines
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_CONDITION else f"{text[: LONGEST_CONDITION - 1]}…"
 
 
 def explain(

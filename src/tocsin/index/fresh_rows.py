@@ -16,8 +16,9 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s
+from tocsin.errors import EventError
 from tocsin.language.normalise import Expression
-from tocsin.model.condition import Exists, Quantified
+from tocsin.model.condition import Exists, Quantified, XPathExists
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
@@ -96,6 +97,8 @@ class FreshRows:
         """Attributes that may be nested."""
         self.derived: list[str] = []
         """Attributes that are computed from others."""
+        self.documents: set[str] = set()
+        """Attributes that are read as XML."""
         self.slot_count = 0
         self.needs_segment = False
         """Whether one compares events with the history, or is a tree."""
@@ -119,6 +122,8 @@ class FreshRows:
                 is_plain = is_plain and _is_plain(predicate)
             else:
                 self.needs_segment |= isinstance(predicate.test, (Exists, Quantified))
+                if isinstance(predicate.test, XPathExists):
+                    self.documents.add(predicate.test.attribute)
                 is_plain = False
         if not is_plain:
             self.complex.append(number)
@@ -202,6 +207,7 @@ class FreshView:
         self._rows, self._gone, self._slot_count = rows, frozenset(rows.gone), rows.slot_count
         self._dotted, self._derived, self._count = tuple(rows.dotted), tuple(rows.derived), len(rows.subscriptions)
         self._complex = [number for number in rows.complex if number not in self._gone]
+        self._documents = tuple(rows.documents)
 
     def match(
         self, event: Event, batch: EventBatch, namespaces: Mapping[str, str], evidence: Evidence
@@ -221,6 +227,8 @@ class FreshView:
             read = batch.event(0)
             if any(all(holds(p, read, (), namespaces) for p in one) for one in self._rows.forms[number]):
                 found.add(number)
+        for attribute in self._documents:
+            _report_unreadable(attribute, lookup(event, attribute), evidence)
         evidence.matches += len(found)
         return [self._rows.subscriptions[number] for number in found]
 
@@ -271,3 +279,15 @@ class FreshView:
             if slots.compared and kind not in slots.compared:
                 evidence.mismatches[shown_name(name)] = 1
         return values
+
+
+def _report_unreadable(attribute: str, value: object, evidence: Evidence) -> None:
+    """Count a document that is not well-formed: for its definition it is NULL, without a word."""
+    # lxml is loaded only when there is XML.
+    from tocsin.predicates.xpath.document import read_document
+
+    if isinstance(value, (str, bytes)):
+        try:
+            read_document(value)
+        except EventError as error:
+            evidence.errors[f"{attribute}: {error.message}"] = 1

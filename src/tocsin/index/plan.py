@@ -1,5 +1,6 @@
 """What a matcher chose to do with its subscriptions, and why."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from tocsin.predicates.history.prefilter import Savings
 
 MOST_NAMED = 5
 """Subscriptions of one sort that are named."""
+MOST_ALIKE = 5
+"""Steps with one reason that a summary shows."""
 _FAMILIES = {
     "words": "all words and phrases of a text are found in one pass",
     "patterns": "the literal fragments of all patterns are found in one pass; only their patterns are verified",
@@ -24,11 +27,23 @@ _FAMILIES = {
 
 @dataclass(frozen=True)
 class Plan:
-    """How events are matched, step by step."""
+    """How events are matched, step by step. Prints as a summary; `details` has every step."""
 
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
+        lines = []
+        for reason, group in itertools.groupby(self.steps, lambda step: step.reason):
+            alike = list(group)
+            shown = alike if len(alike) <= MOST_ALIKE else alike[: MOST_ALIKE - 1]
+            lines += [f"{step.what}: {step.choice}" for step in shown]
+            if len(shown) < len(alike):
+                lines.append(f"… and {len(alike) - len(shown):,} steps of the same kind")
+            lines.append(f"    {reason}")
+        return "\n".join(lines)
+
+    def details(self) -> str:
+        """Return every step as text, however many are alike: rules on hundreds of attributes have hundreds."""
         return "\n".join(f"{step.what}: {step.choice}\n    {step.reason}" for step in self.steps)
 
 

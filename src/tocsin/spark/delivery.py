@@ -92,15 +92,19 @@ class Inboxes:
             rows = rows.filter(F.col(INBOX) == inbox)
         return rows.orderBy(INBOX, "batch", *([] if self.digest else ["event", "subscription"]))
 
-    def _deliver(
-        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, batch: Batch | None
-    ) -> BatchRecord:
-        unknown = [name for name in self.dedupe if name not in matches.columns]
+    def demand(self, columns: Sequence[str]) -> None:
+        """Raise unless matches with these columns can be delivered."""
+        unknown = [name for name in self.dedupe if name not in columns]
         if unknown:
             raise OptionError(
                 f"the matches have no column {unknown[0]!r} to find repetitions by",
-                f"They have {', '.join(matches.columns)}; ask match for keep_columns=[{unknown[0]!r}]",
+                f"They have {', '.join(columns)}; ask match for keep_columns=[{unknown[0]!r}]",
             )
+
+    def _deliver(
+        self, matches: DataFrame, index: Path, number: int, stream: str, snapshot: int, batch: Batch | None
+    ) -> BatchRecord:
+        self.demand(matches.columns)
         rows = self._addressed(matches, index)
         if self.dedupe:
             rows = self._news(rows)

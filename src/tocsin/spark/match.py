@@ -22,7 +22,7 @@ from tocsin.spark._worker.batches import COLUMNS, MatchOptions, match_batches
 from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.build import build
 from tocsin.spark.evidence import MatchEvidence, Reporter
-from tocsin.spark.parquet import RowGroupPlan, plan, read_parquet
+from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
 
 
 def match(
@@ -36,14 +36,17 @@ def match(
     mode: Mode = "exact",
     score_by: ScoreBy = "sum",
     interval: Interval = "overlaps",
+    reader: Reader | None = None,
     shards: int | None = None,
     ship_index: bool | None = None,
     evidence: MatchEvidence | None = None,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
 
-    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. Workers read such
-    files themselves, also if a DataFrame consists of nothing else: that is cheaper than rows that pass the JVM.
+    `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. `reader` says who
+    reads them. By default Spark reads a DataFrame, and workers read files, which is cheaper than rows that pass the
+    JVM; files that only Spark can read, it reads. With ``reader="workers"`` that is an error, and a DataFrame that is
+    nothing but Parquet files is read by workers too.
 
     `subscriptions` is a DataFrame `id, where[, score]`, of which an index is built now; or an index that `build` or
     `Matcher.save` made. The column `id` identifies an event; of the other columns only those that a subscription names
@@ -63,14 +66,16 @@ def match(
     `evidence` they are counted, and the work and time of all tasks.
     """
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
-    if isinstance(events, (str, Path)):
+    if isinstance(events, DataFrame):
+        reader = reader or "spark"
+    else:
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     view = pin(index_path(subscriptions), required=shards is not None)
     opened = Matcher.open(view.path, mode="read")
     refuse(opened.looking_back(tags), "Leave them out, or call match_in_order")
     # Before the first task, and once: its workers would wait for one of them.
     compile_for(opened, top_k, mode)
-    return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index)
+    return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index, reader)
 
 
 def match_view(
@@ -82,12 +87,14 @@ def match_view(
     keep_columns: Sequence[str],
     shards: int | None,
     ship_index: bool | None,
+    reader: Reader | None = "spark",
 ) -> DataFrame:
     """Match against a pinned snapshot of an index; see `match`."""
     leading = leading_columns(events, id, keep_columns)
     parts = [view.path] if shards is None else shard(view, shards)
     frames = [
-        _match_on(events, leading, part, number, ship_index, options, evidence) for number, part in enumerate(parts)
+        _match_on(events, leading, part, number, ship_index, options, evidence, reader)
+        for number, part in enumerate(parts)
     ]
     if shards is None:
         return frames[0]
@@ -144,9 +151,10 @@ def _match_on(
     ship_index: bool | None,
     options: MatchOptions,
     evidence: MatchEvidence,
+    reader: Reader | None,
 ) -> DataFrame:
     attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
-    work = plan(events, {name: [name] for name in leading} | attributes)
+    work = plan(events, {name: [name] for name in leading} | attributes, reader)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
     schema = match_schema(events, list(leading), id_not_null=work is not None and work.id_not_null)
     reporter = evidence.reporter(events, schema, number)

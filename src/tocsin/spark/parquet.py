@@ -1,7 +1,7 @@
 """Plan which task reads which row groups of Parquet files.
 
-Events of a DataFrame pass the JVM: Parquet to columns, to rows, to Arrow, to Python. If the DataFrame consists of files
-only, Spark lists the files and gives their types, and Python workers read them.
+Events of a DataFrame pass the JVM: Parquet to columns, to rows, to Arrow, to Python. If the events are files and
+nothing else, Spark can list them and give their types, and Python workers read them.
 """
 
 import logging
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkTypeError
@@ -30,6 +30,9 @@ BYTES_A_TASK = 1 << 27
 READERS = 16
 MOST_FILES = 10_000
 """The most files whose footers the driver reads; on a remote store these take about a minute."""
+
+Reader = Literal["spark", "workers"]
+"""Who reads the events: Spark, or the Python workers, which read Parquet files only."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,9 +74,16 @@ def address(path: str | Path) -> str:
     return str(path) if "://" in str(path) else str(Path(path).absolute())
 
 
-def plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> RowGroupPlan | None:
-    """Divide the files of a DataFrame into tasks; return None, and log the reason, if Spark must read the events."""
+def plan(events: DataFrame, steps: Mapping[str, Sequence[str]], reader: Reader | None) -> RowGroupPlan | None:
+    """Divide the files of a DataFrame into tasks; return None if Spark reads the events.
+
+    Without a `reader`, workers read if they can, and otherwise the reason is logged.
+    """
+    if reader == "spark":
+        return None
     reason, found = _plan(events, steps)
+    if found is None and reader == "workers":
+        raise OptionError(f"workers cannot read these events: {reason}", 'Let Spark read them, with reader="spark"')
     if found is None:
         _log.info("plan: Spark reads the events: %s", reason)
     else:

@@ -1,6 +1,6 @@
 """Read files of events as DataFrames: each attribute as the type it is compared with, malformed lines apart."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,15 +68,17 @@ def read_events(session: SparkSession, path: Path, kinds: Kinds, id: str) -> Eve
 
 def file_format(path: Path) -> str:
     """Return the format of a file, or of the files in a folder, by suffix."""
-    file = path
-    if path.is_dir():
-        inside = (item for item in sorted(path.rglob("*")) if item.is_file() and not item.name.startswith(("_", ".")))
-        file = next(inside, path)
+    file = next(event_files(path), path) if path.is_dir() else path
     suffixes = [suffix for suffix in file.suffixes if suffix not in COMPRESSED]
     format_ = SUFFIXES.get(suffixes[-1]) if suffixes else None
     if format_ is None:
         raise OptionError(f"the format of {path} is unknown", f"Name it with one of {', '.join(SUFFIXES)}")
     return format_
+
+
+def event_files(folder: Path) -> Iterator[Path]:
+    """Yield the files in a folder that Spark would read, in the order of their names."""
+    return (item for item in sorted(folder.rglob("*")) if item.is_file() and not item.name.startswith(("_", ".")))
 
 
 def _read_json(session: SparkSession, path: Path, kinds: Kinds) -> DataFrame:  # noqa: ARG001 (one signature)

@@ -3,12 +3,14 @@
 No other module of `tocsin.spark` sets an option of a session.
 """
 
+import atexit
 import contextlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 
 from pyspark.sql import SparkSession
 
@@ -49,16 +51,51 @@ SETTINGS = {
 LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 
-@contextlib.contextmanager
+class LocalSession(SparkSession):
+    """What `local_session` gives: a session to use as it is, or as a context that ends with it.
+
+    One that was already running is left alone at the end of the context. One that was started is stopped then, or else
+    at the end of the process.
+    """
+
+    def __init__(self, session: SparkSession, log: Path | None, was_started: bool) -> None:
+        super().__init__(session.sparkContext, session._jsparkSession)
+        self._log = log
+        self._was_started = was_started
+        if was_started:
+            # A JVM with a query under way would keep the process waiting.
+            atexit.register(self.stop)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop what was started. After an error the file that the JVM wrote to is kept and named."""
+        if not self._was_started:
+            return
+        if self._log is not None and isinstance(error, Exception):
+            error.add_note(f"What Spark wrote is in {self._log}")
+            self._log = None
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop the session, however it came to be; once it is stopped, nothing happens."""
+        atexit.unregister(self.stop)
+        if self.sparkContext._jsc is not None:
+            super().stop()
+        if self._log is not None:
+            self._log.unlink(missing_ok=True)
+
+
 def local_session(
     master: str = "local[*]",
     settings: Mapping[str, str] | None = None,
     name: str = "tocsin",
     verbose: bool = False,
-) -> Iterator[SparkSession]:
-    """Yield the session that runs in this process, or start one on `master` and stop it at the end.
+) -> LocalSession:
+    """Return the session that runs in this process, or start one on `master`.
 
-    The output of the JVM goes to a file, which an error names and which is removed otherwise; `verbose` shows it.
+    ``with local_session() as session:`` stops what it started; ``session = local_session()`` suits a notebook. The
+    output of the JVM goes to a file, which an error names and which is removed otherwise; `verbose` shows it.
     """
     if master.startswith("sc://"):
         raise OptionError(
@@ -67,17 +104,13 @@ def local_session(
         )
     running = SparkSession.getActiveSession()
     if running is not None:
-        yield running
-        return
+        return LocalSession(running, None, was_started=False)
     builder = SparkSession.builder.appName(name).master(master)
     local = LOCAL_SETTINGS if master.startswith("local") else {}
     for key, value in {**SETTINGS, **local, **(settings or {})}.items():
         builder = builder.config(key, value)
-    with contextlib.ExitStack() as stack:
-        log = None if verbose else stack.enter_context(_log_file())
-        session = _start(builder, log, local=bool(local))
-        stack.callback(session.stop)
-        yield session
+    log = None if verbose else _log_file()
+    return LocalSession(_start(builder, log, local=bool(local)), log, was_started=True)
 
 
 def _start(builder: SparkSession.Builder, log: Path | None, local: bool) -> SparkSession:
@@ -87,26 +120,19 @@ def _start(builder: SparkSession.Builder, log: Path | None, local: bool) -> Spar
     with java_environment(), environment(unset), _stderr_to(log):
         try:
             return builder.getOrCreate()
+        except KeyboardInterrupt:
+            if log is not None:
+                log.unlink()
+            raise
         except Exception as error:
             where = f"What Spark wrote is in {log}" if log else "What Spark wrote is above"
             raise TocsinError(f"Spark did not start: {error}", where) from error
 
 
-@contextlib.contextmanager
-def _log_file() -> Iterator[Path]:
+def _log_file() -> Path:
     handle, name = tempfile.mkstemp(prefix="tocsin-spark-", suffix=".log")
     os.close(handle)
-    path = Path(name)
-    try:
-        yield path
-    except KeyboardInterrupt:
-        path.unlink()
-        raise
-    except Exception as error:
-        error.add_note(f"What Spark wrote is in {path}")
-        raise
-    else:
-        path.unlink()
+    return Path(name)
 
 
 @contextlib.contextmanager

@@ -3,10 +3,12 @@
 import datetime as dt
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,11 +18,17 @@ from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
-from tocsin.spark.read_files import MALFORMED, casts, file_format
+from tocsin.spark._worker.batches import COLUMNS
+from tocsin.spark.delivery import Inboxes
+from tocsin.spark.match import leading_columns
+from tocsin.spark.read_files import MALFORMED, casts, event_files, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 
 POLL_SECONDS = 0.1
+
+RECENT_BATCHES = 10
+"""The rate on the terminal is that of so many batches: what it was an hour ago tells nothing about now."""
 
 ARRIVED = "_arrived"
 """The column with the time when the file of an event was written."""
@@ -35,11 +43,26 @@ class Progress:
     events: int = 0
     matches: int = 0
     malformed: int = 0
-    seconds: float = 0.0
-    """The time of all batches."""
+    recent: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=RECENT_BATCHES))
+    """Events and seconds of the last batches."""
     evidence: Evidence = field(default_factory=Evidence)
     lag: float = 0.0
     """Seconds from the writing of the newest event to its matches, in the last batch."""
+
+    @property
+    def rate(self) -> float:
+        """Events a second over the last batches; 0 before the first."""
+        seconds = sum(seconds for _, seconds in self.recent)
+        return sum(events for events, _ in self.recent) / seconds if seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How matches become inboxes; see `Inboxes`."""
+
+    tag: str
+    dedupe: str | None
+    digest: bool
 
 
 def stream_files(
@@ -54,11 +77,14 @@ def stream_files(
     schema: str | None = None,
     files_per_batch: int | None = None,
     until_now: bool = False,
+    keep: Sequence[str] = (),
+    delivery: Delivery | None = None,
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> StreamingQuery:
     """Start to match the files in the folder `events` and those that arrive; `until_now` takes only the former.
 
     The attributes and types are those of the files that are there, or of `schema`, such as "id long, price double".
+    With `delivery` the output is a table of inboxes.
     """
     done = Progress()
     arrived = Observation()
@@ -75,23 +101,38 @@ def stream_files(
         done.events += record.events or 0
         done.matches += record.matches
         done.malformed += arrived.get["malformed"]
-        done.seconds += seconds
+        done.recent.append((record.events or 0, seconds))
         if record.evidence is not None:
             done.evidence.add_events(record.evidence)
         newest = arrived.get["newest"]
         done.lag = 0.0 if newest is None else dt.datetime.now().timestamp() - newest.timestamp()
         progress(done)
 
+    frame = _read(session, events, schema, files_per_batch)
+    leading_columns(frame, id, keep)  # raises now, not in the first batch
+    sink: BatchTable | Inboxes = BatchTable(output, format)
+    if delivery is not None:
+        sink = Inboxes(output, tag=delivery.tag, dedupe=delivery.dedupe or (), digest=delivery.digest, format=format)
+        sink.demand([*COLUMNS, *keep])
     return stream(
-        _read(session, events, schema, files_per_batch),
+        frame,
         index,
         id=id,
         checkpoint=checkpoint.absolute(),
-        sink=BatchTable(output, format),
+        sink=sink,
         trigger={"availableNow": True} if until_now else None,
         prepare=prepare,
         listener=listen,
+        keep_columns=keep,
     )
+
+
+def wait_for_a_file(folder: Path, asked_to_stop: threading.Event, until_now: bool) -> bool:
+    """Wait until there is a file of events in a folder; return whether there is one, which may not be so in the end."""
+    while not any(event_files(folder)):
+        if until_now or asked_to_stop.wait(POLL_SECONDS):
+            return False
+    return True
 
 
 def follow(query: StreamingQuery, asked_to_stop: threading.Event) -> None:
@@ -111,15 +152,9 @@ def _last_batch(query: StreamingQuery) -> int | None:
 
 
 def _read(session: SparkSession, path: Path, schema: str | None, files_per_batch: int | None) -> DataFrame:
-    if not path.is_dir():
-        raise OptionError(f"there is no folder {path}", "Give the folder that files of events are put into")
     name, format_ = str(path.absolute()), file_format(path)
     options = {"header": "true", "inferSchema": "true", "columnNameOfCorruptRecord": MALFORMED}
-    if schema:
-        given = StructType.fromDDL(schema)
-        assert isinstance(given, StructType), "a list of columns is a struct"
-    else:
-        given = session.read.options(**options).format(format_).load(name).schema
+    given = _schema(schema) if schema else session.read.options(**options).format(format_).load(name).schema
     fields = [field for field in given.fields if field.name != MALFORMED]
     source = session.readStream.options(**options).format(format_)
     if files_per_batch is not None:
@@ -129,3 +164,14 @@ def _read(session: SparkSession, path: Path, schema: str | None, files_per_batch
     else:
         frame = source.schema(StructType([*fields, StructField(MALFORMED, StringType())])).load(name)
     return frame.withColumn(ARRIVED, F.col("_metadata.file_modification_time"))
+
+
+def _schema(text: str) -> StructType:
+    try:
+        schema = StructType.fromDDL(text)
+    except PySparkException as error:
+        raise OptionError(
+            f"--schema {text!r} cannot be read", 'Write columns and Spark\'s types, as in "id long, price double"'
+        ) from error
+    assert isinstance(schema, StructType), "a list of columns is a struct"
+    return schema
