@@ -21,7 +21,7 @@ from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.pairs.build import Prepared, prepare
 from tocsin.conjunctions.pairs.kernels import CONJUNCTION
 from tocsin.conjunctions.pairs.match import PairIndex
-from tocsin.conjunctions.protocol import Bounds, CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.forks import cached
 from tocsin.invariants import check_type, demand, under
 from tocsin.tuning import TUNING
@@ -138,7 +138,7 @@ class CombinedIndex:
             arrays.get("estimates", _UNKNOWN),
         )
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels of all ways within their arrays."""
         check_type("estimates", self.estimates, np.float64, 2)
         demand(0 <= self.split <= bounds.conjunctions, "pairs.split", "it is behind the last conjunction")

@@ -55,7 +55,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Extent:
     """What the numbers in an index of conjunctions lie within."""
 
     columns: int
@@ -96,7 +96,7 @@ class ConjunctionIndex(Protocol):
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> Self:
         """The index that `arrays` came from, without copying."""
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels within their arrays: once, of an index from a file. See `tocsin.invariants`."""
 
     def check(self) -> None:

@@ -21,7 +21,7 @@ from tocsin.arrays import Strings
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
-from tocsin.conjunctions.protocol import Bounds, CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.forks import cached
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.invariants import check_strings, demand
@@ -171,7 +171,7 @@ class ReferenceIndex:
         """The index that `arrays` came from."""
         return cls(*arrays["tests"].tolist())
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand that it reports subscriptions, which stand for themselves."""
         demand(0 <= self._count <= bounds.conjunctions, "tests", "it has more subscriptions than there are")
 

@@ -21,7 +21,7 @@ from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
-from tocsin.conjunctions.protocol import Bounds, CodesOf, ConjunctionIndex, Filing, Pairs
+from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
 from tocsin.forks import cached
 from tocsin.index.build import NumberedTests, code_columns, conjunctions_of, number_tests, popularity
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
@@ -396,7 +396,7 @@ class Segment:
             check_starts("starts", self.owners.starts, self.owners.starts.size - 1, self.owners.members.size)
             check_within("members", self.owners.members, 0, count)
         with under("conjunctions."):
-            self.index.check_arrays(Bounds(columns, conjunctions))
+            self.index.check_arrays(Extent(columns, conjunctions))
         with under("trees."):
             self.trees.check_arrays(columns, count)
         with under("tags."):

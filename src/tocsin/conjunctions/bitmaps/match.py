@@ -24,7 +24,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
 )
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.pairs.kernels import FoundPairs
-from tocsin.conjunctions.protocol import Bounds, Step
+from tocsin.conjunctions.protocol import Extent, Step
 from tocsin.invariants import check_fields, check_ranges, check_starts, check_tagged, check_within, demand, under
 from tocsin.tuning import TUNING
 
@@ -98,7 +98,7 @@ class BitmapIndex:
             "conjunctions are sorted so that those of a group accept about the same",
         )
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels within their arrays."""
         cells, bitmaps, demands = self.cells, self.bitmaps, self.demands
         with under("cells."):

@@ -24,7 +24,7 @@ from tocsin.conjunctions.key.kernels import (
     order_terms,
     shapes,
 )
-from tocsin.conjunctions.protocol import Bounds, Pairs
+from tocsin.conjunctions.protocol import Extent, Pairs
 from tocsin.invariants import check_starts, check_tagged, check_type, check_within, demand
 
 
@@ -112,7 +112,7 @@ class KeyIndex:
         filed = Filed(arrays["frequency"], arrays["keys"], lists)
         return cls(arrays["ids"], arrays["offsets"], arrays["terms"], filed)
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels within their arrays."""
         frequency, keys, lists = self._filed
         predicates, groups = frequency.size, lists.groups

@@ -43,7 +43,7 @@ from tocsin.conjunctions.pairs.kernels import (
     grown,
 )
 from tocsin.conjunctions.pairs.layout_kernels import NO_LAYOUTS, Layouts
-from tocsin.conjunctions.protocol import Bounds, CodesOf, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Step
 from tocsin.forks import cached
 from tocsin.invariants import check_fields, check_ranges, check_starts, check_tagged, check_within, demand, under
 from tocsin.predicates.ranges.kernels import short_codes_by_rank
@@ -209,7 +209,7 @@ class PairIndex:
             buckets = int(tables.mask[table]) + 1
             yield Step(f", table on {a} and {b}", f"{filed[table]:,} postings in {buckets:,} buckets", reason)
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels within their arrays."""
         tables, postings = self.tables, self.postings
         with under("tables."):

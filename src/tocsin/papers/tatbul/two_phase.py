@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.coded import Conjunctions, Events
-from tocsin.conjunctions.protocol import Bounds, CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.invariants import check_fields, check_within, demand
 from tocsin.papers.sift.brute_force import BruteForce
 from tocsin.papers.sift.count import Count
@@ -121,7 +121,7 @@ class TwoPhaseIndex:
         """Bytes of the indexes of both phases, those on disk among them."""
         return sum(index.nbytes for index in self._indexes.values()) + self._phase_2.nbytes
 
-    def check_arrays(self, bounds: Bounds) -> None:
+    def check_arrays(self, bounds: Extent) -> None:
         """Demand the columns and conjunctions of the segment; the indexes were built here."""
         demand(self._conjunctions.count == bounds.conjunctions, "count", f"it is not {bounds.conjunctions}")
         demand(self._conjunctions.last_code.size < bounds.columns, "last_code", "it has more columns than the events")
