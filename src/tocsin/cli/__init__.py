@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, import_, index, keys, match, serve, stream, top_k, warm
+from tocsin.cli import (
+    bench,
+    check,
+    demo,
+    draw,
+    explain,
+    import_,
+    index,
+    keys,
+    match,
+    replay,
+    serve,
+    stream,
+    top_k,
+    warm,
+)
 from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.errors import TocsinError
 
@@ -41,6 +56,7 @@ app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(check.check))
 app.command("explain")(interruptible(explain.explain))
+app.command("replay")(interruptible(replay.replay))
 app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
