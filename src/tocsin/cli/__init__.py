@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, import_, index, keys, match, serve, stream, top_k, warm
+from tocsin.cli import (
+    backtest,
+    bench,
+    check,
+    demo,
+    draw,
+    explain,
+    import_,
+    index,
+    keys,
+    match,
+    serve,
+    stream,
+    top_k,
+    warm,
+)
 from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.errors import TocsinError
 
@@ -37,6 +52,7 @@ def _options(
 
 
 app.command("match")(interruptible(match.match))
+app.command("backtest")(interruptible(backtest.backtest))
 app.command("top-k")(interruptible(top_k.top_k))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(check.check))
