@@ -40,6 +40,11 @@ FUZZ := PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
 fuzz: warm
 	$(FUZZ) $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES)) $(TARGETS)
 
+# By coverage, for TARGET=text or TARGET=xml.
+fuzz-guided: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --group fuzz
+	TOCSIN_KERNELS=python PYTHONPATH=tests $(BIN)/python -m fuzz.guided $(TARGET) $(MINUTES)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
