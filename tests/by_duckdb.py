@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+_ELEMENT = pa.struct({"i": pa.int64(), "d": pa.float64(), "s": pa.string(), "flag": pa.bool_(), "day": pa.date32()})
 SCHEMA = pa.schema(
     [
         ("i", pa.int64()),
@@ -22,6 +23,7 @@ SCHEMA = pa.schema(
         ("moment", pa.timestamp("us")),
         ("body", pa.string()),
         ("tags", pa.list_(pa.string())),
+        ("items", pa.list_(_ELEMENT)),
     ]
 )
 

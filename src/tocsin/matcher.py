@@ -480,9 +480,8 @@ class Matcher:
         derived: set[str] = set()
         for state in self._subscriptions.current().states:
             compared = [(column.attribute, column.kind) for column in state.segment.columns]
-            for name, attribute, family in state.segment.families:
-                if name in ("words", "patterns", "xpath"):
-                    compared.append((attribute, Kind.STRING))
+            for _, _, family in state.segment.families:
+                compared += family.kinds
                 derived |= set(filter(is_derived, family.attributes))
             for attribute, kind in compared:
                 if is_derived(attribute):

@@ -10,7 +10,7 @@ whole history for each condition that looks back.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.language.parse import parse
 from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.values import Kind
 from tocsin.predicates.evaluate import History
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.history.batch_tests import BatchTruths
@@ -64,6 +65,7 @@ class ReferenceFamily:
     """Whole subscriptions as tests: number i is TRUE for an event if the text of subscription i is."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, texts: Strings, namespaces: Mapping[str, str]) -> None:
         self._texts, self._namespaces = texts, namespaces

@@ -1,6 +1,6 @@
 """Write segments and their changes to an index folder, and read them back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +118,18 @@ def _read_segment(path: Path) -> Segment:
     return Segment.of(stored)
 
 
-def verify(folder: Folder) -> list[str]:
-    """Read every file of the newest snapshot and compare checksums; return the files, or raise StorageError."""
+def verify(folder: Folder, progress: Callable[[int], object] = lambda _: None) -> list[str]:
+    """Read every file of the newest snapshot and compare checksums; return the files, or raise StorageError.
+
+    `progress` is called with the number of bytes so far.
+    """
     number, _, segments = load(folder)
     files = [name for live in segments for name in (live.file, live.changes_file) if name]
+    read = 0
     for name in files:
         container.verify(folder.path / name)
+        read += (folder.path / name).stat().st_size
+        progress(read)
     for live in segments:
         live.segment.check()
     return [f"snapshot-{number:06}.json", *files]

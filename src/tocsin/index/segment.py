@@ -22,7 +22,7 @@ from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
 from tocsin.forks import cached
-from tocsin.index.build import code_columns, conjunctions_of, number_tests, popularity, rarest_test
+from tocsin.index.build import code_columns, conjunctions_of, family_type, number_tests, popularity, rarest_test
 from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
@@ -37,7 +37,7 @@ from tocsin.model.expression_tree import given_attributes
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
-from tocsin.predicates.families import FAMILIES, Family, Probed
+from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.registry import by_reference, conjunction_index
@@ -407,7 +407,7 @@ class Segment:
             columns.append(Column(attribute, Kind(kind), domain, Quantizer(*steps) if steps else None))
         families = []
         for place, (name, attribute) in enumerate(meta["families"]):
-            kind = by_reference().ReferenceFamily if name == "reference" else FAMILIES[name]
+            kind = by_reference().ReferenceFamily if name == "reference" else family_type(name)
             family = kind.from_arrays(attribute, _under(f"family.{place}.", arrays))
             families.append((name, attribute, family))
         index_name, matcher_name = algorithms = tuple(meta["algorithms"])

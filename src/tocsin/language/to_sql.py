@@ -35,11 +35,12 @@ from tocsin.model.condition import (
     Quantified,
     RegexpMatches,
     Truth,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
 )
-from tocsin.model.expression_tree import MARK, NOW, Call, expression_of
+from tocsin.model.expression_tree import MARK, Call, expression_of, is_derived
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -54,7 +55,7 @@ from tocsin.model.predicate import (
     Word,
 )
 from tocsin.model.regexp import canonical
-from tocsin.model.sql_text import constant, expression_sql, name, timestamp
+from tocsin.model.sql_text import ELEMENT_NAME, constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
 from tocsin.model.untyped import SPANS, is_untyped, typed_scalar
 from tocsin.model.values import Constant, Kind, Number, Scalar
@@ -107,6 +108,8 @@ def to_sql(condition: Condition, as_written: bool = False) -> str:
             waiting += [f" {test})", node.operand, "("]
         elif as_written and isinstance(node, (HasWords, HasPhrase)):
             pieces.append(_call("has_words" if isinstance(node, HasWords) else "has_phrase", node.attribute, node.text))
+        elif isinstance(node, UnnestExists):
+            pieces.append(_unnest_exists(node, as_written))
         else:
             pieces.append(_ATOMS[type(node)](node))
     return "".join(pieces)
@@ -161,6 +164,11 @@ def _term(term: HistoryTerm) -> str:
     if isinstance(term, OldComparedToConstant):
         return f"{old} {term.op.value} {constant(term.constant)}"
     return f"{old} IS {'NOT ' if term.negated else ''}NULL"
+
+
+def _unnest_exists(node: UnnestExists, as_written: bool) -> str:
+    where = to_sql(node.condition, as_written)
+    return f"EXISTS (SELECT 1 FROM UNNEST({name(node.attribute)}) AS t({ELEMENT_NAME}) WHERE {where})"
 
 
 def _quantified(node: Quantified) -> str:
@@ -294,9 +302,13 @@ def _describe_test(test: Test) -> list[str]:
 def _name(attribute: str) -> str:
     """Return the name, in quotes only if the parser needs them; the expression of a derived attribute."""
     if attribute[:1] == MARK:
-        return name(attribute) if attribute == NOW else expression_sql(expression_of(attribute), _name)
+        return expression_sql(expression_of(attribute), _name) if is_derived(attribute) else name(attribute)
     parts = attribute.upper().split(".")
-    plain = _PLAIN_NAME.fullmatch(attribute) and parts[0] != "EVENT" and RESERVED.isdisjoint(parts)
+    plain = (
+        _PLAIN_NAME.fullmatch(attribute)
+        and parts[0] not in ("EVENT", ELEMENT_NAME.upper())
+        and RESERVED.isdisjoint(parts)
+    )
     return attribute if plain else name(attribute)
 
 
