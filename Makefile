@@ -40,6 +40,16 @@ FUZZ := PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
 fuzz: warm
 	$(FUZZ) $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES)) $(TARGETS)
 
+# By coverage, for TARGET=text or TARGET=xml.
+fuzz-guided: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --group fuzz
+	TOCSIN_KERNELS=python PYTHONPATH=tests $(BIN)/python -m fuzz.guided $(TARGET) $(MINUTES)
+
+# Threads, forks and clock jumps beside a writer: errors, the slope of memory, latencies.
+HOURS ?= 1
+soak: warm
+	PYTHONPATH=tests $(BIN)/python -m soak --hours $(HOURS)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -5,6 +5,7 @@ A file is named TARGET-NAME.case and holds the case as Python writes it, after c
 
 import datetime
 import hashlib
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -34,3 +35,21 @@ def write(target: str, case: Case, wrong: str, folder: Path = CORPUS) -> Path:
 def replay(path: Path) -> None:
     """Check the case of a file; raises if the difference is there again."""
     TARGETS[path.name.split("-")[0]].check(**read(path))
+
+
+def minimised(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
+    """The input without whatever can be left out, by halves, quarters and so on down to single bytes.
+
+    >>> minimised(b"abcxdefyghi", lambda data: b"x" in data and b"y" in data)
+    b'xy'
+    """
+    size = len(data)
+    while size := size // 2:
+        place = 0
+        while place < len(data):
+            shorter = data[:place] + data[place + size :]
+            if fails(shorter):
+                data = shorter
+            else:
+                place += size
+    return data
