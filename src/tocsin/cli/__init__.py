@@ -8,7 +8,23 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from tocsin.cli import bench, check, demo, draw, explain, import_, index, keys, match, serve, stream, top_k, warm
+from tocsin.cli import (
+    backtest,
+    bench,
+    check,
+    demo,
+    draw,
+    explain,
+    import_,
+    index,
+    keys,
+    match,
+    replay,
+    serve,
+    stream,
+    top_k,
+    warm,
+)
 from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.cli.matcher_options import with_matcher_options
 from tocsin.errors import TocsinError
@@ -38,10 +54,12 @@ def _options(
 
 
 app.command("match")(interruptible(with_matcher_options(match.match)))
+app.command("backtest")(interruptible(backtest.backtest))
 app.command("top-k")(interruptible(with_matcher_options(top_k.top_k)))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(with_matcher_options(check.check)))
 app.command("explain")(interruptible(with_matcher_options(explain.explain)))
+app.command("replay")(interruptible(replay.replay))
 app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))

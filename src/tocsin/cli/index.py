@@ -129,24 +129,23 @@ def compact(index: Index) -> None:
 def verify(index: Index) -> None:
     """Read every file of an index and its history and compare checksums; damage is named, with exit code 2."""
     from tocsin.index import commit as store
-    from tocsin.predicates.history.store import HistoryStore
+    from tocsin.index.history import History
+    from tocsin.index.options import Options
     from tocsin.storage.folder import Folder
 
     folder = Folder(index)
     table = Table("file", "bytes")
     table.columns[1].justify = "right"
-    with stage("comparing checksums", "bytes") as progress:
-        for name in store.verify(folder, progress):
+    with stage("comparing checksums"):
+        for name in store.verify(folder):
             table.add_row(name, f"{(index / name).stat().st_size:,}")
-    if (index / "history").exists():
-        # Unlike the files above, those of the history change: nobody may write while they are read.
-        folder.lock()
+    history = folder.history(folder.committed())
+    if history.exists():
         with stage("comparing checksums of the history"):
-            history = HistoryStore(index / "history")
-            if history.log is not None:
-                history.log.check_files()
-        table.add_row(f"history, {len(history):,} events", "")
-        folder.unlock()
+            # As a reader: a check changes nothing, and the writer may be at work.
+            stored = History.of_reader(lambda: history, Options())
+            stored.check_files()
+        table.add_row(f"history, {len(stored):,} events", "")
     output().print(titled(f"{index}: all is well", table))
 
 

@@ -174,7 +174,7 @@ def _match_here(
     if looking_back and job.order is None and not quiet:
         looks = "1 subscription looks" if len(looking_back) == 1 else f"{len(looking_back):,} subscriptions look"
         errors().print(f"{looks} back: events count in the order of the files")
-    writer = MatchWriter(file, format, job.columns, _show)
+    writer = MatchWriter(file, format, job.columns, show_rows)
     # The report that follows has the time and the rate.
     with stage("matching", "events", quiet=quiet, told=False, detail=lambda: f"{writer.rows:,} matches") as progress:
         source.progress = progress
@@ -210,7 +210,7 @@ def destination(target: Path, format: Format | None, overwrite: bool) -> Iterato
             yield file, chosen
 
 
-def _show(matches: "pa.Table") -> None:
+def show_rows(matches: "pa.Table") -> None:
     """Print matches as a table."""
     table = Table(*matches.column_names)
     for row in matches.slice(0, MOST_SHOWN).to_pylist():

@@ -22,11 +22,12 @@ from tocsin.arrays import Strings
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
-from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.forks import cached
 from tocsin.index.combined_tests import CombinedTests
 from tocsin.index.rare_attributes import RareRanges
 from tocsin.index.segment import NO_BOOLS, Segment
+from tocsin.invariants import check_strings, demand
 from tocsin.language.parse import parse
 from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
 from tocsin.model.events import Event, EventBatch
@@ -85,6 +86,10 @@ class ReferenceFamily:
             "bytes": self._texts.data,
             "namespaces": np.frombuffer(prefixes, np.uint8),
         }
+
+    def check_arrays(self) -> None:
+        """Demand texts that can be read."""
+        check_strings("", self._texts, joint="")
 
     @cached
     def conditions(self) -> list[Condition]:
@@ -185,6 +190,10 @@ class ReferenceIndex:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> "ReferenceIndex":  # noqa: ARG003
         """The index that `arrays` came from."""
         return cls(*arrays["tests"].tolist())
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand that it reports subscriptions, which stand for themselves."""
+        demand(0 <= self._count <= bounds.conjunctions, "tests", "it has more subscriptions than there are")
 
     def check(self) -> None:
         """Assert nothing: it has no structure."""

@@ -7,7 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 from tocsin.model.civil import TICKS
-from tocsin.model.expression_tree import NOW, AttributeValue, ConstantValue, Expression, expression_of, is_derived
+from tocsin.model.expression_tree import (
+    NOW,
+    AttributeValue,
+    ConstantValue,
+    Expression,
+    expression_of,
+    is_derived,
+    is_of_element,
+)
 from tocsin.model.functions import interval_of
 from tocsin.model.values import microseconds
 
@@ -16,6 +24,8 @@ _WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
 _INFIX = {"+", "-", "*", "/", "//", "%", "||", "<", "<=", "=", "<>", ">=", ">", "and", "or"}
 _POSTFIX = {"is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE"}
 _PREFIX = {"negative": "-", "not": "NOT "}
+ELEMENT_NAME = "element"
+"""What the element of a list is called."""
 
 
 def name(attribute: str) -> str:
@@ -26,6 +36,8 @@ def name(attribute: str) -> str:
     """
     if attribute == NOW:
         return "now()"
+    if is_of_element(attribute):
+        return ".".join([ELEMENT_NAME, *map(name, attribute.split(".")[1:])])
     return (
         expression_sql(expression_of(attribute)) if is_derived(attribute) else '"' + attribute.replace('"', '""') + '"'
     )

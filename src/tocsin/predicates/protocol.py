@@ -50,6 +50,9 @@ class Family(Protocol):
     def arrays(self) -> Arrays:
         """Return the state as named arrays, for a segment file."""
 
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays: once, of a family from a file."""
+
     def probe(self, batch: EventBatch) -> Probed:
         """Judge the tests for every event of a batch."""
 

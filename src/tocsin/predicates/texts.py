@@ -129,6 +129,10 @@ class TextIndex(ABC):
         """Return the whole state as named arrays, which the constructor takes."""
         return dict(self._arrays)
 
+    @abstractmethod
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays: once, of an index from a file."""
+
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
@@ -179,6 +183,10 @@ class TextFamily(ABC):
     def arrays(self) -> Arrays:
         """Return the state as named arrays."""
         return self._index.arrays()
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        self._index.check_arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge all tests on every distinct text in one pass; events without a text cost nothing."""

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Float64s, Ragged
+from tocsin.invariants import demand
 from tocsin.model.condition import WithinDistance, WithinPolygon
 from tocsin.model.events import EventBatch
 from tocsin.model.expression_tree import AttributeValue, Call, expression_of
@@ -41,6 +42,11 @@ class PlaceFamily:
     def arrays(self) -> Arrays:
         """Return the state as named arrays."""
         return self._index.arrays()
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays, and an attribute that is a point."""
+        demand(isinstance(expression_of(self._attribute), Call), "attribute", "it is not a point")
+        self._index.check_arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge all areas for every event; one without a point has none, and all its tests are NULL."""

@@ -69,6 +69,10 @@ class XPathFamily:
         named = {} if self._name == AUTO else {"name": np.frombuffer(self._name.encode(), np.uint8)}
         return {**self._index().arrays(), **named}
 
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        self._index().check_arrays()
+
     def probe(self, batch: EventBatch) -> Probed:
         """Match the documents; one that cannot be read is NULL, and reported."""
         documents = _documents(batch, self._attribute)
