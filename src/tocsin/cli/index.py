@@ -117,7 +117,7 @@ def compact(index: Index) -> None:
     """Merge all segments into one, without the subscriptions that were removed."""
     with opened(index) as matcher:
         before = len(matcher.stats().segments)
-        with stage(f"merging {before:,} segments", "subscriptions") as progress:
+        with stage("merging", "subscriptions", len(matcher), detail=lambda: f"{before:,} segments") as progress:
             matcher.compact()
             progress(len(matcher))
         with stage("writing the index"):
