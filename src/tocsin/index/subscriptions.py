@@ -69,6 +69,8 @@ class SubscriptionSet:
         """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
         self.read_only = False
         """Whether changes are refused."""
+        self.verify: store.Verify = "open"
+        """When the files of the folder are verified."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
@@ -331,7 +333,7 @@ class SubscriptionSet:
 
     def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._number, self.options, self._segments = store.load(folder, self._segments)
+        self._number, self.options, self._segments = store.load(folder, self._segments, self.verify)
         self._buffer, self._committed_fresh = Buffer(), []
         self._folder, self._source = folder, (folder, self._number)
         self._changed()
