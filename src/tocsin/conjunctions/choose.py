@@ -23,8 +23,9 @@ from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.pairs.build import Prepared, prepare
 from tocsin.conjunctions.pairs.kernels import CONJUNCTION
 from tocsin.conjunctions.pairs.match import PairIndex
-from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.forks import cached
+from tocsin.invariants import check_type, demand, under
 from tocsin.tuning import TUNING
 
 _NO_PAIRS = np.empty((0, 2), np.int32)
@@ -166,6 +167,22 @@ class CombinedIndex:
             arrays.get("estimates", _UNKNOWN),
             CommonIndex.from_arrays(common) if common else None,
         )
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand what keeps the kernels of all ways within their arrays."""
+        check_type("estimates", self.estimates, np.float64, 2)
+        demand(0 <= self.split <= bounds.conjunctions, "pairs.split", "it is behind the last conjunction")
+        demand(self._by_pairs >= 0, "pairs.split", "bitmaps and blocks have conjunctions behind it")
+        with under("pairs."):
+            self.pairs.check_arrays(bounds)
+        with under("key."):
+            self.key.check_arrays(bounds)
+        if self.bitmaps is not None:
+            with under("bitmaps."):
+                self.bitmaps.check_arrays(bounds)
+        if self.common is not None:
+            with under("common."):
+                self.common.check_arrays(bounds)
 
     def check(self) -> None:
         """Assert what matching relies on."""

@@ -1,8 +1,8 @@
 """Match files of events on this machine, in the order of the files."""
 
+import datetime as dt
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +14,8 @@ from tocsin.files.match_writer import MatchWriter
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 
-Progress = Callable[[int, int], None]
-"""Called with the number of events so far, and of matches."""
 
-
-def match_locally(
-    job: MatchJob, matcher: Matcher, events: EventFiles, writer: MatchWriter, progress: Progress
-) -> MatchJobResult:
+def match_locally(job: MatchJob, matcher: Matcher, events: EventFiles, writer: MatchWriter) -> MatchJobResult:
     """Match all events and write the matches; if a subscription looks back, each event is remembered."""
     start = time.perf_counter()
     evidence, first, id_column = Evidence(), 0, job.id
@@ -28,25 +23,33 @@ def match_locally(
     for batch in events.batches():
         if first == 0 and id_column is None and "id" in names_of(batch):
             id_column = "id"
-        found = _match(job, matcher, batch, remember)
+        now = job.now or dt.datetime.now(dt.UTC)
+        found = _match(job, matcher, batch, now, remember)
         evidence.add_events(Evidence(**json.loads(found.schema.metadata[b"tocsin"])))
         names = pa.array(range(first, first + len(batch))) if id_column is None else _values(batch, id_column, "--id")
-        writer.write(_rows(job, matcher, batch, names, found))
+        writer.write(_rows(job, matcher, batch, now, names, found))
         first += len(batch)
-        progress(first, writer.rows)
     writer.close()
     return MatchJobResult(first, writer.rows, time.perf_counter() - start, evidence, events.bad, events.bad_lines)
 
 
-def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, remember: bool) -> pa.Table:
+def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, now: dt.datetime, remember: bool) -> pa.Table:
     match = matcher.publish_batch if remember else matcher.match_batch
     asked = job.question
     if asked is None:
-        return match(batch, tags=job.tags)
-    return match(batch, tags=job.tags, top_k=asked.k, mode=asked.mode, score_by=asked.score_by, interval=asked.interval)
+        return match(batch, tags=job.tags, now=now)
+    ranking = {"top_k": asked.k, "mode": asked.mode, "score_by": asked.score_by, "interval": asked.interval}
+    return match(batch, tags=job.tags, now=now, **ranking)  # type: ignore[arg-type]  # both take them
 
 
-def _rows(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, names: pa.Array, found: pa.Table) -> pa.Table:
+def _rows(
+    job: MatchJob,
+    matcher: Matcher,
+    batch: Rows | pa.RecordBatch,
+    now: dt.datetime,
+    names: pa.Array,
+    found: pa.Table,
+) -> pa.Table:
     """The matches of a batch, with events by their names and the columns to keep."""
     numbers = found["event"].combine_chunks()
     ids = found["subscription"].cast(pa.string())
@@ -54,7 +57,7 @@ def _rows(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, names: 
     rows |= {name: _values(batch, name, "--keep").take(numbers) for name in job.keep}
     if job.explain:
         pairs = zip(numbers.to_pylist(), ids.to_pylist(), strict=True)
-        texts = [str(matcher.explain(_event(batch, row), id)) for row, id in pairs]
+        texts = [str(matcher.explain(_event(batch, row), id, now=now)) for row, id in pairs]
         rows[EXPLANATION] = pa.array(texts, pa.string())
     return pa.table(rows)
 

@@ -5,7 +5,6 @@ becomes `(…) IS NOT TRUE`. Fields have one value; those that hold lists are na
 equivalent raises `UntranslatableError` with the reason.
 """
 
-import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -598,8 +597,7 @@ def _has_words(column: str, words: Sequence[str]) -> str:
 def _moment_condition(column: str, key: str, bound: Moment) -> str:
     """A bound in time. The last instant of a day is written as before the next day."""
     signs = {"gt": ">=", "lte": "<"} if bound.is_end else {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-    moment = bound.at.astimezone(dt.UTC).replace(tzinfo=None)
-    return f"{name(column)} {signs[key]} TIMESTAMP '{moment.isoformat(sep=' ')}'"
+    return f"{name(column)} {signs[key]} {bound.sql}"
 
 
 def _one_field(part: str, body: Any) -> tuple[str, Any]:

@@ -46,17 +46,23 @@ SCORES = {"informational": 1.0, "low": 2.0, "medium": 3.0, "high": 4.0, "critica
 """The score of a subscription by the level of its rule."""
 
 
-def import_rules(paths: Sequence[Path], pipelines: Sequence[Path] = (), raw: str | None = None) -> Imported:
+def import_rules(
+    paths: Sequence[Path],
+    pipelines: Sequence[Path] = (),
+    raw: str | None = None,
+    progress: Callable[[int], object] = lambda _: None,
+) -> Imported:
     """Translate the rules of files and folders; what has no equivalent is rejected with the reason, rule by rule.
 
     `pipelines` are processing pipelines of pySigma, as YAML files: they rename fields and add log sources. Keywords
-    without a field are looked for in the attribute `raw`.
+    without a field are looked for in the attribute `raw`. `progress` is called with the number of rules so far.
     """
     pipeline = _pipeline(pipelines)
     imported = Imported()
     for path in paths:
         for file in _rule_files(path):
             for rule in SigmaCollection.from_yaml(file.read_text(encoding="utf-8-sig"), collect_errors=True).rules:
+                progress(len(imported.subscriptions) + len(imported.rejected))
                 id = str(getattr(rule, "id", None) or rule.title or file.name)
                 try:
                     imported.subscriptions.append(_subscription(rule, id, pipeline, raw))

@@ -1,7 +1,7 @@
 """Read the queries that a percolator has stored: documents of an index, as they are exported."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,22 @@ from tocsin.importers.percolator import Fields, condition_of
 from tocsin.model.subscription import Subscription
 
 
-def import_queries(path: Path, fields: Fields, query_field: str = "query") -> Imported:
-    """Translate the stored queries of a file or folder; those without an exact equivalent are rejected with the reason.
+def import_queries(
+    paths: Sequence[Path],
+    fields: Fields,
+    query_field: str = "query",
+    progress: Callable[[int], object] = lambda _: None,
+) -> Imported:
+    """Translate the stored queries of files and folders; what has no exact equivalent is rejected with the reason.
 
     A file holds documents, one a line or as an array: hits of a search (`_id`, `_source`), lines of a bulk request, or
     objects with an `id`. The query is in `query_field`; other fields that hold a text become tags.
+    `progress` is called with the number of queries so far.
     """
     imported = Imported()
-    for file in data_files(path, "queries", "jsonl"):
+    for file in [file for path in paths for file in data_files(path, "queries", "jsonl")]:
         for place, document in enumerate(_documents(file), start=1):
+            progress(len(imported.subscriptions) + len(imported.rejected))
             name = str(document.get("_id", document.get("id", f"{file.name} {place}")))
             source = document.get("_source", document)
             try:

@@ -89,7 +89,17 @@ class NumberedTests:
 def _build_family(name: str, attribute: str, tests: Sequence[Test], options: Options) -> Family:
     if name == "xpath":
         return XPathFamily.build(attribute, tests, options.namespaces, options.xpath)
-    return FAMILIES[name].build(attribute, tests, options.namespaces)
+    return family_type(name).build(attribute, tests, options.namespaces)
+
+
+def family_type(name: str) -> type[Family]:
+    """Return the family that segments store under a name."""
+    if name != "elements":
+        return FAMILIES[name]
+    # A family that has a segment: each imports the other.
+    from tocsin.index.element_family import ElementFamily
+
+    return ElementFamily
 
 
 def number_tests(form: NormalForm, options: Options) -> NumberedTests:

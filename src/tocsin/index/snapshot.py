@@ -132,7 +132,7 @@ class LiveSegment:
         self.changes_file: str | None = None
         """The file of the changes, if there are changes and all are committed."""
         self._dropped: ArrayPool[bool] = ArrayPool(lambda: np.zeros(len(segment), bool), dict.fromkeys(dropped, True))
-        self._scores: ArrayPool[float] = ArrayPool(segment.scores.copy, scores or {})
+        self._scores: ArrayPool[float] = ArrayPool(lambda: segment.scores.copy(), scores or {})
         self._state: SegmentState | None = None
         self._ranking, self._work = SegmentRanking(segment), SegmentWork(segment)
         self._lacking = lru_cache(maxsize=MOST_TAGS)(partial(_lacking, segment))

@@ -10,10 +10,10 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from tocsin.language.operands import OldAttribute, Reader, strip
+from tocsin.language.operands import EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.casts import TYPES, Time, UndefinedError
 from tocsin.model.civil import MONTHS, PART_NAMES, PARTS, TICKS
-from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression, leaves
+from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression, derived_name, leaves
 from tocsin.model.functions import evaluate, interval_of
 from tocsin.model.text import like_runs
 from tocsin.model.values import Constant
@@ -161,6 +161,16 @@ def constant_of(expression: ConstantValue, node: exp.Expr, reader: Reader) -> Co
         raise reader.refuse(node, "the constant is infinite", "Compare with a finite number")
     constant: Constant | None = value
     return constant
+
+
+def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand:
+    """Read one side of a comparison: an attribute, a constant, or an expression, which is a derived attribute."""
+    if not is_expression(node):
+        return reader.operand(node, history)
+    expression = read_expression(node, reader, history)
+    if isinstance(expression, ConstantValue):
+        return Literal(constant_of(expression, node, reader))
+    return EventAttribute(derived_name(expression))
 
 
 class _ExpressionReader:

@@ -29,9 +29,10 @@ from tocsin.model.condition import (
     OldComparedToNew,
     Or,
     Quantified,
+    UnnestExists,
     XPathExists,
 )
-from tocsin.model.expression_tree import NOW, expression_of, is_derived, leaves
+from tocsin.model.expression_tree import NOW, expression_of, is_derived, is_of_element, leaves
 from tocsin.model.functions import operand_kinds
 from tocsin.model.predicate import Conjunction, Ranges
 from tocsin.model.schema import EventSchema, Kinds
@@ -104,6 +105,9 @@ def _atoms(condition: Condition) -> Iterator[Condition]:
             waiting += node.operands
         elif isinstance(node, (Not, IsTruth)):
             waiting.append(node.operand)
+        elif isinstance(node, UnnestExists):
+            waiting.append(node.condition)
+            yield node
         else:
             yield node
 
@@ -120,12 +124,12 @@ def _demands(atom: Any) -> Iterator[_Demand]:
         if is_untyped(name):
             name = source_of(name)
         if not is_derived(name):
-            if name != NOW:
+            if name != NOW and not is_of_element(name):
                 yield _Demand(name, _kinds_in(atom))
             continue
         wanted = operand_kinds(expression_of(name))
         for leaf in leaves(expression_of(name)):
-            if leaf.name != NOW:
+            if leaf.name != NOW and not is_of_element(leaf.name):
                 kinds = wanted.get(leaf.name)
                 # A sum or a difference is of numbers, or of times.
                 yield _Demand(leaf.name, None if not kinds else frozenset(kind.value for kind in kinds) | {"time"})
@@ -141,7 +145,7 @@ def _kinds_in(atom: Any) -> Kinds | None:
         return frozenset(["string"])
     if isinstance(atom, XPathExists):
         return frozenset(["string", "other"])
-    if isinstance(atom, ArrayContains):
+    if isinstance(atom, (ArrayContains, UnnestExists)):
         return frozenset(["list"])
     if isinstance(atom, Comparison):
         constants: tuple[Any, ...] = (atom.constant,)

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Ragged
 from tocsin.conjunctions.coded import FALSE, NOT_TRUE, Conjunctions, Events, popularity, range_predicates
-from tocsin.conjunctions.common.kernels import BLOCK, CommonBlocks, match_common
+from tocsin.conjunctions.common.kernels import BLOCK, BOX_COLUMN, CommonBlocks, match_common
 from tocsin.conjunctions.estimate import share_of_conjunctions
 from tocsin.conjunctions.pairs.kernels import FoundPairs
-from tocsin.conjunctions.protocol import Filing, Pairs, Step
+from tocsin.conjunctions.protocol import Extent, Filing, Pairs, Step
+from tocsin.invariants import check_fields, check_starts, check_within, demand
 from tocsin.tuning import TUNING
 
 _ROUNDS = 3
@@ -82,6 +83,23 @@ class CommonIndex:
             f"in {self.blocks.core_starts.size - 1:,} blocks that are found as one",
             "most events are expected to satisfy all of a block, so that its subscriptions are only copied",
         )
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        blocks = self.blocks
+        check_fields(CommonBlocks, blocks, {"boxes": 3, "cores": 3})
+        count = -(-len(self) // BLOCK)
+        demand(self.first_block == bounds.conjunctions, "first_block", "blocks are not behind the conjunctions")
+        check_within("conjunction", blocks.conjunction, 0, bounds.conjunctions)
+        check_starts("box_starts", blocks.box_starts, len(self), len(blocks.boxes))
+        check_starts("test_starts", blocks.test_starts, len(self), blocks.tests.size)
+        check_starts("core_starts", blocks.core_starts, count, len(blocks.cores))
+        check_starts(
+            "forbidding_starts", blocks.forbidding_starts, blocks.forbidding_starts.size - 1, blocks.forbidding.size
+        )
+        for name in ("boxes", "cores"):
+            check_within(name, getattr(blocks, name)[:, BOX_COLUMN], 0, bounds.columns)
+        check_within("forbidding", blocks.forbidding, 0, count)
 
     def check(self) -> None:
         """Assert what the kernels rely on."""
