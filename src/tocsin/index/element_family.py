@@ -37,6 +37,7 @@ class ElementFamily:
         self.count = len(segment)
         outside = {name for name in segment.attributes if not is_of_element(name)}
         self.attributes = {attribute, *outside}
+        self.kinds = [(column.attribute, column.kind) for column in segment.columns if column.attribute in outside]
 
     @classmethod
     def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "ElementFamily":  # noqa: ARG003  # for XPath
@@ -57,6 +58,9 @@ class ElementFamily:
         """Return the segment as named arrays."""
         container = self._segment.container()
         return {**container.arrays, "meta": np.frombuffer(json.dumps(container.meta).encode(), np.uint8)}
+
+    def check_arrays(self) -> None:
+        """Do nothing: the segment checked itself when it was read."""
 
     def probe(self, batch: EventBatch) -> Probed:
         """Match the elements of every list; a test holds for an event if it does for one of its elements."""

@@ -1,5 +1,6 @@
 """Why a subscription matched an event, or did not."""
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -178,7 +179,7 @@ def _attributes(predicate: Predicate) -> Sequence[str]:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = str(value) if isinstance(value, dt.date) else repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 

@@ -201,10 +201,10 @@ class _Converter:
         if isinstance(node, exp.Literal):
             raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         if isinstance(node, (exp.Alias, exp.Aliases)):
+            # sqlglot reads `NOT :a` as an alias without a name.
+            alias = node.expressions[0] if isinstance(node, exp.Aliases) else node.args.get("alias") or node.this
             raise self._refuse(
-                node.args["alias"],
-                f"{node.alias!r} is not expected here",
-                "Join conditions by AND or OR; quote odd names",
+                alias, f"{alias.name!r} is not expected here", "Join conditions by AND or OR; quote odd names"
             )
         return self._bare(node)
 

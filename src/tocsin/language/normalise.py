@@ -22,6 +22,7 @@ from tocsin.model.condition import (
     WithinPolygon,
     XPathExists,
 )
+from tocsin.model.limits import RAISE
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -133,7 +134,7 @@ def check_size(predicates: int, limit: float) -> None:
     if predicates > limit:
         raise SubscriptionError(
             f"the condition has {predicates:,} predicates, and at most {limit:,} are allowed",
-            "Split the subscription, or raise the limit: Limits(predicates=...)",
+            f"Split the subscription, or {RAISE.format('predicates')}",
         )
 
 

@@ -118,8 +118,15 @@ class Reader:
         raise self.unknown(node)
 
     def _slot(self, literal: exp.Literal, reading: Reading) -> Slot:
-        self.sources.append(LiteralSource(int(literal.this), reading))
+        self.sources.append(LiteralSource(self._number(literal), reading))
         return Slot(len(self.sources) - 1)
+
+    def _number(self, literal: exp.Literal) -> int:
+        """Return the number of a literal, which is what the text that sqlglot reads has in its place."""
+        # sqlglot joins what we keep apart: `. 1` to .1, and `1e3_5` to a number with an underscore.
+        if not literal.this.isdecimal() or int(literal.this) >= len(self.shape.literals):
+            raise self.refuse(literal, "a number cannot be read", "Write it as 12, 0.5 or 1e3")
+        return int(literal.this)
 
     def _typed(self, node: exp.Cast) -> Literal:
         reading, inner = _TYPES.get(node.args["to"].this), strip(node.this)
@@ -205,7 +212,8 @@ class Reader:
 
     def constant(self, literal: exp.Literal) -> Constant:
         """Return the constant of a literal inside an expression, which is fixed."""
-        return self._read_now(LiteralSource(int(literal.this), Reading.STRING if literal.is_string else Reading.NUMBER))
+        reading = Reading.STRING if literal.is_string else Reading.NUMBER
+        return self._read_now(LiteralSource(self._number(literal), reading))
 
     def string_format(self, value: Value | None) -> str:
         """Return the format of a string that reads as another kind (see shapes); "" for other constants."""
@@ -215,8 +223,9 @@ class Reader:
 
     def literal_text(self, literal: exp.Literal) -> str:
         """Return a literal as written, without quotes; it is fixed."""
-        self.fixed.add(int(literal.this))
-        written = self.shape.literals[int(literal.this)]
+        number = self._number(literal)
+        self.fixed.add(number)
+        written = self.shape.literals[number]
         return unquote(written) if written[0] == "'" else written
 
     def _read_now(self, source: LiteralSource) -> Constant:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tocsin.language.ranges import compared_untyped, intersection, spans, union
+from tocsin.language.ranges import compared_untyped, complement, intersection, spans, union
 from tocsin.language.reserved import RESERVED
 from tocsin.model.condition import (
     And,
@@ -59,7 +59,7 @@ from tocsin.model.predicate import (
 from tocsin.model.regexp import canonical
 from tocsin.model.sql_text import ELEMENT_NAME, constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
-from tocsin.model.untyped import is_untyped, typed_scalar
+from tocsin.model.untyped import SPANS, is_untyped, typed_scalar
 from tocsin.model.values import Constant, Kind, Number, Scalar
 
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
@@ -80,6 +80,8 @@ _EVERY_VALUE = {
     Kind.TIME: "{0} <= DATE '1970-01-01' OR {0} > DATE '1970-01-01'",
     Kind.ANY: "{} IS NOT NULL",
 }
+_UNTYPED_VALUES = union(each for kind in SPANS for each in spans(kind))
+"""Where the values of untyped attributes lie."""
 
 
 def to_sql(condition: Condition, as_written: bool = False) -> str:
@@ -223,8 +225,11 @@ def describe(predicate: Predicate) -> str:
 def _describe_ranges(predicate: Ranges) -> str:
     attribute, kind = _name(predicate.attribute), predicate.kind
     if is_untyped(predicate.attribute):
-        text = _describe_untyped(attribute, predicate.ranges)
-        return f"({text}) IS NOT FALSE" if predicate.or_null else text
+        if predicate.or_null:
+            # A value of one kind makes the comparisons with other kinds NULL: say what must not hold.
+            outside = intersection(complement(predicate.ranges), _UNTYPED_VALUES)
+            return f"({_describe_untyped(attribute, outside)}) IS NOT TRUE"
+        return _describe_untyped(attribute, predicate.ranges)
     if not predicate.ranges:
         # The value is not of the kind: for such values, and for missing ones, the condition on the kind is NULL.
         every = _EVERY_VALUE[kind].format(attribute)

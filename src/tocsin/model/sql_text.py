@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from tocsin.model.civil import TICKS
 from tocsin.model.expression_tree import (
     NOW,
     AttributeValue,
@@ -102,7 +103,8 @@ def expression_sql(expression: Expression, name_of: Callable[[str], str] = name)
         return f"{function.upper()}({operands[0]} AS {detail})"
     if function == "shift":
         months, rest = interval_of(detail)
-        steps = [(months, "MONTHS"), (rest, "MICROSECONDS")]
+        unit = next(unit for unit in ("day", "hour", "minute", "second", "microsecond") if rest % TICKS[unit] == 0)
+        steps = [(months, "MONTHS"), (rest // TICKS[unit], f"{unit.upper()}S")]
         return f"({operands[0]}{''.join(f' + INTERVAL ({count}) {unit}' for count, unit in steps if count)})"
     if function == "elapsed":
         return f"date_diff('microsecond', {', '.join(operands)})"

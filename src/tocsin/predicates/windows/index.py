@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Int32s, Int64s
+from tocsin.invariants import demand, under
 from tocsin.model.predicate import Word, WordWindow
 from tocsin.model.text import WordPlaces, fold
 from tocsin.predicates.definitions import decode_tests, encode_tests
@@ -39,6 +40,13 @@ class Windows(TextIndex):
         """Build for windows, which are numbered from 0 in this order."""
         filed = Vocabulary.build([_filed_under(window) for window in windows]).arrays()
         return cls({**encode_tests(windows), **{f"{_FILED}{name}": array for name, array in filed.items()}})
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels of the vocabulary within their arrays."""
+        with under(_FILED):
+            self._vocabulary.check_arrays()
+            count = self._vocabulary.predicate_count
+            demand(count == len(self._windows), "predicate_counts", "it does not count the windows")
 
     @property
     def predicate_count(self) -> int:
