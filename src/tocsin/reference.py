@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocsin.model.condition import (
+    Aggregated,
     And,
     ArrayContains,
     AttributeComparison,
@@ -101,7 +102,16 @@ def _like_pattern(node: Like, event: Event, _: History) -> bool | None:
     return judge_text(event, node.attribute, like(str(node.pattern), escape, node.ignore_case))
 
 
-_TESTS = (RegexpMatches, ArrayContains, WithinDistance, WithinPolygon, AttributeComparison, Exists, Quantified)
+_TESTS = (
+    RegexpMatches,
+    ArrayContains,
+    WithinDistance,
+    WithinPolygon,
+    AttributeComparison,
+    Exists,
+    Quantified,
+    Aggregated,
+)
 _Evaluator = Callable[[Any, Event, History], bool | None]
 _ATOMS: dict[type, _Evaluator] = {
     Truth: lambda node, _event, _history: node.value,

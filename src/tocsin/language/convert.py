@@ -3,15 +3,22 @@
 Nothing recurses on the length or depth of the tree.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
 
-from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
-from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
-from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
+from tocsin.language.expressions import before_now, elapsed
+from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, Operand, Reader, strip
+from tocsin.language.subqueries import (
+    OPS,
+    HistoryReader,
+    aggregate_of,
+    compare_to_aggregate,
+    kind_known,
+    operands,
+    read_operand,
+)
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -22,15 +29,11 @@ from tocsin.model.condition import (
     Exists,
     HasPhrase,
     HasWords,
-    HistoryTerm,
     InList,
     IsNull,
     IsTruth,
     Like,
     Not,
-    OldComparedToConstant,
-    OldComparedToNew,
-    OldIsNull,
     Op,
     Or,
     Quantified,
@@ -47,10 +50,8 @@ from tocsin.model.expression_tree import (
     NOW,
     AttributeValue,
     Call,
-    ConstantValue,
     derived_name,
     expression_of,
-    is_derived,
     leaves,
 )
 from tocsin.model.functions import result_kind
@@ -58,17 +59,6 @@ from tocsin.model.regexp import FLAGS
 from tocsin.model.untyped import read_as, untyped_name
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
-_OPS: dict[type[exp.Expr], Op] = {
-    exp.LT: Op.LT,
-    exp.LTE: Op.LE,
-    exp.EQ: Op.EQ,
-    exp.NEQ: Op.NE,
-    exp.GTE: Op.GE,
-    exp.GT: Op.GT,
-}
-_HISTORY_HINT = "Write comparisons of h.old with event.new or a constant, BETWEEN, IN and IS [NOT] NULL"
-MAX_ALTERNATIVES = 64
-"""How many alternatives the WHERE of a subquery may have, and how deep AND, OR and NOT may nest in it."""
 _QUANTIFIERS: dict[type[exp.Expr], Quantifier] = {exp.Any: Quantifier.ANY, exp.All: Quantifier.ALL}
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
@@ -88,18 +78,6 @@ _REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo,
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
 MAX_NULL_TESTS = 4
 """How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
-
-
-def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of a chain of AND or OR, from left to right."""
-    found, waiting = [], [node]
-    while waiting:
-        inner = strip(waiting.pop())
-        if isinstance(inner, connector):
-            waiting += [inner.expression, inner.this]
-        else:
-            found.append(inner)
-    return found
 
 
 def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condition:
@@ -148,21 +126,6 @@ def _tests_condition(node: exp.Expr) -> bool:
     return is_text_test or isinstance(tested, _CONDITIONS)
 
 
-def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand:
-    """Read one side of a comparison: an attribute, a constant, or an expression, which is a derived attribute."""
-    if not is_expression(node):
-        return reader.operand(node, history)
-    expression = read_expression(node, reader, history)
-    if isinstance(expression, ConstantValue):
-        return Literal(constant_of(expression, node, reader))
-    return EventAttribute(derived_name(expression))
-
-
-def _kind(attribute: EventAttribute) -> Kind | None:
-    """Return the kind of a derived attribute, if it is known."""
-    return result_kind(expression_of(attribute.name)) if is_derived(attribute.name) else None
-
-
 def _compare_attributes(left: str, op: Op, right: str) -> Condition:
     """Compare two attributes of an event; `left > now() - INTERVAL …` is a range of the time that has elapsed."""
     for one, how, other in ((left, op, right), (right, op.flipped, left)):
@@ -198,8 +161,8 @@ class _Converter:
         """Convert a node that is not AND, OR, NOT or IS TRUE."""
         if isinstance(node, (exp.Column, exp.Dot, exp.Boolean, exp.Null)):
             return self._bare(node)
-        if type(node) in _OPS:
-            return self._comparison(node, _OPS[type(node)])
+        if type(node) in OPS:
+            return self._comparison(node, OPS[type(node)])
         if isinstance(node, exp.Between):
             return self._between(node)
         if isinstance(node, exp.In):
@@ -227,7 +190,7 @@ class _Converter:
         if isinstance(node, exp.Anonymous) and node.name.lower() in _PLACES:
             return self._place(node, node.name.lower())
         if isinstance(node, exp.Exists):
-            return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
+            return HistoryReader(self._reader, node.this, convert).under(Quantifier.ANY, Exists)
         if isinstance(node, exp.Literal):
             raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         if isinstance(node, (exp.Alias, exp.Aliases)):
@@ -261,7 +224,7 @@ class _Converter:
     def _bare(self, node: exp.Expr) -> Condition:
         operand = self._operand(node)
         if isinstance(operand, EventAttribute):
-            kind = _kind(operand)
+            kind = kind_known(operand)
             if kind not in (None, Kind.BOOLEAN) or isinstance(node, (exp.Add, exp.Sub)):
                 raise self._refuse(
                     node, f"a {(kind or Kind.NUMBER).value} stands where a condition must be", "Compare it with a value"
@@ -288,9 +251,9 @@ class _Converter:
         if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
             return self._elapsed(left, op, right)
         for value, how, query in ((left, op, right), (right, op.flipped, left)):
-            aggregate = _aggregate(query)
+            aggregate = aggregate_of(query)
             if aggregate is not None:
-                return self._aggregated(value, how, aggregate, query)
+                return compare_to_aggregate(self._operand(value), how, aggregate, query, self._reader, convert)
         return self._compare(node, self._operand(left), op, self._operand(right))
 
     def _elapsed(self, left: exp.Expr, op: Op, right: exp.Expr) -> Condition:
@@ -302,7 +265,7 @@ class _Converter:
 
     def _fitting(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
         """Return a constant as an expression of a known kind compares with it: a string is cast, as SQL does it."""
-        kind, given = _kind(value), self._kind_of_literal(literal)
+        kind, given = kind_known(value), self._kind_of_literal(literal)
         if kind is None and given is Kind.STRING and _is_difference(value):
             # A sum is a number or a time, and only a time can be written as a string.
             return self._time_beside(node, value, literal)
@@ -568,247 +531,6 @@ class _Converter:
                 "ANY, ALL and IN on history compare an attribute",
                 "For a constant write EXISTS (SELECT … WHERE …)",
             )
-        history = _HistoryReader(self._reader, query)
+        history = HistoryReader(self._reader, query, convert)
         old = history.selected()
         return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))
-
-    def _aggregated(self, value: exp.Expr, op: Op, aggregate: exp.AggFunc, query: exp.Expr) -> Condition:
-        """Convert `value op (SELECT max(old) FROM history …)`: what the greatest old value says, ANY and ALL say.
-
-        The greatest of no value is NULL, and so is the comparison.
-        """
-        history = _HistoryReader(self._reader, query, allows_aggregate=True)
-        operand = self._operand(value)
-        if isinstance(aggregate, exp.Count):
-            return self._counted(operand, op, aggregate, history)
-        old, extreme = history.selected(), Op.GT if isinstance(aggregate, exp.Max) else Op.LT
-        there = OldIsNull(old, negated=True)
-
-        def compared(op: Op, quantifier: Quantifier) -> Condition:
-            if isinstance(operand, EventAttribute):
-                return history.under(
-                    quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, (*terms, there))
-                )
-            if not isinstance(operand, Literal) or operand.value is None:
-                return Truth(None)
-            constant, is_all = operand.value, quantifier is Quantifier.ALL
-            sought = (op.negated if is_all else op).flipped
-            found = history.under(
-                Quantifier.ANY, lambda terms: Exists((*terms, there, OldComparedToConstant(old, sought, constant)))
-            )
-            return Not(found) if is_all else found
-
-        or_equal = {Op.GT: Op.GE, Op.LT: Op.LE}[extreme]
-        if op is Op.EQ:
-            condition: Condition = And((compared(or_equal, Quantifier.ALL), compared(or_equal.flipped, Quantifier.ANY)))
-        elif op is Op.NE:
-            condition = Or((compared(extreme, Quantifier.ALL), compared(extreme.flipped, Quantifier.ANY)))
-        else:
-            condition = compared(op, Quantifier.ALL if op in (extreme, or_equal) else Quantifier.ANY)
-        some = history.under(Quantifier.ANY, lambda terms: Exists((*terms, there)))
-        return Or((And((some, condition)), And((Not(some), Truth(None)))))
-
-    def _counted(self, value: Operand, op: Op, count: exp.Count, history: "_HistoryReader") -> Condition:
-        """Convert `(SELECT count(*) FROM history …) > 0`: whether there is an old event."""
-        number = self._reader.value(value.value) if isinstance(value, Literal) and value.value is not None else None
-        # As in `number op count`.
-        exists = {(Op.LT, "0"): True, (Op.LE, "1"): True, (Op.NE, "0"): True, (Op.EQ, "0"): False, (Op.GT, "1"): False}
-        answer = exists.get((op, str(number)))
-        if answer is None and (op, str(number)) != (Op.GE, "0"):
-            raise self._refuse(count, "a count of old events is compared with 0 only", "Write count(*) > 0, or = 0")
-        counted = strip(count.this) if count.this is not None else None
-        terms: tuple[HistoryTerm, ...] = ()
-        if isinstance(counted, exp.Column):
-            terms = (OldIsNull(history.selected(), negated=True),)
-        some = history.under(Quantifier.ANY, lambda found: Exists((*found, *terms)))
-        return some if answer else Not(some)
-
-
-def _aggregate(query: exp.Expr) -> exp.AggFunc | None:
-    """Return the aggregate that a subquery selects, if it is one that can be asked of the history."""
-    while isinstance(query, (exp.Subquery, exp.Paren)):
-        query = query.this
-    if isinstance(query, exp.Select) and len(query.expressions) == 1:
-        selected = query.expressions[0].unalias()
-        if isinstance(selected, (exp.Max, exp.Min, exp.Count)):
-            return selected
-    return None
-
-
-_Leaf = tuple[exp.Expr, bool]
-"""A condition without AND and OR, and whether it is negated."""
-
-
-class _HistoryReader:
-    """Read one subquery: `SELECT … FROM history [h] [WHERE terms]`.
-
-    The WHERE becomes an OR of alternatives, each an AND of terms: a subquery selects what some alternative selects, so
-    that ANY and EXISTS hold if they do for one of them, and ALL if it does for each. Terms on the new event alone are
-    lifted out of it: where they are not TRUE, the alternative selects nothing.
-    """
-
-    def __init__(self, reader: Reader, query: exp.Expr, allows_aggregate: bool = False) -> None:
-        self._reader = reader
-        self._refuse = reader.refuse
-        self._allows_aggregate = allows_aggregate
-        while isinstance(query, (exp.Subquery, exp.Paren)):
-            query = query.this
-        if not isinstance(query, exp.Select):
-            raise self._refuse(query, "a subquery on history is expected here", "Write (SELECT … FROM history)")
-        self._query = query
-        self._alias = self._check_source()
-        self._lifted: list[Condition] = []
-        where = query.args.get("where")
-        self._alternatives = [self._read(leaves) for leaves in (self._split(where.this) if where is not None else [[]])]
-
-    def _check_source(self) -> str:
-        query = self._query
-        source = query.args.get("from_")
-        table = source.this if source is not None else None
-        if (
-            not isinstance(table, exp.Table)
-            or not isinstance(table.this, exp.Identifier)
-            or len(table.parts) != 1
-            or table.name.lower() != "history"
-        ):
-            raise self._refuse(query, "the subquery is not on history", "Write SELECT … FROM history")
-        extra = [
-            key for key, value in query.args.items() if value and key not in ("expressions", "from_", "where", "kind")
-        ]
-        extra += [key for key, value in table.args.items() if value and key not in ("this", "alias")]
-        if extra:
-            raise self._refuse(
-                query,
-                f"a subquery on history has no {extra[0].rstrip('_').upper()}",
-                "Keep SELECT, FROM history and WHERE",
-            )
-        for selected in query.expressions:
-            aggregate = selected.find(exp.AggFunc)
-            if aggregate is not None and (aggregate is not _aggregate(query) or not self._allows_aggregate):
-                raise self._reader.unknown(aggregate)
-        return (table.alias or "history").lower()
-
-    def selected(self) -> str:
-        """Return the attribute of old events that ANY, ALL or IN compares with."""
-        expressions = [e.this if isinstance(e, exp.Alias) else e for e in self._query.expressions]
-        aggregate = _aggregate(self._query)
-        expressions = expressions if aggregate is None else [aggregate.this]
-        if len(expressions) == 1:
-            operand = self._operand(expressions[0])
-            if isinstance(operand, OldAttribute):
-                return operand.name
-        raise self._refuse(
-            self._query, "the subquery must select one attribute of history", "Write SELECT price FROM history"
-        )
-
-    def under(self, quantifier: Quantifier, make: Callable[[tuple[HistoryTerm, ...]], Condition]) -> Condition:
-        """Join the condition on the terms with the lifted ones: ANY of nothing is FALSE, ALL of nothing is TRUE."""
-        found: list[Condition] = []
-        for terms, lifted in self._alternatives:
-            condition = make(tuple(terms))
-            if lifted and quantifier is Quantifier.ANY:
-                condition = And((*(IsTruth(one, True, False) for one in lifted), condition))
-            elif lifted:
-                condition = Or((*(IsTruth(one, True, True) for one in lifted), condition))
-            found.append(condition)
-        if len(found) == 1:
-            return found[0]
-        return Or(tuple(found)) if quantifier is Quantifier.ANY else And(tuple(found))
-
-    def _operand(self, node: exp.Expr) -> Operand:
-        return read_operand(node, self._reader, self._alias)
-
-    def _split(self, node: exp.Expr, negated: bool = False, depth: int = 0) -> list[list[_Leaf]]:
-        """Return the alternatives of a condition, each with the leaves that must hold, negated or not.
-
-        In a WHERE only TRUE counts, and NOT of a leaf is TRUE where it is FALSE: De Morgan's laws hold.
-        """
-        while isinstance(node, (exp.Not, exp.Paren)):
-            negated ^= isinstance(node, exp.Not)
-            node = node.this
-        if depth > MAX_ALTERNATIVES:
-            raise self._refuse(node, "AND, OR and NOT nest too deeply", f"Nest at most {MAX_ALTERNATIVES}")
-        if not self._names_old(node):
-            return [[(node, negated)]]
-        if isinstance(node, exp.Between) and negated and not node.args.get("symmetric"):
-            below = exp.LT(this=node.this.copy(), expression=node.args["low"])
-            above = exp.GT(this=node.this.copy(), expression=node.args["high"])
-            return [[(below, False)], [(above, False)]]
-        if isinstance(node, exp.In) and node.expressions:
-            tested = [exp.EQ(this=node.this.copy(), expression=item) for item in node.expressions]
-            return [[(one, True) for one in tested]] if negated else [[(one, False)] for one in tested]
-        if not isinstance(node, (exp.And, exp.Or)):
-            return [[(node, negated)]]
-        parts = [self._split(part, negated, depth + 1) for part in operands(node, type(node))]
-        if isinstance(node, exp.Or) != negated:
-            found = [alternative for part in parts for alternative in part]
-        else:
-            found = [[]]
-            for part in parts:
-                found = [[*left, *right] for left in found for right in part]
-                if len(found) > MAX_ALTERNATIVES:
-                    break
-        if len(found) > MAX_ALTERNATIVES:
-            raise self._refuse(
-                node, f"a subquery with more than {MAX_ALTERNATIVES} alternatives", "Write several subscriptions"
-            )
-        return found
-
-    def _read(self, leaves: list[_Leaf]) -> tuple[list[HistoryTerm], list[Condition]]:
-        """Return the terms of an alternative, and what is lifted out of it."""
-        self._lifted = []
-        terms: list[HistoryTerm] = []
-        for node, negated in leaves:
-            if self._names_old(node):
-                terms += self._term(node, negated)
-            else:
-                condition = convert(node, self._reader, in_subquery=True)
-                self._lifted.append(Not(condition) if negated else condition)
-        return terms, self._lifted
-
-    def _names_old(self, node: exp.Expr) -> bool:
-        waiting = [node]
-        while waiting:
-            inner = waiting.pop()
-            if isinstance(inner, (exp.Subquery, exp.Query)):
-                raise self._refuse(inner, "a subquery on history contains another one", "Write two conditions")
-            if isinstance(inner, (exp.Column, exp.Dot)):
-                if isinstance(self._operand(inner), OldAttribute):
-                    return True
-            else:
-                waiting += inner.iter_expressions()
-        return False
-
-    def _term(self, node: exp.Expr, negated: bool) -> list[HistoryTerm]:
-        if isinstance(node, (exp.Column, exp.Dot)):
-            return [self._compare(node, self._operand(node), Op.NE if negated else Op.EQ, Literal(True))]
-        if type(node) in _OPS:
-            op = _OPS[type(node)]
-            sides = self._operand(node.this), self._operand(node.expression)
-            return [self._compare(node, sides[0], op.negated if negated else op, sides[1])]
-        if isinstance(node, exp.Between) and not negated and not node.args.get("symmetric"):
-            value = self._operand(node.this)
-            bounds = [(op, self._operand(node.args[key])) for op, key in ((Op.GE, "low"), (Op.LE, "high"))]
-            if all(isinstance(value, OldAttribute) or isinstance(bound, OldAttribute) for _, bound in bounds):
-                return [self._compare(node, value, op, bound) for op, bound in bounds]
-        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            operand = self._operand(node.this)
-            if isinstance(operand, OldAttribute):
-                return [OldIsNull(operand.name, negated)]
-        raise self._unsupported(node)
-
-    def _compare(self, node: exp.Expr, left: Operand, op: Op, right: Operand) -> HistoryTerm:
-        if not isinstance(left, OldAttribute):
-            left, op, right = right, op.flipped, left
-        if not isinstance(left, OldAttribute) or isinstance(right, OldAttribute):
-            raise self._refuse(node, "two attributes of one old event are compared", _HISTORY_HINT)
-        if isinstance(right, EventAttribute):
-            return OldComparedToNew(left.name, op, right.name)
-        if right.value is None:
-            # A comparison with NULL is never TRUE, so the subquery selects nothing.
-            self._lifted.append(Truth(None))
-            return OldIsNull(left.name, negated=False)
-        return OldComparedToConstant(left.name, op, right.value)
-
-    def _unsupported(self, node: exp.Expr) -> SubscriptionError:
-        return self._refuse(node, "this term is not possible in a subquery on history", _HISTORY_HINT)

@@ -8,6 +8,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.constants import LiteralSource, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import (
+    Aggregated,
     And,
     ArrayContains,
     Atom,
@@ -117,4 +118,7 @@ _FILLERS: dict[type, Callable[..., Atom]] = {
     XPathExists: lambda a, fill: XPathExists(a.attribute, fill(a.path)),
     Exists: lambda a, fill: Exists(_fill_terms(a.terms, fill)),
     Quantified: lambda a, fill: replace(a, terms=_fill_terms(a.terms, fill)),
+    Aggregated: lambda a, fill: replace(
+        a, constant=fill(a.constant), alternatives=tuple(_fill_terms(terms, fill) for terms in a.alternatives)
+    ),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Flag
 
 from tocsin.model.condition import (
+    Aggregated,
     ArrayContains,
     AttributeComparison,
     Exists,
@@ -115,6 +116,7 @@ Test = (
     | XPathExists
     | Exists
     | Quantified
+    | Aggregated
 )
 """An expression with three truth values that is not a range of one attribute."""
 

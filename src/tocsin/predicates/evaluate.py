@@ -10,6 +10,7 @@ from typing import Any
 
 from tocsin.errors import EventError
 from tocsin.model.condition import (
+    Aggregated,
     ArrayContains,
     AttributeComparison,
     Exists,
@@ -29,6 +30,7 @@ from tocsin.model.places import encloses, haversine, haversine_of, rings
 from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
 from tocsin.model.regexp import canonical, finder
 from tocsin.model.text import has_phrase, like, missing_words, pattern_text
+from tocsin.model.totals import Total, compare_to_total
 from tocsin.model.untyped import compare_untyped, is_untyped, source_of
 from tocsin.model.values import (
     Constant,
@@ -124,6 +126,14 @@ def _quantified(node: Quantified, event: Event, history: History) -> bool | None
     return any_of(values) if node.quantifier is Quantifier.ANY else all_of(values)
 
 
+def _aggregated(node: Aggregated, event: Event, history: History) -> bool | None:
+    selected = [old for old in history if any(_selected(terms, event, [old]) for terms in node.alternatives)]
+    values = [... if node.old is None else lookup(old, node.old) for old in selected]
+    total = Total(value for value in values if not is_null(value)).value(node.aggregate)
+    value = node.constant if node.attribute is None else lookup(event, node.attribute)
+    return judge_sign(node.op, compare_to_total(value, total))
+
+
 def _any_word(test: AnyWord, event: Event, _: History) -> bool | None:
     return judge_text(event, test.attribute, lambda text: len(missing_words(text, test.words)) < len(test.words))
 
@@ -165,6 +175,7 @@ _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     AttributeComparison: _compare_attributes,
     Exists: _exists,
     Quantified: _quantified,
+    Aggregated: _aggregated,
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.model.condition import Exists, OldComparedToNew, Op, Quantified, Quantifier
+from tocsin.model.condition import Exists, HistoryTest, OldComparedToNew, Op, Quantified, Quantifier
 from tocsin.model.events import EventBatch
 from tocsin.predicates.history import batch_tests
 from tocsin.predicates.history.batch_tests import united
@@ -19,7 +19,7 @@ from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
-Test = Exists | Quantified
+Test = HistoryTest
 Truths = Callable[[JoinTable, Event], list[bool | None]]
 
 
