@@ -1,6 +1,7 @@
 """Answer every distinct test on the history, once each, for a new event."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from tocsin.model.condition import (
     Quantifier,
 )
 from tocsin.model.events import EventBatch
+from tocsin.predicates.history import batch_tests
 from tocsin.predicates.history.aggregated_tests import AggregatedTests
 from tocsin.predicates.history.batch_tests import BatchComparison, BatchSearches, BatchTruths, Look, NewValues
 from tocsin.predicates.history.constant_tests import Constants, Row, TermShape, split
@@ -28,6 +30,8 @@ from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, 
 from tocsin.predicates.history.store import HistoryStore
 
 _NO_IDS: Int32s = np.empty(0, dtype=np.int32)
+SMALL_HISTORY = 2048
+"""Up to so many old events, single comparisons of a few new events are searched with all other tests, in one pass."""
 _FEW_TESTS = 16
 """Of a shape with more tests than this, all are answered by one search, event by event."""
 
@@ -37,6 +41,9 @@ class Truths(NamedTuple):
 
     true: Int32s
     null: Int32s
+
+
+_ForBatches = tuple[BitMap, BatchComparison | BatchSearches]
 
 
 class JoinTable:
@@ -65,7 +72,6 @@ class JoinTable:
         self._families: list[JoinFamily | StaticFamily | GroupedFamily] = []
         aggregated = {number: test for number, test in self.tests.items() if isinstance(test, Aggregated)}
         self._aggregated = AggregatedTests(aggregated, store) if aggregated else None
-        self._batch: list[tuple[BitMap, BatchComparison | BatchSearches]] | None = None
         self._group()
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
@@ -97,10 +103,9 @@ class JoinTable:
         With `columns`, the batch's values that will be history, each row sees the rows before it. Row r does not see
         the first `firsts[r]` events of the history.
         """
-        if self._batch is None:
-            self._batch = self._for_batches()
         new, found, left = NewValues(batch, self.store), [], BitMap()
-        for members, tests in self._batch:
+        is_small = len(batch) < batch_tests.FEW_ROWS and len(self.store) <= SMALL_HISTORY
+        for members, tests in self._for_small_batches if is_small else self._for_batches:
             truths = tests.judge(new, columns, firsts)
             if truths is None:
                 left |= members
@@ -119,17 +124,27 @@ class JoinTable:
             found.append(BatchTruths(Ragged(starts, np.tile(self._non_empty, int((counts > 0).sum()))), nothing))
         return found, left
 
-    def _for_batches(self) -> list[tuple[BitMap, BatchComparison | BatchSearches]]:
+    @cached_property
+    def _for_batches(self) -> list[_ForBatches]:
         """Return the tests that can be judged for a batch: single comparisons, and shapes with few tests."""
-        made: list[tuple[BitMap, BatchComparison | BatchSearches]] = []
-        few = BitMap.union(BitMap(), *(f.members for f in self._families if len(f.members) <= _FEW_TESTS))
-        if few:
-            looks = [_look(number, self._searched[number]) for number in few]
-            # First: its constants get codes, after which the labels of new values are known.
-            made.append((few, BatchSearches(looks, self.store)))
+        # First: its constants get codes, after which the labels of new values are known.
+        made: list[_ForBatches] = self._searches(self._few())
         for (new, old), tests in self._simple.items():
             made.append((tests.members, BatchComparison(new, old, tests.tests, self.store)))
         return made
+
+    @cached_property
+    def _for_small_batches(self) -> list[_ForBatches]:
+        """Return the same for a few events: one pass over a small history costs less than a step for each pair."""
+        return self._searches(BitMap.union(self._few(), *(tests.members for tests in self._simple.values())))
+
+    def _few(self) -> BitMap:
+        return BitMap.union(BitMap(), *(f.members for f in self._families if len(f.members) <= _FEW_TESTS))
+
+    def _searches(self, numbers: BitMap) -> list[_ForBatches]:
+        if not numbers:
+            return []
+        return [(numbers, BatchSearches([_look(n, self._searched[n]) for n in numbers], self.store))]
 
     def witness(self, test: Exists | Quantified, event: Mapping[str, object]) -> int | None:
         """Return the number of an old event that makes EXISTS or ANY true, or ALL false; None if there is none."""
