@@ -224,8 +224,8 @@ class _Recent:
     def _write(self, start: int, lanes: UInt8s, payloads: Int64s) -> None:
         values, keys = of_lanes(lanes.ravel(), payloads.ravel(), self._store.encoder)
         self._is_exact = self._is_exact or is_exact(values)
-        for array, written in zip(self._table, OldTable(lanes, keys, *values), strict=True):
-            array[:, start : start + lanes.shape[1]] = written.reshape(lanes.shape)
+        for name, written in OldTable(lanes, keys, *values)._asdict().items():
+            getattr(self._table, name)[:, start : start + lanes.shape[1]] = written.reshape(lanes.shape)
 
 
 class BatchComparison:
