@@ -76,11 +76,12 @@ def match(
         Mode, typer.Option(help="With --top-k. exact: matches by score; relaxed: by the weights of what holds.")
     ] = Mode.EXACT,
     score_by: Annotated[
-        str, typer.Option(help="How relaxed weights become a score: sum, max, or price=3,age=0.5.")
+        str, typer.Option(help="What scores: sum, max, price=3,age=0.5, or an expression such as score * event.x.")
     ] = "sum",
     interval: Annotated[
         IntervalRule, typer.Option(help="Which ranges an interval of an event satisfies.")
     ] = IntervalRule.OVERLAPS,
+    ranked_index: Annotated[str, typer.Option(help="The ranked index to use, such as ir-tree.")] = "auto",
     order: Annotated[
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
     ] = None,
@@ -103,7 +104,9 @@ def match(
     from tocsin.files.event_files import EventFiles
     from tocsin.files.job import MatchJob
 
-    job = MatchJob(id, keep or [], parse_tags(tags), question_of(top_k, mode, score_by, interval), explain, order)
+    job = MatchJob(
+        id, keep or [], parse_tags(tags), question_of(top_k, mode, score_by, interval, ranked_index), explain, order
+    )
     with matcher_of(subscriptions, index, where, where_file) as matcher:
         source = EventFiles(events, matcher.kinds, order=order)
         on_spark = spark if spark is not None else master is not None or _is_large(source)

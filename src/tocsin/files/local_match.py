@@ -43,7 +43,15 @@ def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, rememb
     asked = job.question
     if asked is None:
         return match(batch, tags=job.tags)
-    return match(batch, tags=job.tags, top_k=asked.k, mode=asked.mode, score_by=asked.score_by, interval=asked.interval)
+    return match(
+        batch,
+        tags=job.tags,
+        top_k=asked.k,
+        mode=asked.mode,
+        score_by=asked.score_by,
+        interval=asked.interval,
+        index=asked.index,
+    )
 
 
 def _rows(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, names: pa.Array, found: pa.Table) -> pa.Table:

@@ -210,7 +210,7 @@ def _best_by_expression(
         distinct, first = np.unique(-state.scores[numbers], return_index=True)
         computed = np.full(numbers.size, -np.inf)
         ends = function.scores(-distinct[[0, -1]].reshape(-1, 1), ["score"]) if distinct.size else np.zeros(2)
-        for own, start, stop in zip((-distinct).tolist(), first, [*first[1:], numbers.size], strict=True):
+        for own, start, stop in zip((-distinct).tolist(), first, [*first, numbers.size][1:], strict=True):
             [score] = function.scores(np.array([[own]]), ["score"]).tolist()
             if k and start >= k and ends[0] >= ends[1] and score < np.sort(computed[:start])[-k]:
                 break
