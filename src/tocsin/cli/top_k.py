@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.inputs import Events, Index, IntervalRule, Mode, Subscriptions
+from tocsin.cli.inputs import Events, Index, IntervalRule, Mode, Now, Subscriptions
 from tocsin.cli.match import STANDARD, Format, match
+from tocsin.cli.matcher_options import MatcherOptions
 
 
 def top_k(
@@ -29,6 +30,9 @@ def top_k(
     order: Annotated[
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
     ] = None,
+    now: Now = None,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Print the best subscriptions of each event as JSON Lines, best first: `tocsin match --top-k` has more options."""
     match(
@@ -44,4 +48,6 @@ def top_k(
         interval=interval,
         ranked_index=ranked_index,
         order=order,
+        now=now,
+        options=options,
     )

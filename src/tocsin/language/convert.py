@@ -8,17 +8,10 @@ from typing import Any
 from sqlglot import exp
 
 from tocsin.language.constants import Reading
-from tocsin.language.expressions import before_now, elapsed
-from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, Operand, Reader, strip
-from tocsin.language.subqueries import (
-    OPS,
-    HistoryReader,
-    aggregate_of,
-    compare_to_aggregate,
-    kind_known,
-    operands,
-    read_operand,
-)
+from tocsin.language.expressions import before_now, elapsed, known_kind, read_operand
+from tocsin.language.history_aggregates import compare_to_aggregate
+from tocsin.language.history_subquery import OPS, HistoryReader, aggregate_of
+from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, Operand, Reader, chain, strip
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -41,6 +34,7 @@ from tocsin.model.condition import (
     RegexpMatches,
     Slot,
     Truth,
+    UnnestExists,
     Value,
     WithinDistance,
     WithinPolygon,
@@ -52,6 +46,7 @@ from tocsin.model.expression_tree import (
     Call,
     derived_name,
     expression_of,
+    is_derived,
     leaves,
 )
 from tocsin.model.functions import result_kind
@@ -73,6 +68,7 @@ _PLACES = {
     "within_box": (6, "within_box(latitude, longitude, 48, 2, 49, 3): south, west, north, east"),
     "within_polygon": (3, "within_polygon(latitude, longitude, 'POLYGON ((2 48, 3 48, 3 49, 2 48))')"),
 }
+_UNNEST = "EXISTS (SELECT 1 FROM UNNEST(items) i WHERE i.price > 10)"
 _FLAG_HINT = "There are i (any case), c (as written), s (. matches a line end) and n (it does not)"
 _REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo, exp.Glob)
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
@@ -101,7 +97,7 @@ def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condit
             continue
         node = strip(node)
         if isinstance(node, (exp.And, exp.Or)):
-            parts = operands(node, type(node))
+            parts = chain(node, type(node))
             connect = And if isinstance(node, exp.And) else Or
             waiting.append((node, connect((Truth(None),) * len(parts))))
             waiting += [(part, None) for part in reversed(parts)]
@@ -190,16 +186,46 @@ class _Converter:
         if isinstance(node, exp.Anonymous) and node.name.lower() in _PLACES:
             return self._place(node, node.name.lower())
         if isinstance(node, exp.Exists):
-            return HistoryReader(self._reader, node.this, convert).under(Quantifier.ANY, Exists)
+            return self._exists(node)
         if isinstance(node, exp.Literal):
             raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         if isinstance(node, (exp.Alias, exp.Aliases)):
+            # sqlglot reads `NOT :a` as an alias without a name.
+            alias = node.expressions[0] if isinstance(node, exp.Aliases) else node.args.get("alias") or node.this
             raise self._refuse(
-                node.args["alias"],
-                f"{node.alias!r} is not expected here",
-                "Join conditions by AND or OR; quote odd names",
+                alias, f"{alias.name!r} is not expected here", "Join conditions by AND or OR; quote odd names"
             )
         return self._bare(node)
+
+    def _exists(self, node: exp.Exists) -> Condition:
+        source = node.this.args.get("from_")
+        if self._reader.element:
+            raise self._refuse(node, "a subquery stands inside one on the elements of a list", "Write two conditions")
+        if source is None or not isinstance(source.this, exp.Unnest):
+            return HistoryReader(self._reader, convert, node.this).under(Quantifier.ANY, Exists)
+        return self._unnest(node.this, source.this)
+
+    def _unnest(self, query: exp.Expr, unnest: exp.Unnest) -> Condition:
+        """Convert `EXISTS (SELECT … FROM UNNEST(list) i WHERE …)`."""
+        extra = [key for key, value in query.args.items() if value and key not in ("expressions", "from_", "where")]
+        if extra or len(unnest.expressions) != 1 or unnest.args.get("offset"):
+            raise self._refuse(query, "a subquery on elements has more than a WHERE", f"Write {_UNNEST}")
+        aggregate = next((found for one in query.expressions if (found := one.find(exp.AggFunc))), None)
+        if aggregate is not None:
+            raise self._reader.unknown(aggregate)
+        operand = self._operand(unnest.expressions[0])
+        if self._in_subquery or not isinstance(operand, EventAttribute) or is_derived(operand.name):
+            raise self._refuse(query, "UNNEST takes a list of the event", f"Write {_UNNEST}")
+        alias = unnest.args.get("alias")
+        names = [] if alias is None else [alias.this, *(alias.args.get("columns") or ())]
+        where = query.args.get("where")
+        if where is None:
+            return UnnestExists(operand.name, Truth(True))
+        self._reader.element = tuple(name.name.lower() for name in names if name is not None) or ("unnest",)
+        try:
+            return UnnestExists(operand.name, convert(where.this, self._reader))
+        finally:
+            self._reader.element = ()
 
     def check_null_tests(self, node: exp.Expr) -> None:
         """Refuse `(…) IS NULL` of conditions in each other, too deeply."""
@@ -224,7 +250,7 @@ class _Converter:
     def _bare(self, node: exp.Expr) -> Condition:
         operand = self._operand(node)
         if isinstance(operand, EventAttribute):
-            kind = kind_known(operand)
+            kind = known_kind(operand)
             if kind not in (None, Kind.BOOLEAN) or isinstance(node, (exp.Add, exp.Sub)):
                 raise self._refuse(
                     node, f"a {(kind or Kind.NUMBER).value} stands where a condition must be", "Compare it with a value"
@@ -265,7 +291,7 @@ class _Converter:
 
     def _fitting(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
         """Return a constant as an expression of a known kind compares with it: a string is cast, as SQL does it."""
-        kind, given = kind_known(value), self._kind_of_literal(literal)
+        kind, given = known_kind(value), self._kind_of_literal(literal)
         if kind is None and given is Kind.STRING and _is_difference(value):
             # A sum is a number or a time, and only a time can be written as a string.
             return self._time_beside(node, value, literal)
@@ -428,14 +454,21 @@ class _Converter:
     def _list_has(self, node: exp.Expr, tested: exp.Expr, constants: exp.Expr, every: bool) -> Condition:
         """Convert list_has_any and list_has_all: some of the constants, or all of them, are elements."""
         attribute, listed = self._attribute(tested, "list_has_any"), strip(constants)
-        if not isinstance(listed, exp.Array) or not listed.expressions:
+        if isinstance(listed, exp.Null):
+            return Truth(None)
+        if not isinstance(listed, exp.Array):
             raise self._refuse(node, "a list of constants is expected", "Write list_has_any(tags, ['a', 'b'])")
         found: list[Condition] = []
         for item in listed.expressions:
             constant = self._operand(item)
-            if not isinstance(constant, Literal) or constant.value is None:
+            if not isinstance(constant, Literal):
                 raise self._refuse(item, "the list holds something else than constants", "Write ['a', 'b']")
-            found.append(ArrayContains(attribute, constant.value))
+            if constant.value is not None:
+                found.append(ArrayContains(attribute, constant.value))
+        if not found:
+            # No constant is looked for: all of them are found in every list, and none in any.
+            count = derived_name(Call("list_count", (expression_of(attribute),)))
+            return Comparison(count, Op.GE if every else Op.LT, 0)
         return found[0] if len(found) == 1 else And(tuple(found)) if every else Or(tuple(found))
 
     def _each_element(
@@ -465,6 +498,8 @@ class _Converter:
 
     def _text_function(self, node: exp.Anonymous) -> Condition:
         name = node.name.lower()
+        if name == "xpath_exists" and self._reader.element:
+            raise self._refuse(node, "xpath_exists stands inside a subquery on elements", "Write it outside")
         if len(node.expressions) != 2:
             raise self._refuse(
                 node, f"{name} takes 2 arguments, not {len(node.expressions)}", f"Write {name}(attribute, 'text')"
@@ -531,6 +566,6 @@ class _Converter:
                 "ANY, ALL and IN on history compare an attribute",
                 "For a constant write EXISTS (SELECT … WHERE …)",
             )
-        history = HistoryReader(self._reader, query, convert)
+        history = HistoryReader(self._reader, convert, query)
         old = history.selected()
         return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))

@@ -14,6 +14,7 @@ from tocsin.model.condition import (
     Exists,
     Quantified,
     RegexpMatches,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
@@ -115,6 +116,7 @@ Test = (
     | AttributeComparison
     | XPathExists
     | Exists
+    | UnnestExists
     | Quantified
     | Aggregated
 )

@@ -10,6 +10,7 @@ from tocsin.model.condition import (
     AttributeComparison,
     HistoryTest,
     RegexpMatches,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
@@ -35,7 +36,7 @@ FAMILIES: dict[str, type[Family]] = {
     "words": WordFamily,
     "xpath": XPathFamily,
 }
-"""The families by the names under which segments store them."""
+"""The families by the names under which segments store them; `index/element_family.py` has one more."""
 
 
 def family_of(test: Test) -> tuple[str, str]:
@@ -52,6 +53,8 @@ def family_of(test: Test) -> tuple[str, str]:
         return "arrays", test.attribute
     if isinstance(test, XPathExists):
         return "xpath", test.attribute
+    if isinstance(test, UnnestExists):
+        return "elements", test.attribute
     if isinstance(test, HistoryTest):
         return "history", ""
     return "attributes", ""

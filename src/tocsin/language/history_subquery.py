@@ -1,18 +1,15 @@
-"""Convert subqueries on history: `SELECT … FROM history [h] [WHERE …]`, under EXISTS, ANY, ALL or a comparison."""
+"""Read subqueries on the history: `SELECT … FROM history [h] [WHERE terms]`, from sqlglot's tree to terms."""
 
 from collections.abc import Callable
 
 from sqlglot import exp
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.expressions import constant_of, is_expression, read_expression
-from tocsin.language.operands import EventAttribute, Literal, OldAttribute, Operand, Reader, strip
+from tocsin.language.expressions import read_operand
+from tocsin.language.operands import EventAttribute, Literal, OldAttribute, Operand, Reader, chain
 from tocsin.model.condition import (
-    Aggregate,
-    Aggregated,
     And,
     Condition,
-    Exists,
     HistoryTerm,
     IsTruth,
     Not,
@@ -21,18 +18,10 @@ from tocsin.model.condition import (
     OldIsNull,
     Op,
     Or,
-    Quantified,
     Quantifier,
-    Slot,
     Truth,
-    Value,
 )
-from tocsin.model.expression_tree import ConstantValue, derived_name, expression_of, is_derived
-from tocsin.model.functions import result_kind
-from tocsin.model.values import Kind, kind_of
 
-Convert = Callable[[exp.Expr, Reader, bool], Condition]
-"""Converts a condition on the new event that stands in a subquery."""
 OPS: dict[type[exp.Expr], Op] = {
     exp.LT: Op.LT,
     exp.LTE: Op.LE,
@@ -41,125 +30,9 @@ OPS: dict[type[exp.Expr], Op] = {
     exp.GTE: Op.GE,
     exp.GT: Op.GT,
 }
-"""The six comparisons."""
 _HISTORY_HINT = "Write comparisons of h.old with event.new or a constant, BETWEEN, IN and IS [NOT] NULL"
 MAX_ALTERNATIVES = 64
 """How many alternatives the WHERE of a subquery may have, and how deep AND, OR and NOT may nest in it."""
-_AGGREGATES: dict[type[exp.Expr], Aggregate] = {
-    exp.Count: Aggregate.COUNT,
-    exp.Sum: Aggregate.SUM,
-    exp.Avg: Aggregate.AVG,
-}
-
-
-def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of a chain of AND or OR, from left to right."""
-    found, waiting = [], [node]
-    while waiting:
-        inner = strip(waiting.pop())
-        if isinstance(inner, connector):
-            waiting += [inner.expression, inner.this]
-        else:
-            found.append(inner)
-    return found
-
-
-def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand:
-    """Read one side of a comparison: an attribute, a constant, or an expression, which is a derived attribute."""
-    if not is_expression(node):
-        return reader.operand(node, history)
-    expression = read_expression(node, reader, history)
-    if isinstance(expression, ConstantValue):
-        return Literal(constant_of(expression, node, reader))
-    return EventAttribute(derived_name(expression))
-
-
-def kind_known(attribute: EventAttribute) -> Kind | None:
-    """Return the kind of a derived attribute, if it is known."""
-    return result_kind(expression_of(attribute.name)) if is_derived(attribute.name) else None
-
-
-def compare_to_aggregate(
-    operand: Operand, op: Op, aggregate: exp.AggFunc, query: exp.Expr, reader: Reader, convert: Convert
-) -> Condition:
-    """Convert `operand op (SELECT aggregate(old) FROM history …)`."""
-    history = HistoryReader(reader, query, convert, allows_aggregate=True)
-    if isinstance(aggregate, (exp.Max, exp.Min)):
-        return _compare_to_extreme(operand, op, aggregate, history)
-    counted = strip(aggregate.this)
-    counts_events = isinstance(aggregate, exp.Count) and isinstance(counted, (exp.Star, exp.Literal))
-    old = None if counts_events else history.selected()
-    if isinstance(aggregate, exp.Count):
-        some = _some(operand, op, old, history, reader)
-        if some is not None:
-            return some
-    attribute, constant = _number(operand, aggregate, reader)
-    if attribute is None and constant is None:
-        return Truth(None)
-    kind = _AGGREGATES[type(aggregate)]
-    return history.of_alternatives(lambda terms: Aggregated(attribute, constant, op, kind, old, terms))
-
-
-def _number(operand: Operand, node: exp.Expr, reader: Reader) -> tuple[str | None, Value | None]:
-    """Return the attribute or the constant that is compared with a number; neither for NULL."""
-    if isinstance(operand, EventAttribute):
-        kind = kind_known(operand)
-        if kind in (None, Kind.NUMBER):
-            return operand.name, None
-    elif isinstance(operand, Literal):
-        value = operand.value
-        kind = reader.sources[value.index].reading.kind if isinstance(value, Slot) else kind_of(value)
-        if value is None or kind is Kind.NUMBER:
-            return None, value
-    else:
-        kind = None
-    raise reader.refuse(node, f"a {kind.value if kind else 'value'} is compared with a number", "Compare numbers")
-
-
-def _compare_to_extreme(operand: Operand, op: Op, aggregate: exp.AggFunc, history: "HistoryReader") -> Condition:
-    """Compare with the greatest or least old value: what it says, ANY and ALL say.
-
-    The greatest of no value is NULL, and so is the comparison.
-    """
-    old, extreme = history.selected(), Op.GT if isinstance(aggregate, exp.Max) else Op.LT
-    there = OldIsNull(old, negated=True)
-
-    def compared(op: Op, quantifier: Quantifier) -> Condition:
-        if isinstance(operand, EventAttribute):
-            return history.under(
-                quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, (*terms, there))
-            )
-        if not isinstance(operand, Literal) or operand.value is None:
-            return Truth(None)
-        constant, is_all = operand.value, quantifier is Quantifier.ALL
-        sought = (op.negated if is_all else op).flipped
-        found = history.under(
-            Quantifier.ANY, lambda terms: Exists((*terms, there, OldComparedToConstant(old, sought, constant)))
-        )
-        return Not(found) if is_all else found
-
-    or_equal = {Op.GT: Op.GE, Op.LT: Op.LE}[extreme]
-    if op is Op.EQ:
-        condition: Condition = And((compared(or_equal, Quantifier.ALL), compared(or_equal.flipped, Quantifier.ANY)))
-    elif op is Op.NE:
-        condition = Or((compared(extreme, Quantifier.ALL), compared(extreme.flipped, Quantifier.ANY)))
-    else:
-        condition = compared(op, Quantifier.ALL if op in (extreme, or_equal) else Quantifier.ANY)
-    some = history.under(Quantifier.ANY, lambda terms: Exists((*terms, there)))
-    return Or((And((some, condition)), And((Not(some), Truth(None)))))
-
-
-def _some(value: Operand, op: Op, old: str | None, history: "HistoryReader", reader: Reader) -> Condition | None:
-    """Convert `(SELECT count(*) FROM history …) > 0` to EXISTS, which stops at the first; None if it is not that."""
-    number = reader.value(value.value) if isinstance(value, Literal) and value.value is not None else None
-    # As in `number op count`.
-    exists = {(Op.LT, "0"): True, (Op.LE, "1"): True, (Op.NE, "0"): True, (Op.EQ, "0"): False, (Op.GT, "1"): False}
-    answer = exists.get((op, str(number)))
-    if answer is None and (op, str(number)) != (Op.GE, "0"):
-        return None
-    terms: tuple[HistoryTerm, ...] = () if old is None else (OldIsNull(old, negated=True),)
-    some = history.under(Quantifier.ANY, lambda found: Exists((*found, *terms)))
-    return some if answer else Not(some)
 
 
 def aggregate_of(query: exp.Expr) -> exp.AggFunc | None:
@@ -185,13 +58,16 @@ class HistoryReader:
     lifted out of it: where they are not TRUE, the alternative selects nothing.
     """
 
-    def __init__(self, reader: Reader, query: exp.Expr, convert: Convert, allows_aggregate: bool = False) -> None:
-        self._reader = reader
+    def __init__(
+        self, reader: Reader, convert: Callable[..., Condition], query: exp.Expr, allows_aggregate: bool = False
+    ) -> None:
+        self._reader, self._convert = reader, convert
         self._refuse = reader.refuse
-        self._convert = convert
         self._allows_aggregate = allows_aggregate
         while isinstance(query, (exp.Subquery, exp.Paren)):
             query = query.this
+        if reader.element:
+            raise self._refuse(query, "a subquery stands inside one on the elements of a list", "Write two conditions")
         if not isinstance(query, exp.Select):
             raise self._refuse(query, "a subquery on history is expected here", "Write (SELECT … FROM history)")
         self._query = query
@@ -299,7 +175,7 @@ class HistoryReader:
             return [[(one, True) for one in tested]] if negated else [[(one, False)] for one in tested]
         if not isinstance(node, (exp.And, exp.Or)):
             return [[(node, negated)]]
-        parts = [self._split(part, negated, depth + 1) for part in operands(node, type(node))]
+        parts = [self._split(part, negated, depth + 1) for part in chain(node, type(node))]
         if isinstance(node, exp.Or) != negated:
             found = [alternative for part in parts for alternative in part]
         else:
@@ -322,7 +198,7 @@ class HistoryReader:
             if self._names_old(node):
                 terms += self._term(node, negated)
             else:
-                condition = self._convert(node, self._reader, True)
+                condition = self._convert(node, self._reader, in_subquery=True)
                 self._lifted.append(Not(condition) if negated else condition)
         return terms, self._lifted
 
