@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import OptionError
 from tocsin.model.condition import (
+    Aggregate,
     Aggregated,
     Exists,
     HistoryTerm,
@@ -67,6 +68,19 @@ def test_every_kind_of_value_and_test(
             table.store.aggregates(name).check()
         for totals in list(table.store.totals.values()):
             totals.check()
+
+
+def test_an_old_event_that_satisfies_two_alternatives_counts_once(truth_of: Truths) -> None:
+    either = ((OldIsNull("a", True),), (OldComparedToConstant("a", Op.GT, 1),))
+    tests: list[Test] = [
+        Aggregated(None, 2, Op.EQ, Aggregate.COUNT, None, either),
+        Aggregated(None, 7, Op.EQ, Aggregate.SUM, "a", either),
+        Aggregated(None, Decimal("3.5"), Op.EQ, Aggregate.AVG, "a", either),
+    ]
+    table = build(tests)
+    for value in (2, 5, None):
+        table.store.append({"a": value})
+    assert truth_of(table, {}) == [True, True, True]
 
 
 def check_total(table: JoinTable, test: Aggregated, event: Event, truth: bool | None) -> None:
