@@ -11,7 +11,7 @@ from expressions import alternatives
 from tocsin import Subscription
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
-from tocsin.model.condition import AttributeComparison, Exists
+from tocsin.model.condition import Aggregated, AttributeComparison, Exists
 from tocsin.model.predicate import Predicate, Ranges
 from tocsin.predicates.evaluate import holds
 from tocsin.ranking.request import ScoreBy
@@ -49,6 +49,8 @@ def attribute_of(predicate: Predicate) -> str:
         return predicate.test.left
     if isinstance(predicate.test, Exists):
         return predicate.test.terms[0].old if predicate.test.terms else ""
+    if isinstance(predicate.test, Aggregated):
+        return predicate.test.attribute or predicate.test.old or ""
     return predicate.test.attribute
 
 

@@ -253,6 +253,19 @@ def history_terms() -> st.SearchStrategy[str]:
     )
 
 
+def aggregates() -> st.SearchStrategy[str]:
+    """Counts, sums and averages of old events, with AND, OR and NOT in the WHERE."""
+    where = st.lists(history_terms(), min_size=1, max_size=3)
+    joined = st.one_of(
+        st.just(""),
+        where.map(lambda terms: f" WHERE {' AND '.join(terms)}"),
+        where.map(lambda terms: f" WHERE {' OR '.join(terms)}"),
+        where.map(lambda terms: f" WHERE NOT ({' OR '.join(terms)})"),
+    )
+    selected = st.sampled_from(["count(*)", "count(h.s)", *(f"{of}({n})" for of in ("sum", "avg") for n in NUMBERS)])
+    return st.builds("(SELECT {} FROM history h{})".format, selected, joined)
+
+
 def history() -> st.SearchStrategy[str]:
     """ANY, ALL, IN and EXISTS on history."""
     where = st.lists(history_terms(), max_size=3).map(lambda terms: f" WHERE {' AND '.join(terms)}" if terms else "")
@@ -263,6 +276,8 @@ def history() -> st.SearchStrategy[str]:
         ),
         st.builds("{} {}IN (SELECT h.{} FROM history h{})".format, number, _NOT, number, where),
         st.builds("{}EXISTS (SELECT 1 FROM history h{})".format, _NOT, where),
+        st.builds("{} {} {}".format, number | st.sampled_from(NUMBER_LITERALS), _OPS, aggregates()),
+        st.builds("{} {} {}".format, aggregates(), _OPS, number | st.sampled_from([*NUMBER_LITERALS, "NULL"])),
     )
 
 

@@ -410,6 +410,7 @@ def errors_of(event: dict[str, object], wheres: list[str]) -> dict[str, int]:
     batch = EventBatch([event])
     for where in wheres:
         condition = parse(where)
-        if hasattr(condition, "attribute"):
-            batch.column(condition.attribute)
+        attribute = getattr(condition, "attribute", None)
+        if attribute is not None:
+            batch.column(attribute)
     return batch.unreadable

@@ -418,6 +418,8 @@ class Matcher:
         `exact` takes those that match, by their score. `relaxed` takes those of which some predicate holds, by the
         weights of what holds: their sum, their `max`, the sum with coefficients by attribute that `score_by` gives, or
         any function of the weights by attribute that does not fall when one rises, as Python or as an expression.
+        An expression may name the event: `score_by="score * event.ctr"` ranks matches by their score times what the
+        event has, `price * event.stock` in mode `relaxed` the weights that hold; where it is NULL the score is 0.
         `index` names a ranked index of the papers, such as "ir-tree", for subscriptions to single ranges.
         A number of the event may be an interval, as in `{"hours": [20, 30]}`: it satisfies ranges that it overlaps, or
         with `interval="within"` those that it lies within.
@@ -431,6 +433,8 @@ class Matcher:
         [('cheap', 1.0), ('smith', 0.5)]
         >>> list(matcher.top_k({"author": "Smith", "price": 5}, k=1, mode="relaxed", score_by="price * 10 + author"))
         [('cheap', 10.0)]
+        >>> list(matcher.top_k({"author": "Smith", "price": 5, "ctr": 0.1}, k=1, score_by="score * event.ctr"))
+        [('smith', 0.2)]
         >>> seven_times = lambda held: 7 * held["price"]
         >>> list(matcher.top_k({"price": 15}, k=1, mode="relaxed", score_by=seven_times, index="ir-tree"))
         [('cheap', 7.0)]

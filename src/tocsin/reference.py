@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocsin.model.condition import (
+    Aggregated,
     And,
     ArrayContains,
     AttributeComparison,
@@ -116,7 +117,16 @@ def _unnest_exists(node: UnnestExists, event: Event, _: History) -> bool | None:
     return any(evaluate(node.condition, element) is True for element in elements_of(event, node.attribute))
 
 
-_TESTS = (RegexpMatches, ArrayContains, WithinDistance, WithinPolygon, AttributeComparison, Exists, Quantified)
+_TESTS = (
+    RegexpMatches,
+    ArrayContains,
+    WithinDistance,
+    WithinPolygon,
+    AttributeComparison,
+    Exists,
+    Quantified,
+    Aggregated,
+)
 _Evaluator = Callable[[Any, Event, History], bool | None]
 _ATOMS: dict[type, _Evaluator] = {
     Truth: lambda node, _event, _history: node.value,

@@ -44,6 +44,16 @@ def test_json_lines(run: "Run", write_lines: "WriteLines", mode: str, expected: 
     assert "│ matches" in answer.err
 
 
+def test_scores_of_the_event_and_a_ranked_index(run: "Run", write_lines: "WriteLines") -> None:
+    subscriptions, events = write_lines("s.jsonl", SUBSCRIPTIONS), write_lines("e.jsonl", EVENTS)
+    files = ("top-k", "--subscriptions", subscriptions, "--events", events, "-k", 2)
+    answer = run(*files, "--score-by", "score * event.price")
+    assert (answer.code, rows(answer)) == (0, [("e1", "smith", 15.0), ("e1", "new", 10.0)])
+    answer = run(*files, "--mode", "relaxed", "--ranked-index", "ir-tree")
+    assert (answer.code, rows(answer)) == (0, RELAXED)
+    assert "ranked index" in run(*files, "--ranked-index", "tree").err
+
+
 def test_an_index_and_csv(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
     subscriptions = write_lines("s.jsonl", SUBSCRIPTIONS)
     index = tmp_path / "index"

@@ -72,6 +72,20 @@ def test_removing_a_subscription_releases_what_only_it_needed() -> None:
     assert matcher.history.store.columns.keys() == {"price"}
 
 
+def test_explain_says_what_an_aggregate_is() -> None:
+    matcher = Matcher()
+    matcher.subscribe("dear", "price > (SELECT avg(price) FROM history h WHERE h.symbol = event.symbol)")
+    matcher.subscribe("often", "(SELECT count(*) FROM history h WHERE h.at >= event.at - 10 OR h.symbol = 'y') > 2")
+    for event in ({"price": 1, "symbol": "x", "at": 0}, {"price": 2.5, "symbol": "x", "at": 5}, {"symbol": "x"}):
+        matcher.publish(event)
+    event = {"price": 1.75, "symbol": "x", "at": 12}
+    said = str(matcher.explain(event, "dear"))
+    assert "avg of 2 old values is 1.75, price is 1.75" in said
+    assert "count is 1" in str(matcher.explain(event, "often"))
+    assert "avg of 0 old values is NULL" in str(matcher.explain({"price": 9, "symbol": "y"}, "dear"))
+    assert matcher.match(event | {"price": 2}).ids == ["dear"]
+
+
 def test_explain_shows_the_old_event() -> None:
     matcher = Matcher()
     matcher.subscribe("record", RECORD)

@@ -83,6 +83,14 @@ class Text:
             return f"EXISTS {self.subquery('1')}"
         if self._draw.random() < 0.1:
             return f"{self.subquery('count(*)')} {self._draw.choice(['> 0', '= 0', '<> 0', '< 1', '>= 1'])}"
+        if self._draw.random() < 0.3:
+            selected = self._draw.choice(
+                ["count(*)", "count(h.s)", *(f"{of}(h.{n})" for of in ("sum", "avg") for n in NUMBERS)]
+            )
+            value = self._draw.choice([*(f"event.{name}" for name in NUMBERS), "0", "2", "5", "10", "1.5", "-7", "100"])
+            sides = [value, self.subquery(selected)]
+            self._draw.shuffle(sides)
+            return f" {self._draw.choice(OPS)} ".join(sides)
         old, new = self.pair()
         if self._draw.random() < 0.3:
             value = f"event.{new}" if self._draw.random() < 0.7 else self.literal(old)

@@ -10,6 +10,8 @@ from tocsin.language.parse import parse
 from tocsin.language.shape import Shape
 from tocsin.language.template import Template
 from tocsin.model.condition import (
+    Aggregate,
+    Aggregated,
     And,
     ArrayContains,
     AttributeComparison,
@@ -36,6 +38,7 @@ from tocsin.model.condition import (
 )
 
 A5 = Comparison("a", Op.EQ, 5)
+X1 = Comparison("x", Op.EQ, 1)
 
 CASES: list[tuple[str, Condition]] = [
     ("a = 5", A5),
@@ -135,6 +138,29 @@ CASES: list[tuple[str, Condition]] = [
     (
         "EXISTS (SELECT 1 FROM history WHERE event.x LIKE 'p' AND a = 1)",
         And((IsTruth(Like("x", "p", None, False), True, False), Exists((OldComparedToConstant("a", Op.EQ, 1),)))),
+    ),
+    ("(SELECT count(*) FROM history) > 0", Exists(())),
+    ("(SELECT count(*) FROM history) > 5", Aggregated(None, 5, Op.LT, Aggregate.COUNT, None)),
+    ("NULL < (SELECT sum(b) FROM history)", Truth(None)),
+    (
+        "a > (SELECT avg(b) FROM history h WHERE h.c = event.c OR NOT (h.b < 5))",
+        Aggregated(
+            "a",
+            None,
+            Op.GT,
+            Aggregate.AVG,
+            "b",
+            ((OldComparedToNew("c", Op.EQ, "c"),), (OldComparedToConstant("b", Op.GE, 5),)),
+        ),
+    ),
+    (
+        "a > (SELECT sum(b) FROM history WHERE event.x = 1)",
+        Or(
+            (
+                And((IsTruth(And((X1,)), True, False), Aggregated("a", None, Op.GT, Aggregate.SUM, "b"))),
+                And((IsTruth(And((X1,)), True, True), Aggregated("a", None, Op.GT, Aggregate.SUM, "b", ()))),
+            )
+        ),
     ),
     (
         "a < ALL (SELECT b FROM history WHERE event.x = 1)",

@@ -7,6 +7,7 @@ from tocsin.language.bulk import normalise_texts
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 
+MANY_GUARDS = " OR ".join(f"event.a = {n} AND b > {n}" for n in range(7))
 MISTAKES = [
     ("price <", 6, "missing near '<'"),
     ("price < 10 AND", 11, "missing near 'AND'"),
@@ -28,6 +29,12 @@ MISTAKES = [
     ("EXISTS (SELECT 1 FROM history, history g)", None, "has no JOINS"),
     ("EXISTS (SELECT a FROM history LIMIT 1)", None, "has no LIMIT"),
     ("EXISTS (SELECT count(a) FROM history)", None, "count is an aggregate"),
+    ("a > (SELECT sum(DISTINCT b) FROM history)", None, "Distinct is not"),
+    ("(SELECT count(DISTINCT b) FROM history) > 1", None, "Distinct is not"),
+    ("(SELECT count(NULL) FROM history) > 1", None, "must select one attribute"),
+    ("a > (SELECT avg(b + 1) FROM history)", None, "stands in an expression"),
+    ("'x' > (SELECT avg(b) FROM history)", None, "a string is compared with a number"),
+    (f"1 > (SELECT sum(b) FROM history WHERE {MANY_GUARDS})", None, "too many alternatives"),
     ("EXISTS (SELECT a FROM history UNION SELECT 1)", None, "subquery on history is expected"),
     ("EXISTS (SELECT 1 FROM history WHERE a LIKE 'x')", 36, "not possible in a subquery"),
     ("EXISTS (SELECT 1 FROM history h WHERE h.a = h.b)", 38, "two attributes of one old event"),

@@ -5,7 +5,16 @@ import pytest
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
 from tocsin.language.rewrite import RULES, STRUCTURAL, Goal, rewrite
-from tocsin.model.condition import AttributeComparison, Op, Quantified, Quantifier, RegexpMatches, WithinDistance
+from tocsin.model.condition import (
+    Aggregate,
+    Aggregated,
+    AttributeComparison,
+    Op,
+    Quantified,
+    Quantifier,
+    RegexpMatches,
+    WithinDistance,
+)
 from tocsin.model.expression_tree import AttributeValue, Call, derived_name
 from tocsin.model.predicate import (
     EVERYTHING,
@@ -143,6 +152,12 @@ CASES: dict[str, list[tuple[str, list[Conjunction]]]] = {
         (
             "a NOT IN (SELECT b FROM history)",
             [(_Tested(Quantified("a", Op.NE, Quantifier.ALL, "b")),)],
+        ),
+    ],
+    "negate_aggregated": [
+        (
+            "NOT a < (SELECT avg(b) FROM history)",
+            [(_Tested(Aggregated("a", None, Op.GE, Aggregate.AVG, "b")),)],
         ),
     ],
     "test_exists": [

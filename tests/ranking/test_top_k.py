@@ -1,7 +1,7 @@
 """The best k subscriptions equal their definition: exact and relaxed, for every family and in every state of a set."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -39,6 +39,7 @@ from tocsin.predicates.evaluate import holds
 from tocsin.ranking import exact as ranked
 from tocsin.ranking import relaxed as weights_module
 from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.ranking.score_function import ScoreFunction
 from tocsin.registry import RankedName, RankingName
 
 WEIGHTS = st.dictionaries(st.sampled_from(ATTRIBUTES), st.sampled_from([0.1, 0.25, 1.0, 2.0, 3.3, -0.5]), max_size=3)
@@ -107,6 +108,70 @@ def test_relaxed_equals_the_definition(state: Changed, batch: list[Event], k: in
     expected_rows = [best(relaxed_scores(state.subscriptions, event, score_by), k) for event in batch]
     table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", score_by=score_by)
     assert rows_of(table, len(batch)) == expected_rows
+
+
+FACTORS = st.sampled_from([None, "x", -1.0, 0, 0.25, 1, 2.0])
+BY_EVENT: dict[str, Callable[[float, float], float]] = {
+    "score * event.ctr": lambda own, ctr: own * ctr,
+    "event.ctr": lambda _, ctr: ctr,
+    "least(score, 1.5) * EVENT . ctr + score": lambda own, ctr: min(own, 1.5) * ctr + own,
+}
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    changed(),
+    st.lists(st.builds(lambda event, ctr: event | {"ctr": ctr}, full_events(), FACTORS), min_size=1, max_size=4),
+    st.sampled_from([0, 1, 3, 100]),
+    st.sampled_from(sorted(BY_EVENT)),
+)
+def test_exact_by_an_expression_over_the_event(state: Changed, batch: list[Event], k: int, score_by: str) -> None:
+    """Where the event has no number, the score is 0; where its factor is negative, the expression falls."""
+    expected = []
+    for event in batch:
+        ctr, rule = event["ctr"], BY_EVENT[score_by]
+        factor = ctr if isinstance(ctr, (int, float)) else None
+        found = exact_scores(state.subscriptions, event)
+        scores = {id: 0.0 if factor is None else float(rule(own, factor)) for id, own in found.items()}
+        expected.append(best(scores, k))
+    assert [list(state.matcher.top_k(event, k, score_by=score_by)) for event in batch] == expected
+    assert rows_of(state.matcher.match_batch(batch, top_k=k, score_by=score_by), len(batch)) == expected
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    changed(),
+    st.lists(st.builds(lambda event, ctr: event | {"ctr": ctr}, full_events(), FACTORS), min_size=1, max_size=3),
+    st.sampled_from([1, 3, 100]),
+)
+def test_relaxed_by_an_expression_over_the_event(state: Changed, batch: list[Event], k: int) -> None:
+    score_by, expected = "i * coalesce(event.ctr, 3) + j", []
+    for event in batch:
+        ctr: Any = 3 if event["ctr"] is None else event["ctr"]
+
+        def rule(held: Mapping[str, float], ctr: Any = ctr) -> float:
+            return 0.0 if ctr == "x" else held["i"] * ctr + held["j"]
+
+        expected.append(best(relaxed_scores(state.subscriptions, event, rule), k))
+    found = [list(state.matcher.top_k(event, k, mode="relaxed", score_by=score_by)) for event in batch]
+    assert found == expected
+    table = state.matcher.match_batch(batch, top_k=k, mode="relaxed", score_by=score_by)
+    assert rows_of(table, len(batch)) == expected
+
+
+def test_scores_below_the_bound_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher, computed = Matcher(), []
+    matcher.subscribe_many([{"id": f"s{n:03}", "where": "a > 0", "score": float(n)} for n in range(100)])
+    original = ScoreFunction.scores
+
+    def counting(self: ScoreFunction, held: Any, attributes: Sequence[str]) -> Any:
+        computed.extend(held.ravel().tolist())
+        return original(self, held, attributes)
+
+    monkeypatch.setattr(ScoreFunction, "scores", counting)
+    found = matcher.top_k({"a": 1, "ctr": 0.5}, 3, score_by="score * event.ctr")
+    assert list(found) == [("s099", 49.5), ("s098", 49.0), ("s097", 48.5)]
+    assert sorted(set(computed)) == [0.0, 96.0, 97.0, 98.0, 99.0], "three, the next as a bound, and the least"
 
 
 VALUES = st.sampled_from([20, 20.5, 25, 30, 31, float("inf")])
@@ -371,6 +436,8 @@ def test_always_true_matches_exactly_and_has_nothing_to_weigh() -> None:
         ({"k": 1, "mode": "relaxed", "score_by": lambda: 1}, "score_by takes 0 arguments"),
         ({"k": 1, "index": "b-tree"}, "no ranked index 'b-tree'"),
         ({"k": 1, "score_by": "max"}, "score_by has no meaning"),
+        ({"k": 1, "score_by": "bid * event.ctr"}, "score_by has no meaning"),
+        ({"k": 1, "score_by": "score * event.ctr", "index": "ir-tree"}, "index is 'ir-tree'"),
         ({"k": 1, "mode": "relaxed", "score_by": {"x": -1.0}}, "coefficient of 'x' is -1.0"),
     ],
 )

@@ -30,6 +30,15 @@ def test_executors_build_segments_and_the_driver_commits_them(spark: "SparkSessi
     assert names == {"segment", "snapshot", "write.lock"}
 
 
+def test_what_is_remembered_is_stored_and_checked(spark: "SparkSession", tmp_path: Path) -> None:
+    rows = [("kept", "a > ALL (SELECT a FROM history)"), ("lost", "b > ALL (SELECT b FROM history)")]
+    index = tocsin_spark.build(spark.createDataFrame(rows, "id string, where string"), tmp_path, history=["a"])
+    assert ["history does not keep b" in row["reason"] for row in index.rejected.collect()] == [True]
+    with Matcher.open(index.path) as matcher:
+        assert matcher.publish({"a": 1, "b": 2}).ids == ["kept"]
+        assert list(matcher.history.events()) == [{"a": 1}]
+
+
 @pytest.mark.parametrize("in_executors", [False, True])
 def test_text_that_is_not_utf_8_does_not_sink_the_others(
     spark: "SparkSession", tmp_path: Path, in_executors: bool

@@ -90,6 +90,7 @@ def _event(key: int) -> dict[str, Any]:
         {"id": "name", "keep_columns": ["maker", "at", "clock", "i", "tags", "d"]},
         {"tags": {"parity": "1"}, "keep_columns": ["name"]},
         {"top_k": 2},
+        {"top_k": 2, "ranked_index": "ir-tree"},
         {"top_k": 3, "mode": "relaxed", "score_by": {"f": 3.0, "i": 2.0}},
         {"shards": 3},
         {"shards": 2, "top_k": 2, "mode": "relaxed", "score_by": "max"},

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tocsin.matcher import Matcher, OpenMode
     from tocsin.ranking.request import Question, ScoreBy
+    from tocsin.registry import RankingName
 
 MOST_NAMED = 10
 _DEFAULTS = MatcherOptions()
@@ -164,15 +165,19 @@ def parse_tags(tags: Sequence[str] | None) -> dict[str, str]:
     return dict(cast(tuple[str, str], tag.split("=", 1)) for tag in tags or ())
 
 
-def question_of(k: int | None, mode: Mode, score_by: str, interval: IntervalRule) -> "Question | None":
+def question_of(
+    k: int | None, mode: Mode, score_by: str, interval: IntervalRule, ranked_index: str = "auto"
+) -> "Question | None":
     """The question for the best k; None if all matches are wanted."""
     from tocsin.ranking.request import Question
 
     if k is None:
-        if mode is not Mode.EXACT or score_by != "sum":
-            raise OptionError("--mode and --score-by rank the best subscriptions", "Say how many with --top-k")
+        if mode is not Mode.EXACT or score_by != "sum" or ranked_index != "auto":
+            raise OptionError(
+                "--mode, --score-by and --ranked-index rank the best subscriptions", "Say how many with --top-k"
+            )
         return None
-    return Question(k, mode.value, coefficients(score_by), interval.value)
+    return Question(k, mode.value, coefficients(score_by), interval.value, cast("RankingName", ranked_index))
 
 
 def coefficients(text: str) -> "ScoreBy":

@@ -81,11 +81,12 @@ def match(
         Mode, typer.Option(help="With --top-k. exact: matches by score; relaxed: by the weights of what holds.")
     ] = Mode.EXACT,
     score_by: Annotated[
-        str, typer.Option(help="How relaxed weights become a score: sum, max, or price=3,age=0.5.")
+        str, typer.Option(help="What scores: sum, max, price=3,age=0.5, or an expression such as score * event.x.")
     ] = "sum",
     interval: Annotated[
         IntervalRule, typer.Option(help="Which ranges an interval of an event satisfies.")
     ] = IntervalRule.OVERLAPS,
+    ranked_index: Annotated[str, typer.Option(help="The ranked index to use, such as ir-tree.")] = "auto",
     order: Annotated[
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
     ] = None,
@@ -126,7 +127,7 @@ def match(
         from tocsin.files.job import MatchJob
         from tocsin.files.local_match import check_columns
 
-        question = question_of(top_k, mode, score_by, interval)
+        question = question_of(top_k, mode, score_by, interval, ranked_index)
         job = MatchJob(id, keep or [], parse_tags(tags), question, explain, order, at)
         check_columns(job, events)
         matcher = stack.enter_context(matcher_of(subscriptions, index, where, where_file, options, quiet=quiet))

@@ -19,12 +19,13 @@ def top_k(
     ] = Mode.EXACT,
     score_by: Annotated[
         str,
-        typer.Option(help="How relaxed weights become a score: sum, max, or coefficients such as price=3,age=0.5."),
+        typer.Option(help="What scores: sum, max, price=3,age=0.5, or an expression such as score * event.x."),
     ] = "sum",
     interval: Annotated[
         IntervalRule,
         typer.Option(help="Which ranges an interval of an event satisfies: those it overlaps, or lies within."),
     ] = IntervalRule.OVERLAPS,
+    ranked_index: Annotated[str, typer.Option(help="The ranked index to use, such as ir-tree.")] = "auto",
     id: Annotated[str | None, typer.Option(help="The column that names an event; id if not given.")] = None,
     order: Annotated[
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
@@ -45,6 +46,7 @@ def top_k(
         mode=mode,
         score_by=score_by,
         interval=interval,
+        ranked_index=ranked_index,
         order=order,
         now=now,
         options=options,

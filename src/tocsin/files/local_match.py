@@ -44,7 +44,13 @@ def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, now: d
     asked = job.question
     if asked is None:
         return match(batch, tags=job.tags, now=now)
-    ranking = {"top_k": asked.k, "mode": asked.mode, "score_by": asked.score_by, "interval": asked.interval}
+    ranking = {
+        "top_k": asked.k,
+        "mode": asked.mode,
+        "score_by": asked.score_by,
+        "interval": asked.interval,
+        "index": asked.index,
+    }
     return match(batch, tags=job.tags, now=now, **ranking)  # type: ignore[arg-type]  # both take them
 
 

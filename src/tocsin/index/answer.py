@@ -193,6 +193,7 @@ def best_of_one(
     if (
         question.mode != "exact"
         or question.index != "auto"
+        or question.function is not None
         or snapshot.looks_back
         or any(state.ranking.serve(k) for state in snapshot.states)
     ):

@@ -29,14 +29,14 @@ from tocsin.index.rare_attributes import RareRanges
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.invariants import check_strings, demand
 from tocsin.language.parse import parse
-from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
+from tocsin.model.condition import And, Condition, HistoryTest, IsTruth, Not, Or
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.values import Kind
 from tocsin.predicates.evaluate import History
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.history.batch_tests import BatchTruths
 from tocsin.predicates.history.family import probed
-from tocsin.predicates.history.join_table import HistoryTest, Truths, attributes_of
+from tocsin.predicates.history.join_table import Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.reference import evaluate
 
@@ -107,7 +107,7 @@ class ReferenceFamily:
                 waiting += node.operands
             elif isinstance(node, (Not, IsTruth)):
                 waiting.append(node.operand)
-            elif isinstance(node, (Exists, Quantified)):
+            elif isinstance(node, HistoryTest):
                 found.append(node)
         return found
 

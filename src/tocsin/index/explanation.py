@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tocsin.errors import EventError
 from tocsin.index.history import History
@@ -10,7 +11,15 @@ from tocsin.index.options import Options
 from tocsin.language.normal_form import Nesting, NormalForm
 from tocsin.language.to_sql import describe
 from tocsin.model.casts import Time, to_text
-from tocsin.model.condition import AttributeComparison, Exists, Quantified, UnnestExists, XPathExists
+from tocsin.model.condition import (
+    Aggregate,
+    Aggregated,
+    AttributeComparison,
+    HistoryTest,
+    Quantified,
+    UnnestExists,
+    XPathExists,
+)
 from tocsin.model.events import Event
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
@@ -136,7 +145,7 @@ def _decided(children: Sequence[tuple[bool, list[Verdict]]], is_and: bool) -> tu
 
 
 def _judge(predicate: Predicate, event: Event, options: Options, history: History) -> Verdict:
-    if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
+    if isinstance(predicate, Tested) and isinstance(predicate.test, HistoryTest):
         return _judge_history(predicate, predicate.test, event, history)
     detail = _values(predicate, event)
     if isinstance(predicate, Tested) and isinstance(predicate.test, UnnestExists):
@@ -175,7 +184,7 @@ def _attributes(predicate: Predicate) -> Sequence[str]:
         return [predicate.attribute]
     if isinstance(predicate.test, AttributeComparison):
         return [predicate.test.left, predicate.test.right]
-    return [] if isinstance(predicate.test, (Exists, Quantified)) else [predicate.test.attribute]
+    return [] if isinstance(predicate.test, HistoryTest) else [predicate.test.attribute]
 
 
 def _shown(value: object) -> str:
@@ -197,14 +206,31 @@ def _failing_step(path: str, document: str | bytes, options: Options) -> str:
         return error.message
 
 
-def _judge_history(predicate: Tested, test: Exists | Quantified, event: Event, history: History) -> Verdict:
+def _judge_history(predicate: Tested, test: HistoryTest, event: Event, history: History) -> Verdict:
     if not history.keeps(test):
         return Verdict(predicate, False, "not judged: another alternative holds whenever this one does")
     truth = history.holds(test, event)
     value = Accepts.TRUE if truth else Accepts.NULL if truth is None else Accepts.FALSE
+    if isinstance(test, Aggregated):
+        return Verdict(predicate, value in predicate.accepts, _said_of_total(test, event, history))
     if truth is None and isinstance(test, Quantified):
         old = history.not_comparable(test, event)
         why = f"NULL: {test.old} of the old event {old} does not compare with {lookup(event, test.attribute)!r}"
         return Verdict(predicate, value in predicate.accepts, why)
     old = history.witness(test, event)
     return Verdict(predicate, value in predicate.accepts, "" if old is None else f"see the old event {old}")
+
+
+def _said_of_total(test: Aggregated, event: Event, history: History) -> str:
+    total = history.total(test, event)
+    found = total.value(test.aggregate)
+    of = f" of {total.numbers:,} old values" if test.aggregate is not Aggregate.COUNT else ""
+    said = f"{test.aggregate.value}{of} is {'NULL' if found is None else _decimal(found)}"
+    if test.attribute is None:
+        return said
+    name, new = "it" if is_derived(test.attribute) else test.attribute, lookup(event, test.attribute)
+    return f"{said}, {name} is {'missing' if is_null(new) else _shown(new)}"
+
+
+def _decimal(number: int | float | Fraction) -> str:
+    return f"{float(number):.12g}" if isinstance(number, Fraction) else f"{number}"

@@ -18,7 +18,7 @@ from tocsin._compile import kernel
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.errors import EventError
 from tocsin.language.normalise import Expression
-from tocsin.model.condition import Exists, Quantified, XPathExists
+from tocsin.model.condition import HistoryTest, XPathExists
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
@@ -121,7 +121,7 @@ class FreshRows:
                 self._open_slot(predicate.attribute, predicate.kind)
                 is_plain = is_plain and _is_plain(predicate)
             else:
-                self.needs_segment |= isinstance(predicate.test, (Exists, Quantified))
+                self.needs_segment |= isinstance(predicate.test, HistoryTest)
                 if isinstance(predicate.test, XPathExists):
                     self.documents.add(predicate.test.attribute)
                 is_plain = False

@@ -12,13 +12,15 @@ from tocsin.forks import Guard, Level
 from tocsin.index.history_planner import HistoryPlanner
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot
-from tocsin.model.condition import Quantified
+from tocsin.model.condition import Aggregated, Exists, HistoryTest, Quantified
 from tocsin.model.events import Event, EventBatch, Events, event_batches
+from tocsin.model.totals import Total
 from tocsin.predicates.families import Probed
+from tocsin.predicates.history.aggregated_tests import total_of
 from tocsin.predicates.history.batch_tests import BatchTruths, united
 from tocsin.predicates.history.event_log import EventLog
 from tocsin.predicates.history.family import HistoryFamily, probed
-from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
+from tocsin.predicates.history.join_table import JoinTable, Truths, attributes_of
 from tocsin.predicates.history.order import Order
 from tocsin.predicates.history.prefilter import Savings
 from tocsin.predicates.history.store import HistoryStore
@@ -208,7 +210,7 @@ class History:
         with self.lock:
             return attributes_of([test]) <= self.store.columns.keys()
 
-    def witness(self, test: HistoryTest, event: Event) -> Event | None:
+    def witness(self, test: Exists | Quantified, event: Event) -> Event | None:
         """Return an old event that satisfies EXISTS or ANY, or violates ALL; None if there is none."""
         with self.lock:
             number = JoinTable([(0, test)], self.store).witness(test, event)
@@ -219,6 +221,11 @@ class History:
         with self.lock:
             number = JoinTable([(0, test)], self.store).not_comparable(test, event)
             return None if number is None else self.store.old_event(number)
+
+    def total(self, test: Aggregated, event: Event) -> Total:
+        """Return how many old events a test compares with, and their sum."""
+        with self.lock:
+            return total_of(test, self.store, event)
 
     def holds(self, test: HistoryTest, event: Event) -> bool | None:
         """Judge one test for an event."""

@@ -17,7 +17,7 @@ from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.parameters import bind_parameters
-from tocsin.model.condition import Exists, Quantified
+from tocsin.model.condition import HistoryTest
 from tocsin.model.limits import Limits
 from tocsin.model.subscription import Subscription
 from tocsin.predicates.history.join_table import attributes_of
@@ -132,7 +132,7 @@ def parse_rows(
 
 def refuse_unkept(form: NormalForm, ids: Sequence[str], options: Options, kept: Kept | None = None) -> None:
     """Add an error for each text that looks back at an attribute that the history does not keep."""
-    looking_back = {n: t.test for n, t in enumerate(form.tests) if isinstance(t.test, (Exists, Quantified))}
+    looking_back = {n: t.test for n, t in enumerate(form.tests) if isinstance(t.test, HistoryTest)}
     if not looking_back:
         return
     known = options.kept if kept is None else kept()

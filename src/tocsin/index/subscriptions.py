@@ -28,7 +28,7 @@ from tocsin.index.write_throttle import WriteThrottle
 from tocsin.language.lint import lint_all
 from tocsin.language.normal_form import NormalForm, form_of
 from tocsin.language.normalise import Expression
-from tocsin.model.condition import Exists, Quantified
+from tocsin.model.condition import HistoryTest
 from tocsin.model.predicate import Tested
 from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription, SubscriptionWarning
@@ -134,7 +134,7 @@ class SubscriptionSet:
     def _check_history(self, expression: Expression, id: str) -> None:
         """Refuse a subscription that looks back at what is not remembered."""
         predicates = (predicate for conjunction in expression.leaves for predicate in conjunction)
-        if any(isinstance(one, Tested) and isinstance(one.test, (Exists, Quantified)) for one in predicates):
+        if any(isinstance(one, Tested) and isinstance(one.test, HistoryTest) for one in predicates):
             form = form_of([expression])
             intake.refuse_unkept(form, [id], self.options, self._kept)
             if form.errors:

@@ -8,7 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from tocsin.language.constants import Reading
-from tocsin.language.expressions import before_now, elapsed, read_operand
+from tocsin.language.expressions import before_now, elapsed, known_kind, read_operand
+from tocsin.language.history_aggregates import compare_to_aggregate
 from tocsin.language.history_subquery import OPS, HistoryReader, aggregate_of
 from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, Operand, Reader, chain, strip
 from tocsin.model.condition import (
@@ -21,14 +22,11 @@ from tocsin.model.condition import (
     Exists,
     HasPhrase,
     HasWords,
-    HistoryTerm,
     InList,
     IsNull,
     IsTruth,
     Like,
     Not,
-    OldComparedToConstant,
-    OldIsNull,
     Op,
     Or,
     Quantified,
@@ -126,11 +124,6 @@ def _tests_condition(node: exp.Expr) -> bool:
     tested = strip(node.this)
     is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in FUNCTIONS
     return is_text_test or isinstance(tested, _CONDITIONS)
-
-
-def _kind(attribute: EventAttribute) -> Kind | None:
-    """Return the kind of a derived attribute, if it is known."""
-    return result_kind(expression_of(attribute.name)) if is_derived(attribute.name) else None
 
 
 def _compare_attributes(left: str, op: Op, right: str) -> Condition:
@@ -261,7 +254,7 @@ class _Converter:
     def _bare(self, node: exp.Expr) -> Condition:
         operand = self._operand(node)
         if isinstance(operand, EventAttribute):
-            kind = _kind(operand)
+            kind = known_kind(operand)
             if kind not in (None, Kind.BOOLEAN) or isinstance(node, (exp.Add, exp.Sub)):
                 raise self._refuse(
                     node, f"a {(kind or Kind.NUMBER).value} stands where a condition must be", "Compare it with a value"
@@ -290,7 +283,7 @@ class _Converter:
         for value, how, query in ((left, op, right), (right, op.flipped, left)):
             aggregate = aggregate_of(query)
             if aggregate is not None:
-                return self._aggregated(value, how, aggregate, query)
+                return compare_to_aggregate(self._operand(value), how, aggregate, query, self._reader, convert)
         return self._compare(node, self._operand(left), op, self._operand(right))
 
     def _elapsed(self, left: exp.Expr, op: Op, right: exp.Expr) -> Condition:
@@ -302,7 +295,7 @@ class _Converter:
 
     def _fitting(self, node: exp.Expr, value: EventAttribute, literal: Literal) -> Literal:
         """Return a constant as an expression of a known kind compares with it: a string is cast, as SQL does it."""
-        kind, given = _kind(value), self._kind_of_literal(literal)
+        kind, given = known_kind(value), self._kind_of_literal(literal)
         if kind is None and given is Kind.STRING and _is_difference(value):
             # A sum is a number or a time, and only a time can be written as a string.
             return self._time_beside(node, value, literal)
@@ -595,54 +588,3 @@ class _Converter:
         history = HistoryReader(self._reader, convert, query)
         old = history.selected()
         return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))
-
-    def _aggregated(self, value: exp.Expr, op: Op, aggregate: exp.AggFunc, query: exp.Expr) -> Condition:
-        """Convert `value op (SELECT max(old) FROM history …)`: what the greatest old value says, ANY and ALL say.
-
-        The greatest of no value is NULL, and so is the comparison.
-        """
-        history = HistoryReader(self._reader, convert, query, allows_aggregate=True)
-        operand = self._operand(value)
-        if isinstance(aggregate, exp.Count):
-            return self._counted(operand, op, aggregate, history)
-        old, extreme = history.selected(), Op.GT if isinstance(aggregate, exp.Max) else Op.LT
-        there = OldIsNull(old, negated=True)
-
-        def compared(op: Op, quantifier: Quantifier) -> Condition:
-            if isinstance(operand, EventAttribute):
-                return history.under(
-                    quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, (*terms, there))
-                )
-            if not isinstance(operand, Literal) or operand.value is None:
-                return Truth(None)
-            constant, is_all = operand.value, quantifier is Quantifier.ALL
-            sought = (op.negated if is_all else op).flipped
-            found = history.under(
-                Quantifier.ANY, lambda terms: Exists((*terms, there, OldComparedToConstant(old, sought, constant)))
-            )
-            return Not(found) if is_all else found
-
-        or_equal = {Op.GT: Op.GE, Op.LT: Op.LE}[extreme]
-        if op is Op.EQ:
-            condition: Condition = And((compared(or_equal, Quantifier.ALL), compared(or_equal.flipped, Quantifier.ANY)))
-        elif op is Op.NE:
-            condition = Or((compared(extreme, Quantifier.ALL), compared(extreme.flipped, Quantifier.ANY)))
-        else:
-            condition = compared(op, Quantifier.ALL if op in (extreme, or_equal) else Quantifier.ANY)
-        some = history.under(Quantifier.ANY, lambda terms: Exists((*terms, there)))
-        return Or((And((some, condition)), And((Not(some), Truth(None)))))
-
-    def _counted(self, value: Operand, op: Op, count: exp.Count, history: HistoryReader) -> Condition:
-        """Convert `(SELECT count(*) FROM history …) > 0`: whether there is an old event."""
-        number = self._reader.value(value.value) if isinstance(value, Literal) and value.value is not None else None
-        # As in `number op count`.
-        exists = {(Op.LT, "0"): True, (Op.LE, "1"): True, (Op.NE, "0"): True, (Op.EQ, "0"): False, (Op.GT, "1"): False}
-        answer = exists.get((op, str(number)))
-        if answer is None and (op, str(number)) != (Op.GE, "0"):
-            raise self._refuse(count, "a count of old events is compared with 0 only", "Write count(*) > 0, or = 0")
-        counted = strip(count.this) if count.this is not None else None
-        terms: tuple[HistoryTerm, ...] = ()
-        if isinstance(counted, exp.Column):
-            terms = (OldIsNull(history.selected(), negated=True),)
-        some = history.under(Quantifier.ANY, lambda found: Exists((*found, *terms)))
-        return some if answer else Not(some)

@@ -13,10 +13,20 @@ from sqlglot import exp
 from tocsin.language.operands import EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.casts import TYPES, Time, UndefinedError
 from tocsin.model.civil import MONTHS, PART_NAMES, PARTS, TICKS
-from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression, derived_name, leaves
-from tocsin.model.functions import evaluate, interval_of
+from tocsin.model.expression_tree import (
+    NOW,
+    AttributeValue,
+    Call,
+    ConstantValue,
+    Expression,
+    derived_name,
+    expression_of,
+    is_derived,
+    leaves,
+)
+from tocsin.model.functions import evaluate, interval_of, result_kind
 from tocsin.model.text import like_runs
-from tocsin.model.values import Constant
+from tocsin.model.values import Constant, Kind
 
 MAX_EXPRESSION_DEPTH = 100
 """How deep operators and functions may nest: evaluation recurses on it."""
@@ -171,6 +181,11 @@ def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand
     if isinstance(expression, ConstantValue):
         return Literal(constant_of(expression, node, reader))
     return EventAttribute(derived_name(expression))
+
+
+def known_kind(attribute: EventAttribute) -> Kind | None:
+    """Return the kind of a derived attribute, if it is known."""
+    return result_kind(expression_of(attribute.name)) if is_derived(attribute.name) else None
 
 
 class _ExpressionReader:

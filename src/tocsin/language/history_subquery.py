@@ -41,7 +41,7 @@ def aggregate_of(query: exp.Expr) -> exp.AggFunc | None:
         query = query.this
     if isinstance(query, exp.Select) and len(query.expressions) == 1:
         selected = query.expressions[0].unalias()
-        if isinstance(selected, (exp.Max, exp.Min, exp.Count)):
+        if isinstance(selected, (exp.Max, exp.Min, exp.Count, exp.Sum, exp.Avg)):
             return selected
     return None
 
@@ -129,6 +129,27 @@ class HistoryReader:
         if len(found) == 1:
             return found[0]
         return Or(tuple(found)) if quantifier is Quantifier.ANY else And(tuple(found))
+
+    def of_alternatives(self, make: Callable[[tuple[tuple[HistoryTerm, ...], ...]], Condition]) -> Condition:
+        """Join the conditions on the alternatives that the new event leaves: one for each case of what is lifted."""
+        cases: list[tuple[list[Condition], list[tuple[HistoryTerm, ...]]]] = [([], [])]
+        for terms, lifted in self._alternatives:
+            if not lifted:
+                cases = [(guards, [*kept, tuple(terms)]) for guards, kept in cases]
+                continue
+            holds = IsTruth(And(tuple(lifted)), True, False)
+            fails = IsTruth(And(tuple(lifted)), True, True)
+            cases = [
+                ([*guards, guard], [*kept, tuple(terms)] if guard is holds else kept)
+                for guards, kept in cases
+                for guard in (holds, fails)
+            ]
+            if len(cases) > MAX_ALTERNATIVES:
+                raise self._refuse(
+                    self._query, "too many alternatives name the new event alone", "Write several subscriptions"
+                )
+        found = [And((*guards, make(tuple(kept)))) if guards else make(tuple(kept)) for guards, kept in cases]
+        return found[0] if len(found) == 1 else Or(tuple(found))
 
     def _operand(self, node: exp.Expr) -> Operand:
         return read_operand(node, self._reader, self._alias)

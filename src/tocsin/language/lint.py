@@ -22,13 +22,13 @@ from tocsin.model.condition import (
     Exists,
     HasPhrase,
     HasWords,
+    HistoryTest,
     InList,
     IsTruth,
     Like,
     Not,
     OldComparedToNew,
     Or,
-    Quantified,
     UnnestExists,
     XPathExists,
 )
@@ -115,9 +115,9 @@ def _atoms(condition: Condition) -> Iterator[Condition]:
 def _demands(atom: Any) -> Iterator[_Demand]:
     if isinstance(atom, AttributeComparison):
         names: Iterable[str] = (atom.left, atom.right)
-    elif isinstance(atom, (Exists, Quantified)):
+    elif isinstance(atom, HistoryTest):
         names = [name for term in atom.terms for name in (term.old, *_new_of(term))]
-        names += [atom.attribute, atom.old] if isinstance(atom, Quantified) else []
+        names += [] if isinstance(atom, Exists) else [name for name in (atom.attribute, atom.old) if name is not None]
     else:
         names = (atom.attribute,) if hasattr(atom, "attribute") else ()
     for name in names:

@@ -6,7 +6,7 @@ left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No go
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from tocsin.language.ranges import (
 )
 from tocsin.language.template import Fill, fill_atom
 from tocsin.model.condition import (
+    Aggregated,
     And,
     ArrayContains,
     AttributeComparison,
@@ -260,6 +261,13 @@ def negate_quantified(condition: Quantified, accepts: Accepts) -> Node:
     return Tested(condition, Accepts.TRUE | (accepts & Accepts.NULL))
 
 
+def negate_aggregated(condition: Aggregated, accepts: Accepts) -> Node:
+    """Turn `NOT a < (SELECT avg(b) …)` into `a >= (SELECT avg(b) …)`."""
+    if Accepts.FALSE in accepts:
+        condition = replace(condition, op=condition.op.negated)
+    return Tested(condition, Accepts.TRUE | (accepts & Accepts.NULL))
+
+
 def test_exists(condition: Exists, accepts: Accepts) -> Node:
     """Test EXISTS, which is never NULL."""
     return Tested(condition, accepts & ~Accepts.NULL)
@@ -331,6 +339,7 @@ VALUES: tuple[Rule, ...] = (
     ((HasPhrase,), has_phrase_to_phrase),
     ((Quantified,), negate_quantified),
     ((Exists,), test_exists),
+    ((Aggregated,), negate_aggregated),
     ((UnnestExists,), test_elements),
     ((WithinDistance,), distance_in_floats),
     ((ArrayContains, WithinPolygon, XPathExists), test_as_it_is),

@@ -8,6 +8,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.constants import LiteralSource, read
 from tocsin.language.shape import Shape
 from tocsin.model.condition import (
+    Aggregated,
     And,
     ArrayContains,
     Atom,
@@ -124,4 +125,7 @@ _FILLERS: dict[type, Callable[..., Atom]] = {
     Exists: lambda a, fill: Exists(_fill_terms(a.terms, fill)),
     UnnestExists: lambda a, fill: UnnestExists(a.attribute, fill_condition(a.condition, fill)),
     Quantified: lambda a, fill: replace(a, terms=_fill_terms(a.terms, fill)),
+    Aggregated: lambda a, fill: replace(
+        a, constant=fill(a.constant), alternatives=tuple(_fill_terms(terms, fill) for terms in a.alternatives)
+    ),
 }

@@ -14,6 +14,7 @@ from typing import Any
 from tocsin.language.ranges import compared_untyped, complement, intersection, spans, union
 from tocsin.language.reserved import RESERVED
 from tocsin.model.condition import (
+    Aggregated,
     And,
     ArrayContains,
     AttributeComparison,
@@ -186,6 +187,14 @@ def _quantified(node: Quantified) -> str:
     return f"{name(node.attribute)} {node.op.value} {node.quantifier.value} ({query})"
 
 
+def _aggregated(node: Aggregated) -> str:
+    selected = "*" if node.old is None else f"h.{name(node.old)}"
+    alternatives = [" AND ".join(map(_term, terms)) or "TRUE" for terms in node.alternatives]
+    where = "" if node.alternatives == ((),) else f" WHERE {' OR '.join(map('({})'.format, alternatives)) or 'FALSE'}"
+    value = constant(node.constant) if node.attribute is None else name(node.attribute)
+    return f"{value} {node.op.value} (SELECT {node.aggregate.value}({selected}) FROM history h{where})"
+
+
 _ATOMS: dict[type, Callable[[Any], str]] = {
     Truth: lambda node: constant(node.value),
     Comparison: lambda node: f"{name(node.attribute)} {node.op.value} {constant(node.constant)}",
@@ -205,6 +214,7 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     XPathExists: lambda node: _call("xpath_exists", node.attribute, node.path),
     Exists: lambda node: f"EXISTS (SELECT 1 FROM history h{_where(node.terms)})",
     Quantified: _quantified,
+    Aggregated: _aggregated,
 }
 
 

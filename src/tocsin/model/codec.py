@@ -28,12 +28,13 @@ _TYPES: dict[str, Any] = {
         condition.XPathExists,
         condition.Exists,
         condition.Quantified,
+        condition.Aggregated,
         condition.OldComparedToNew,
         condition.OldComparedToConstant,
         condition.OldIsNull,
     )
 }
-_ENUMS: dict[str, Any] = {"Op": condition.Op, "Quantifier": condition.Quantifier}
+_ENUMS: dict[str, Any] = {"Op": condition.Op, "Quantifier": condition.Quantifier, "Aggregate": condition.Aggregate}
 
 
 def encode_test(test: Test) -> str:

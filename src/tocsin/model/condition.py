@@ -40,6 +40,14 @@ _FLIPPED = {Op.LT: Op.GT, Op.LE: Op.GE, Op.EQ: Op.EQ, Op.NE: Op.NE, Op.GE: Op.LE
 _SIGNS = {Op.LT: {-1}, Op.LE: {-1, 0}, Op.EQ: {0}, Op.NE: {-1, 1}, Op.GE: {0, 1}, Op.GT: {1}}
 
 
+class Aggregate(Enum):
+    """What is computed of the old values; the least and the greatest are ANY and ALL."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+
+
 class Quantifier(Enum):
     """How a comparison ranges over the history."""
 
@@ -260,6 +268,30 @@ class Quantified:
     terms: tuple[HistoryTerm, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregated(_HoldsConstants):
+    """`value op (SELECT aggregate(old) FROM history h WHERE …)`, where the WHERE is an OR of ANDs of terms.
+
+    The value is an attribute of the new event, or a constant. Without `old` it is `count(*)`.
+    """
+
+    attribute: str | None
+    constant: Value | None
+    op: Op
+    aggregate: Aggregate
+    old: str | None
+    alternatives: tuple[tuple[HistoryTerm, ...], ...] = ((),)
+
+    @property
+    def terms(self) -> tuple[HistoryTerm, ...]:
+        """The terms of all alternatives."""
+        return tuple(term for alternative in self.alternatives for term in alternative)
+
+
+HistoryTest = Exists | Quantified | Aggregated
+"""A condition on earlier events."""
+
+
 @dataclass(frozen=True, slots=True)
 class And:
     """Every operand."""
@@ -308,5 +340,6 @@ Atom = (
     | Exists
     | UnnestExists
     | Quantified
+    | Aggregated
 )
 Condition = Atom | And | Or | Not | IsTruth

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Flag
 
 from tocsin.model.condition import (
+    Aggregated,
     ArrayContains,
     AttributeComparison,
     Exists,
@@ -135,6 +136,7 @@ Test = (
     | Exists
     | UnnestExists
     | Quantified
+    | Aggregated
 )
 """An expression with three truth values that is not a range of one attribute."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from tocsin.errors import EventError
 from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
 from tocsin.model.condition import (
+    Aggregated,
     ArrayContains,
     AttributeComparison,
     Condition,
@@ -44,6 +45,7 @@ from tocsin.model.predicate import (
 )
 from tocsin.model.regexp import canonical, finder
 from tocsin.model.text import WordPlaces, has_phrase, like, missing_words, pattern_text
+from tocsin.model.totals import Total, compare_to_total
 from tocsin.model.untyped import compare_untyped, is_untyped, source_of
 from tocsin.model.values import (
     Constant,
@@ -161,6 +163,14 @@ def _quantified(node: Quantified, event: Event, history: History) -> bool | None
     return any_of(values) if node.quantifier is Quantifier.ANY else all_of(values)
 
 
+def _aggregated(node: Aggregated, event: Event, history: History) -> bool | None:
+    selected = [old for old in history if any(_selected(terms, event, [old]) for terms in node.alternatives)]
+    values = [... if node.old is None else lookup(old, node.old) for old in selected]
+    total = Total(value for value in values if not is_null(value)).value(node.aggregate)
+    value = node.constant if node.attribute is None else lookup(event, node.attribute)
+    return judge_sign(node.op, compare_to_total(value, total))
+
+
 def _any_word(test: AnyWord, event: Event, _: History) -> bool | None:
     return judge_text(event, test.attribute, lambda text: len(missing_words(text, test.words)) < len(test.words))
 
@@ -204,6 +214,7 @@ _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     Exists: _exists,
     UnnestExists: lambda test, event, _: holding_element(test, event) is not None,
     Quantified: _quantified,
+    Aggregated: _aggregated,
 }
 
 

@@ -8,8 +8,7 @@ tests can judge, -1 where they all are NULL.
 from tocsin.model.condition import (
     ArrayContains,
     AttributeComparison,
-    Exists,
-    Quantified,
+    HistoryTest,
     RegexpMatches,
     UnnestExists,
     WithinDistance,
@@ -60,7 +59,7 @@ def family_of(test: Test) -> tuple[str, str]:
         return "xpath", test.attribute
     if isinstance(test, UnnestExists):
         return "elements", test.attribute
-    if isinstance(test, (Exists, Quantified)):
+    if isinstance(test, HistoryTest):
         return "history", ""
     return "attributes", ""
 
@@ -72,7 +71,7 @@ def order_of(test: Test) -> int:
 
 def is_selective(test: Test) -> bool:
     """Tell whether few events make such a test TRUE, so that a conjunction may be filed under it."""
-    return not isinstance(test, (AttributeComparison, Exists, Quantified))
+    return not isinstance(test, (AttributeComparison, HistoryTest))
 
 
 __all__ = ["FAMILIES", "Family", "Probed", "family_of", "is_selective", "order_of"]

@@ -18,7 +18,7 @@ from tocsin.errors import OptionError
 from tocsin.index.encoding import Column, encode
 from tocsin.index.segment import Segment
 from tocsin.model.codec import decode_test
-from tocsin.model.condition import AttributeComparison, Exists
+from tocsin.model.condition import Aggregated, AttributeComparison, Exists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import is_number
@@ -236,7 +236,7 @@ def _first_attribute(test: Test) -> str:
         return test.left
     if isinstance(test, Exists):
         return test.terms[0].old if test.terms else ""
-    return test.attribute
+    return (test.attribute or test.old or "") if isinstance(test, Aggregated) else test.attribute
 
 
 def _predicates(conjunctions: Conjunctions, of_column: Int32s, of_test: Int32s) -> Int32s:

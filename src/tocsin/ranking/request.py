@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.arrays import Float64s, Int64s, Ragged
+from tocsin.arrays import Bools, Float64s, Int64s, Ragged
 from tocsin.errors import OptionError
 from tocsin.index.history import Judged
 from tocsin.index.options import Options
@@ -66,7 +66,18 @@ class Question:
             if not coefficient >= 0:
                 raise OptionError(f"the coefficient of {attribute!r} is {coefficient}", "Give 0 or more")
         if self.mode == "exact" and self.score_by != "sum":
-            raise OptionError("score_by has no meaning for mode 'exact'", "Use mode='relaxed', or leave it out")
+            self._check_exact()
+
+    def _check_exact(self) -> None:
+        """Refuse what does not score matches: they have a score, and no weights."""
+        function = self.function
+        if function is None or function.weights is None or not function.weights <= {"score"}:
+            raise OptionError(
+                "score_by has no meaning for mode 'exact' unless it is an expression over score and event.…",
+                "Write, for example, 'score * event.ctr', use mode='relaxed', or leave it out",
+            )
+        if self.index != "auto":
+            raise OptionError(f"index is {self.index!r}, and score_by is an expression", "Leave index out")
 
     @classmethod
     def of_batch(
@@ -95,7 +106,9 @@ class Question:
 
     @property
     def events_at_once(self) -> int:
-        """How many events may be asked about together."""
+        """How many events may be asked about together: one, if the score depends on it."""
+        if self.function is not None and self.function.names_event:
+            return 1
         return max(MOST_AT_ONCE // max(self.k, 1), 1)
 
     @property
@@ -153,6 +166,11 @@ def _best_of_segment(
 ) -> tuple[Ragged, Float64s, Evidence]:
     """Return the best of one segment, as the numbers of subscriptions, with their scores."""
     left_out = state.left_out(tags)
+    function = question.function
+    if function is not None and function.names_event:
+        [function] = [function.of_event(batch.event(row)) for row in range(len(batch))]
+    if question.mode == "exact" and function is not None:
+        return _best_by_expression(state, batch, judged, left_out, function, question.k)
     if question.mode == "exact" and question.index == "auto" and not has_intervals(batch, state.segment.columns):
         return state.exact.top_k(batch, left_out, judged, question.k, options)
     evidence = Evidence(events=len(batch))
@@ -160,11 +178,49 @@ def _best_of_segment(
     weights = state.ranking.weights()
     numbers = np.arange(len(state.segment), dtype=np.int32)
     asked = Asked(question.kind, weights.factors(question.coefficients), left_out, state.scores, numbers)
-    work = weights.offer(best, batch, asked, judged, question.interval, question.index, question.function)
+    work = weights.offer(best, batch, asked, judged, question.interval, question.index, function)
     evidence.add_segment(work)
     starts, numbers, scores = sort_best(best)
     evidence.matches = numbers.size
     return Ragged(starts, numbers), scores, evidence
+
+
+def _best_by_expression(
+    state: SegmentState,
+    batch: EventBatch,
+    judged: Mapping[int, Probed],
+    left_out: Bools,
+    function: ScoreFunction,
+    k: int,
+) -> tuple[Ragged, Float64s, Evidence]:
+    """Return the best matches of each event by an expression over their own score, which does not fall as that rises.
+
+    Matches are taken from the highest score down. Once there are k, the expression of the next score is an upper bound
+    of all that are left: if it is below the k-th, none of them is computed. For an event that makes it fall, such as a
+    negative factor, there is no bound, and all are computed.
+    """
+    if has_intervals(batch, state.segment.columns):
+        raise OptionError("score_by is an expression, and an event has an interval", "Use mode='relaxed'")
+    pairs, evidence = state.segment.match_subscriptions(batch, judged)
+    lists, scores = [np.empty(0, np.int32)], [np.empty(0)]
+    for row in range(len(batch)):
+        numbers = np.unique(pairs[pairs[:, 0] == row, 1])
+        numbers = numbers[~left_out[numbers]] if left_out.size else numbers
+        numbers = numbers[np.argsort(-state.scores[numbers], kind="stable")]
+        distinct, first = np.unique(-state.scores[numbers], return_index=True)
+        computed = np.full(numbers.size, -np.inf)
+        ends = function.scores(-distinct[[0, -1]].reshape(-1, 1), ["score"]) if distinct.size else np.zeros(2)
+        for own, start, stop in zip((-distinct).tolist(), first, [*first, numbers.size][1:], strict=True):
+            [score] = function.scores(np.array([[own]]), ["score"]).tolist()
+            if k and start >= k and ends[0] >= ends[1] and score < np.sort(computed[:start])[-k]:
+                break
+            computed[start:stop] = score
+        best = np.lexsort((numbers, -computed))[:k]
+        lists.append(numbers[best].astype(np.int32))
+        scores.append(computed[best])
+    starts = np.cumsum([one.size for one in lists]).astype(np.int64)
+    evidence.matches = int(starts[-1])
+    return Ragged(starts, np.concatenate(lists)), np.concatenate(scores), evidence
 
 
 def _merge(answers: Sequence[tuple[SegmentState, Ragged, Float64s]], events: int, k: int) -> TopK:

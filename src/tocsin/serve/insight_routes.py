@@ -13,7 +13,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.language.parameters import bind_parameters
 from tocsin.matcher import Matcher
-from tocsin.model.condition import Exists, Quantified
+from tocsin.model.condition import HistoryTest
 from tocsin.serve import backtest, bodies
 from tocsin.serve.advice import check, demand_within_limits
 from tocsin.serve.board import SNAPSHOT, STARTED, WRITER_PID
@@ -157,7 +157,7 @@ def explained(matcher: Matcher, id: str, where: str, event: Mapping[str, Any]) -
     failures = [sum(not one["holds"] for one in verdicts) for verdicts in alternatives]
     history = matcher.history
 
-    def judge(test: Exists | Quantified) -> bool | None:
+    def judge(test: HistoryTest) -> bool | None:
         return history.holds(test, event) if history.keeps(test) else None
 
     try:

@@ -11,13 +11,13 @@ from typing import Any
 
 from tocsin.language.parse import parse
 from tocsin.language.to_sql import to_sql
-from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
+from tocsin.model.condition import And, Condition, HistoryTest, IsTruth, Not, Or
 from tocsin.model.lookup import lookup
 from tocsin.predicates.evaluate import all_of, any_of
 from tocsin.reference import evaluate
 
 _QUOTED = re.compile(r"""'(?:[^']|'')*'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
-Judge = Callable[[Exists | Quantified], bool | None]
+Judge = Callable[[HistoryTest], bool | None]
 
 
 def tree(where: str, event: Mapping[str, Any], namespaces: Mapping[str, str], judge: Judge) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _node(
             truth = (inner is node.value) != node.negated
             kind = f"IS {'NOT ' if node.negated else ''}{_name(node.value)}"
         return truth, _shown(kind, truth) | {"parts": [part]}
-    truth = judge(node) if isinstance(node, (Exists, Quantified)) else evaluate(node, event, (), namespaces)
+    truth = judge(node) if isinstance(node, HistoryTest) else evaluate(node, event, (), namespaces)
     values = {attribute: lookup(event, attribute) for attribute in _attributes(node)}
     return truth, _shown("predicate", truth) | {"text": _plain(to_sql(node, as_written=True)), "values": values}
 
@@ -67,4 +67,6 @@ def _name(truth: bool | None) -> str:
 def _attributes(node: Condition) -> Iterator[str]:
     for field in fields(node):
         if field.name in ("attribute", "left", "right"):
-            yield getattr(node, field.name)
+            attribute: str | None = getattr(node, field.name)
+            if attribute is not None:
+                yield attribute

@@ -22,7 +22,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 
 from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
-from tocsin.index.options import Options
+from tocsin.index.options import HistoryKept, Options
 from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.model.limits import Limits
 from tocsin.model.schema import EventSchema
@@ -64,6 +64,7 @@ def build(
     retain_events: int | None = None,
     retain_age: dt.timedelta | int | None = None,
     age_attribute: str | None = None,
+    history: HistoryKept = "all",
     schema: StructType | None = None,
 ) -> Index:
     """Build the index of the subscriptions `id, where[, score, weights, tags, params]` in `path`; replacing it.
@@ -73,8 +74,8 @@ def build(
     Subscriptions with errors are left out and reported in `rejected`. With the `schema` of the DataFrame of events,
     `warnings` reports what is probably not meant. The other options are those of `Matcher`; the index stores them.
     """
-    prefixes = dict(namespaces or {})
-    options = Options(limits or Limits(), prefixes, index, matcher, retain_events, retain_age, age_attribute, xpath)
+    prefixes, retention = dict(namespaces or {}), (retain_events, retain_age, age_attribute)
+    options = Options(limits or Limits(), prefixes, index, matcher, *retention, xpath, history)
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(

@@ -14,6 +14,7 @@ from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.registry import RankingName
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
@@ -49,6 +50,7 @@ def match(
     mode: Mode = "exact",
     score_by: ScoreBy = "sum",
     interval: Interval = "overlaps",
+    ranked_index: RankingName = "auto",
     partitions: int | None = None,
     reader: Reader | None = None,
     shards: int | None = None,
@@ -71,9 +73,10 @@ def match(
     are read. Struct fields have dotted names. `match` can be chained: ``events.transform(match, index, id="id")``.
 
     With `tags`, only subscriptions that have all of them are matched. With `top_k`, only the best matches of each event
-    are returned, as `Matcher.top_k` finds them by this `mode`, `score_by` and `interval`. With `shards`, the index is
-    divided into that many groups of segments and each task maps only one, for an index that does not fit a host. The
-    events are then read once for each shard, and `top_k` needs a shuffle on `event`, whose values must be unique.
+    are returned, as `Matcher.top_k` finds them by this `mode`, `score_by`, `interval`; `ranked_index` is its `index`.
+    With `shards`, the index is divided into that many groups of segments and each task maps only one, for an index that
+    does not fit a host. The events are then read once for each shard, and `top_k` needs a shuffle on `event`, whose
+    values must be unique.
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship_index=False`` it must be on storage that all of them mount at the same path. All tasks match against the
@@ -89,7 +92,7 @@ def match(
     log says so. With `evidence` they are counted, and the work and time of all tasks; `last_evidence` gives that of the
     last call.
     """
-    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
+    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval, ranked_index)
     if isinstance(events, DataFrame):
         reader = reader or "spark"
     else:

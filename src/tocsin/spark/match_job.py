@@ -60,6 +60,7 @@ def match_files(
             mode=job.question.mode if job.question else "exact",
             score_by=job.question.score_by if job.question else "sum",
             interval=job.question.interval if job.question else "overlaps",
+            ranked_index=job.question.index if job.question else "auto",
         )
         matches.write.format("json" if format == "jsonl" else format).save(str(output))
     done, bad = evidence.get(), seen.get["bad"] if source.can_be_malformed else 0

@@ -15,6 +15,7 @@ from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.registry import RankingName
 from tocsin.spark._placement.ship import is_connect
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
@@ -51,6 +52,7 @@ def stream(
     mode: Mode = "exact",
     score_by: ScoreBy = "sum",
     interval: Interval = "overlaps",
+    ranked_index: RankingName = "auto",
     shards: int | None = None,
     ship_index: bool | None = None,
 ) -> StreamingQuery:
@@ -69,7 +71,7 @@ def stream(
     the table with each batch, so the sink must be a table; and all matches of all subscriptions are found. Without
     `order`, subscriptions that look back are refused.
     """
-    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
+    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval, ranked_index)
     if not events.isStreaming:
         raise OptionError(
             "these events are not a stream", "Read them with spark.readStream, or call tocsin.spark.match"

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import strategies as st
 
 from tocsin.model.condition import (
+    Aggregate,
+    Aggregated,
     Exists,
     HistoryTerm,
+    HistoryTest,
     OldComparedToConstant,
     OldComparedToNew,
     OldIsNull,
@@ -20,7 +23,7 @@ from tocsin.model.condition import (
 from tocsin.predicates.history.join_table import JoinTable
 
 Event = Mapping[str, object]
-Test = Exists | Quantified
+Test = HistoryTest
 
 ATTRIBUTES = ["a", "b", "c"]
 VALUES: list[object] = [
@@ -61,9 +64,15 @@ def tests_over() -> Callable[..., st.SearchStrategy[Test]]:
 
 
 def history_tests(
-    constants: Callable[[str], st.SearchStrategy[object]], old: Sequence[str], new: Sequence[str]
+    constants: Callable[[str], st.SearchStrategy[object]],
+    old: Sequence[str],
+    new: Sequence[str],
+    numbers: Sequence[str] = ATTRIBUTES,
 ) -> st.SearchStrategy[Test]:
-    """Tests whose attributes come from `old` and `new`, place by place, and constants from the old attribute."""
+    """Tests whose attributes come from `old` and `new`, place by place, and constants from the old attribute.
+
+    Sums and averages are of `numbers`.
+    """
     pairs = st.sampled_from([(a, b) for a in old for b in new])
     ops = st.sampled_from(list(Op))
     terms: st.SearchStrategy[HistoryTerm] = st.one_of(
@@ -82,5 +91,21 @@ def history_tests(
             ops,
             st.sampled_from(list(Quantifier)),
             st.one_of(st.just(()), several),
+        ),
+        st.builds(
+            lambda new, constant, op, aggregate, selected, where: Aggregated(
+                new,
+                constant if new is None else None,
+                op,
+                aggregate,
+                None if aggregate is Aggregate.COUNT and len(where) == 1 else selected,
+                tuple(where),
+            ),
+            st.none() | st.sampled_from(numbers),
+            st.sampled_from([0, 1, 2, Decimal("1.5"), 7, -3.5]),
+            ops,
+            st.sampled_from(list(Aggregate)),
+            st.sampled_from(numbers),
+            st.lists(several, max_size=3) | several.map(lambda terms: [terms]),
         ),
     )

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.model.condition import Exists, OldComparedToNew, Op, Quantified, Quantifier
+from tocsin.model.condition import Exists, HistoryTest, OldComparedToNew, Op, Quantified, Quantifier
 from tocsin.model.events import EventBatch
-from tocsin.predicates.history import batch_tests
+from tocsin.predicates.history import batch_tests, join_table
 from tocsin.predicates.history.batch_tests import united
 from tocsin.predicates.history.comparable_values import of_lanes, of_new
 from tocsin.predicates.history.encode import Encoder, encode_column
@@ -19,7 +19,7 @@ from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
-Test = Exists | Quantified
+Test = HistoryTest
 Truths = Callable[[JoinTable, Event], list[bool | None]]
 
 
@@ -52,11 +52,16 @@ def test_a_batch_is_its_events_one_by_one(
     retain: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_tests, "FEW_ROWS", 1)
-
-    @settings(max_examples=120)
-    @given(before=mixed_events, events=mixed_events, tests=mixed_tests, remember=st.booleans())
-    def agree(before: list[Event], events: list[Event], tests: list[Test], remember: bool) -> None:
+    @settings(max_examples=200)
+    @given(
+        before=mixed_events,
+        events=mixed_events,
+        tests=mixed_tests,
+        remember=st.booleans(),
+        few_rows=st.sampled_from([1, 13]),
+    )
+    def agree(before: list[Event], events: list[Event], tests: list[Test], remember: bool, few_rows: int) -> None:
+        monkeypatch.setattr(batch_tests, "FEW_ROWS", few_rows)
         store = HistoryStore(attributes=attributes_of(tests), retain_events=retain)
         table = JoinTable(enumerate(tests), store)
         for event in before:
@@ -79,12 +84,12 @@ def test_what_a_batch_answers_and_what_it_leaves(monkeypatch: pytest.MonkeyPatch
     store = HistoryStore(attributes=["a", "b"])
     table = JoinTable(enumerate(tests), store)
     rows: list[Event] = [{"a": a, "b": b} for a, b in ((1, 1), (2, 5), (1, 2), (1, 0), (3, 0))]
+    answers = [[True, False], [True, False], [False, True], [False, False], [True, False]]
+    assert judged(table, rows, remember=True) == (answers, 0)
+    monkeypatch.setattr(join_table, "SMALL_HISTORY", -1)
     assert judged(table, rows, remember=True)[1] == 1, "five events are few"
     monkeypatch.setattr(batch_tests, "FEW_ROWS", 1)
-    assert judged(table, rows, remember=True) == (
-        [[True, False], [True, False], [False, True], [False, False], [True, False]],
-        0,
-    )
+    assert judged(table, rows, remember=True) == (answers, 0)
     monkeypatch.setattr(batch_tests, "MOST_EVENTS", 4)
     assert judged(table, rows, remember=True)[1] == 1, "a long history is not passed over"
     assert judged(table, rows[:4], remember=True)[1] == 0

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tocsin.model.condition import Exists, OldComparedToConstant, OldComparedToNew, Quantified
+from tocsin.model.condition import Aggregated, Exists, HistoryTerm, HistoryTest, OldComparedToConstant, OldComparedToNew
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
-Test = Exists | Quantified
+Test = HistoryTest
 Truths = Callable[[JoinTable, Event], list[bool | None]]
 
 # Two attributes of each kind, so that tests compare different names; DuckDB's columns have one type each.
@@ -24,6 +24,8 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "i": (pa.int64(), [None, 0, 1, 2, 3, -7]),
     "j": (pa.float64(), [None, 0.0, 1.0, 1.5, 2.25, -7.0, 19.99]),
     "m": (pa.decimal128(12, 2), [None, Decimal("1.50"), Decimal("2.25"), Decimal("2.00"), Decimal("19.99")]),
+    # Sums of these floats are exact.
+    "f": (pa.float64(), [None, 0.0, 0.5, 1.25, -7.0]),
     "s": (pa.string(), [None, "", "Smith", "Jones", "é", "smith"]),
     "t": (pa.string(), [None, "", "Smith", "Zorn", "e"]),
     "x": (pa.bool_(), [None, True, False]),
@@ -52,7 +54,7 @@ def judge() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture(scope="module")
 def typed_tests(tests_over: Callable[..., st.SearchStrategy[Test]]) -> st.SearchStrategy[list[Test]]:
-    kinds = [tests_over(constants, list(names), list(names)) for names in KINDS]
+    kinds = [tests_over(constants, list(names), list(names), ["i", "f", "m"]) for names in KINDS]
     return st.lists(st.one_of(kinds), min_size=1, max_size=6)
 
 
@@ -72,19 +74,30 @@ def literal(constant: object) -> str:
 
 def sql(test: Test, retain: int | None) -> str:
     """The test on row e of `events`; what came before it are the rows h."""
-    where = ["h.n < e.n"] + ([f"h.n >= e.n - {retain}"] if retain else [])
-    for term in test.terms:
+    earlier = "h.n < e.n" + (f" AND h.n >= e.n - {retain}" if retain else "")
+    if isinstance(test, Aggregated):
+        where = " OR ".join(f"({conjunction(terms)})" for terms in test.alternatives) or "FALSE"
+        value = literal(test.constant) if test.attribute is None else f"e.{test.attribute}"
+        selected = "*" if test.old is None else f"h.{test.old}"
+        subquery = f"SELECT {test.aggregate.value}({selected}) FROM events h WHERE {earlier} AND ({where})"
+        return f"{value} {test.op.value} ({subquery})"
+    condition = f"{earlier} AND {conjunction(test.terms)}"
+    if isinstance(test, Exists):
+        return f"EXISTS (SELECT 1 FROM events h WHERE {condition})"
+    old = f"SELECT h.{test.old} FROM events h WHERE {condition}"
+    return f"e.{test.attribute} {test.op.value} {test.quantifier.value} ({old})"
+
+
+def conjunction(terms: tuple[HistoryTerm, ...]) -> str:
+    where = ["TRUE"]
+    for term in terms:
         if isinstance(term, OldComparedToNew):
             where.append(f"h.{term.old} {term.op.value} e.{term.new}")
         elif isinstance(term, OldComparedToConstant):
             where.append(f"h.{term.old} {term.op.value} {literal(term.constant)}")
         else:
             where.append(f"h.{term.old} IS {'NOT ' if term.negated else ''}NULL")
-    condition = " AND ".join(where)
-    if isinstance(test, Exists):
-        return f"EXISTS (SELECT 1 FROM events h WHERE {condition})"
-    old = f"SELECT h.{test.old} FROM events h WHERE {condition}"
-    return f"e.{test.attribute} {test.op.value} {test.quantifier.value} ({old})"
+    return " AND ".join(where)
 
 
 @pytest.mark.parametrize("examples", [60, pytest.param(3000, marks=pytest.mark.slow)])

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.errors import OptionError
-from tocsin.model.condition import Exists, OldComparedToConstant, Op, Quantified, Quantifier
+from tocsin.model.condition import Exists, HistoryTest, OldComparedToConstant, Op, Quantified, Quantifier
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.history.summary import merge, restore, summarise
 
 Event = Mapping[str, object]
-Test = Exists | Quantified
+Test = HistoryTest
 Truths = Callable[[JoinTable, Event], list[bool | None]]
 
 

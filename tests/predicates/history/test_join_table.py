@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from tocsin.errors import OptionError
 from tocsin.model.condition import (
+    Aggregate,
+    Aggregated,
     Exists,
     HistoryTerm,
+    HistoryTest,
     OldComparedToConstant,
     OldComparedToNew,
     OldIsNull,
@@ -21,12 +24,15 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
 )
-from tocsin.predicates.evaluate import evaluate_test
+from tocsin.model.lookup import lookup
+from tocsin.model.totals import compare_to_total
+from tocsin.predicates.evaluate import evaluate_test, judge_sign
+from tocsin.predicates.history.aggregated_tests import total_of
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
-Test = Exists | Quantified
+Test = HistoryTest
 Truths = Callable[[JoinTable, Event], list[bool | None]]
 
 
@@ -51,15 +57,42 @@ def test_every_kind_of_value_and_test(
         expected = [evaluate_test(test, event, seen) for test in tests]
         assert truth_of(table, event) == expected
         for test, truth in zip(tests, expected, strict=True):
-            check_witness(table, test, event, truth, events)
+            if isinstance(test, Aggregated):
+                check_total(table, test, event, truth)
+            else:
+                check_witness(table, test, event, truth, events)
         table.store.append(event)
         table.store.check()
         for name in table.store.columns:
             table.store.tree(name).check()
             table.store.aggregates(name).check()
+        for totals in list(table.store.totals.values()):
+            totals.check()
 
 
-def check_witness(table: JoinTable, test: Test, event: Event, truth: bool | None, events: list[Event]) -> None:
+def test_an_old_event_that_satisfies_two_alternatives_counts_once(truth_of: Truths) -> None:
+    either = ((OldIsNull("a", True),), (OldComparedToConstant("a", Op.GT, 1),))
+    tests: list[Test] = [
+        Aggregated(None, 2, Op.EQ, Aggregate.COUNT, None, either),
+        Aggregated(None, 7, Op.EQ, Aggregate.SUM, "a", either),
+        Aggregated(None, Decimal("3.5"), Op.EQ, Aggregate.AVG, "a", either),
+    ]
+    table = build(tests)
+    for value in (2, 5, None):
+        table.store.append({"a": value})
+    assert truth_of(table, {}) == [True, True, True]
+
+
+def check_total(table: JoinTable, test: Aggregated, event: Event, truth: bool | None) -> None:
+    """What explain shows is what the test was compared with."""
+    total = total_of(test, table.store, event).value(test.aggregate)
+    value = test.constant if test.attribute is None else lookup(event, test.attribute)
+    assert judge_sign(test.op, compare_to_total(value, total)) is truth
+
+
+def check_witness(
+    table: JoinTable, test: Exists | Quantified, event: Event, truth: bool | None, events: list[Event]
+) -> None:
     number = table.witness(test, event)
     if isinstance(test, Quantified) and test.quantifier is Quantifier.ALL:
         assert (number is not None) == (truth is False)

@@ -12,6 +12,7 @@ from pyroaring import BitMap
 from tocsin.model import predicate as normal
 from tocsin.model.condition import (
     Exists,
+    HistoryTest,
     OldComparedToConstant,
     OldComparedToNew,
     Op,
@@ -161,7 +162,7 @@ def test_nothing_that_holds_is_ruled_out(
     data: st.DataObject,
     retain: int | None,
     mixed_events: st.SearchStrategy[list[Event]],
-    mixed_tests: st.SearchStrategy[list[Exists | Quantified]],
+    mixed_tests: st.SearchStrategy[list[HistoryTest]],
 ) -> None:
     ends = st.sampled_from([Number(0), Number(1), Number(2)])
     comparisons = st.builds(lambda op, end: COMPARISONS[op](end), st.sampled_from(list(COMPARISONS)), ends)

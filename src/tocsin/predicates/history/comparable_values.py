@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tocsin.arrays import Int64s, UInt8s
 from tocsin.model.readable import Values, decoded, moments, present, python_values
-from tocsin.predicates.history.encode import Encoder, Lane, float_keys
+from tocsin.predicates.history.encode import Encoder, Lane, float_key, float_keys
 from tocsin.predicates.history.kernels import OldValues, keys_at
 
 _BEFORE_ALL = -(1 << 63)
@@ -93,10 +93,10 @@ def _of_integers(integers: Int64s) -> tuple[Int64s, Int64s]:
 def _of_value(value: object, encoder: Encoder) -> tuple[int, int, int]:
     # Texts are not here: they would get a code.
     lane, payload = encoder.encode(value)
-    if lane in (Lane.INTEGER, Lane.FLOAT):
-        values, _ = of_lanes(np.array([lane], np.uint8), np.array([payload], np.int64), encoder)
-        return values.at(0)
-    return int(lane), payload, 0
+    if lane == Lane.INTEGER:
+        near = float(payload)
+        return int(lane), float_key(near), payload - int(near)
+    return int(Lane.INTEGER if lane == Lane.FLOAT else lane), payload, 0
 
 
 def _of_text(text: str, encoder: Encoder) -> tuple[int, int, int]:

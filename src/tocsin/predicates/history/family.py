@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Ragged
-from tocsin.model.condition import Exists, OldComparedToNew, Quantified
+from tocsin.model.condition import Exists, HistoryTest, OldComparedToNew
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.values import Kind
 from tocsin.predicates.definitions import decode_tests, encode_tests
-from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
+from tocsin.predicates.history.join_table import JoinTable, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.protocol import Arrays, Probed
 
@@ -24,12 +24,13 @@ class HistoryFamily:
     kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, tests: Sequence[Test]) -> None:
-        self.tests: list[HistoryTest] = [test for test in tests if isinstance(test, (Exists, Quantified))]
+        self.tests: list[HistoryTest] = [test for test in tests if isinstance(test, HistoryTest)]
         self.count = len(self.tests)
         self.attributes = attributes_of(self.tests)
         for test in self.tests:
             self.attributes |= {term.new for term in test.terms if isinstance(term, OldComparedToNew)}
-            self.attributes |= {test.attribute} if isinstance(test, Quantified) else set()
+            if not isinstance(test, Exists) and test.attribute is not None:
+                self.attributes.add(test.attribute)
 
     @classmethod
     def build(cls, attribute: str, tests: Sequence[Test], namespaces: Mapping[str, str]) -> "HistoryFamily":  # noqa: ARG003  # for others

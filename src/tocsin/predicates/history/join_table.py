@@ -1,6 +1,7 @@
 """Answer every distinct test on the history, once each, for a new event."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,9 @@ from pyroaring import BitMap
 from tocsin.arrays import Int32s, Int64s, Ragged
 from tocsin.errors import OptionError
 from tocsin.model.condition import (
+    Aggregated,
     Exists,
+    HistoryTest,
     OldComparedToConstant,
     OldComparedToNew,
     Op,
@@ -17,6 +20,8 @@ from tocsin.model.condition import (
     Quantifier,
 )
 from tocsin.model.events import EventBatch
+from tocsin.predicates.history import batch_tests
+from tocsin.predicates.history.aggregated_tests import AggregatedTests
 from tocsin.predicates.history.batch_tests import BatchComparison, BatchSearches, BatchTruths, Look, NewValues
 from tocsin.predicates.history.constant_tests import Constants, Row, TermShape, split
 from tocsin.predicates.history.encode import Encoded
@@ -24,8 +29,9 @@ from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, so
 from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, JoinFamily, SimpleTests, StaticFamily
 from tocsin.predicates.history.store import HistoryStore
 
-HistoryTest = Exists | Quantified
 _NO_IDS: Int32s = np.empty(0, dtype=np.int32)
+SMALL_HISTORY = 2048
+"""Up to so many old events, single comparisons of a few new events are searched with all other tests, in one pass."""
 _FEW_TESTS = 16
 """Of a shape with more tests than this, all are answered by one search, event by event."""
 
@@ -35,6 +41,9 @@ class Truths(NamedTuple):
 
     true: Int32s
     null: Int32s
+
+
+_ForBatches = tuple[BitMap, BatchComparison | BatchSearches]
 
 
 class JoinTable:
@@ -56,10 +65,13 @@ class JoinTable:
         missing = sorted(attributes_of(self.tests.values()) - store.columns.keys())
         if missing:
             raise OptionError(f"the history does not keep {', '.join(missing)}", "Call `keep` with them first")
+        self._searched = {n: test for n, test in self.tests.items() if not isinstance(test, Aggregated)}
+        """The tests that look for one old event."""
         self._simple: dict[tuple[str, str], SimpleTests] = {}
-        self._non_empty = np.array([n for n, test in self.tests.items() if test == Exists(())], dtype=np.int32)
+        self._non_empty = np.array([n for n, test in self._searched.items() if test == Exists(())], dtype=np.int32)
         self._families: list[JoinFamily | StaticFamily | GroupedFamily] = []
-        self._batch: list[tuple[BitMap, BatchComparison | BatchSearches]] | None = None
+        aggregated = {number: test for number, test in self.tests.items() if isinstance(test, Aggregated)}
+        self._aggregated = AggregatedTests(aggregated, store) if aggregated else None
         self._group()
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
@@ -71,6 +83,8 @@ class JoinTable:
         search = Search(self.store, event)
         groups = [*self._simple.values(), *self._families]
         truths = [tests.probe(search) for tests in groups if wanted is None or wanted.intersect(tests.members)]
+        if self._aggregated is not None:
+            truths.append(self._aggregated.probe(search, wanted))
         if len(self.store) and (wanted is None or wanted.intersect(BitMap(self._non_empty))):
             truths.append((self._non_empty, _NO_IDS))
         true, null = zip(*truths, strict=True) if truths else ((_NO_IDS,), (_NO_IDS,))
@@ -79,7 +93,7 @@ class JoinTable:
     @property
     def groups(self) -> int:
         """How many groups of tests a probe asks, one after the other."""
-        return len(self._simple) + len(self._families)
+        return len(self._simple) + len(self._families) + (0 if self._aggregated is None else self._aggregated.groups)
 
     def judge_batch(
         self, batch: EventBatch, columns: Mapping[str, Encoded] | None, firsts: Int64s
@@ -89,10 +103,9 @@ class JoinTable:
         With `columns`, the batch's values that will be history, each row sees the rows before it. Row r does not see
         the first `firsts[r]` events of the history.
         """
-        if self._batch is None:
-            self._batch = self._for_batches()
         new, found, left = NewValues(batch, self.store), [], BitMap()
-        for members, tests in self._batch:
+        is_small = len(batch) < batch_tests.FEW_ROWS and len(self.store) <= SMALL_HISTORY
+        for members, tests in self._for_small_batches if is_small else self._for_batches:
             truths = tests.judge(new, columns, firsts)
             if truths is None:
                 left |= members
@@ -101,6 +114,8 @@ class JoinTable:
         for family in self._families:
             if len(family.members) > _FEW_TESTS:
                 left |= family.members
+        if self._aggregated is not None:
+            left |= self._aggregated.members
         if self._non_empty.size:
             seen = np.full(len(batch), len(self.store)) + (0 if columns is None else np.arange(len(batch)))
             counts = np.where(seen > 0, self._non_empty.size, 0)
@@ -109,19 +124,29 @@ class JoinTable:
             found.append(BatchTruths(Ragged(starts, np.tile(self._non_empty, int((counts > 0).sum()))), nothing))
         return found, left
 
-    def _for_batches(self) -> list[tuple[BitMap, BatchComparison | BatchSearches]]:
+    @cached_property
+    def _for_batches(self) -> list[_ForBatches]:
         """Return the tests that can be judged for a batch: single comparisons, and shapes with few tests."""
-        made: list[tuple[BitMap, BatchComparison | BatchSearches]] = []
-        few = BitMap.union(BitMap(), *(f.members for f in self._families if len(f.members) <= _FEW_TESTS))
-        if few:
-            looks = [_look(number, self.tests[number]) for number in few]
-            # First: its constants get codes, after which the labels of new values are known.
-            made.append((few, BatchSearches(looks, self.store)))
+        # First: its constants get codes, after which the labels of new values are known.
+        made: list[_ForBatches] = self._searches(self._few())
         for (new, old), tests in self._simple.items():
             made.append((tests.members, BatchComparison(new, old, tests.tests, self.store)))
         return made
 
-    def witness(self, test: HistoryTest, event: Mapping[str, object]) -> int | None:
+    @cached_property
+    def _for_small_batches(self) -> list[_ForBatches]:
+        """Return the same for a few events: one pass over a small history costs less than a step for each pair."""
+        return self._searches(BitMap.union(self._few(), *(tests.members for tests in self._simple.values())))
+
+    def _few(self) -> BitMap:
+        return BitMap.union(BitMap(), *(f.members for f in self._families if len(f.members) <= _FEW_TESTS))
+
+    def _searches(self, numbers: BitMap) -> list[_ForBatches]:
+        if not numbers:
+            return []
+        return [(numbers, BatchSearches([_look(n, self._searched[n]) for n in numbers], self.store))]
+
+    def witness(self, test: Exists | Quantified, event: Mapping[str, object]) -> int | None:
         """Return the number of an old event that makes EXISTS or ANY true, or ALL false; None if there is none."""
         search = Search(self.store, event)
         shape, constants = split(_terms_when_met(test))
@@ -141,7 +166,7 @@ class JoinTable:
     def _group(self) -> None:
         """Group the tests by shape."""
         conjunctions: dict[tuple[Form, TermShape, TermShape | None], dict[int, Row]] = {}
-        for number, test in self.tests.items():
+        for number, test in self._searched.items():
             pair = _simple_pair(test)
             if pair is not None:
                 old, new, op, form = pair
@@ -170,19 +195,19 @@ def attributes_of(tests: Iterable[HistoryTest]) -> set[str]:
     attributes = set()
     for test in tests:
         attributes |= {term.old for term in test.terms}
-        if isinstance(test, Quantified):
+        if not isinstance(test, Exists) and test.old is not None:
             attributes.add(test.old)
     return attributes
 
 
-def _look(number: int, test: HistoryTest) -> Look:
+def _look(number: int, test: Exists | Quantified) -> Look:
     if isinstance(test, Exists):
         return Look(number, EXISTS, test.terms, None)
     unclear = (*test.terms, NotComparable(test.old, test.attribute))
     return Look(number, test.quantifier, _terms_when_met(test), unclear)
 
 
-def _terms_when_met(test: HistoryTest) -> tuple[JoinTerm | OldComparedToConstant, ...]:
+def _terms_when_met(test: Exists | Quantified) -> tuple[JoinTerm | OldComparedToConstant, ...]:
     """Return what some old event must satisfy for EXISTS and ANY to be TRUE, and for ALL to be FALSE."""
     if isinstance(test, Exists):
         return test.terms
@@ -190,7 +215,7 @@ def _terms_when_met(test: HistoryTest) -> tuple[JoinTerm | OldComparedToConstant
     return (*test.terms, OldComparedToNew(test.old, op.flipped, test.attribute))
 
 
-def _simple_pair(test: HistoryTest) -> tuple[str, str, Op, Form] | None:
+def _simple_pair(test: Exists | Quantified) -> tuple[str, str, Op, Form] | None:
     """Return old attribute, new attribute, operator (new op old) and form of a test that is one comparison."""
     if isinstance(test, Quantified):
         return None if test.terms else (test.old, test.attribute, test.op, test.quantifier)

@@ -81,11 +81,14 @@ class SimpleTests:
         self.members = BitMap()
         self._ids: dict[tuple[Op, Form], list[int]] = {}
         self._answers: dict[AggregateOutcome, tuple[Int32s, Int32s]] = {}
+        self._asks_for_equal = False
+        """Whether some test needs to know that an old value is equal: the least and greatest do not tell."""
 
     def add(self, op: Op, form: Form, number: int) -> None:
         """Add a test before the first probe."""
         self.members.add(number)
         self._ids.setdefault((op, form), []).append(number)
+        self._asks_for_equal |= (op.negated if form is Quantifier.ALL else op) is Op.EQ
 
     @property
     def tests(self) -> list[tuple[Op, Form, int]]:
@@ -116,7 +119,10 @@ class SimpleTests:
             return AggregateOutcome(is_empty=False, unclear=True)
         to_least, to_greatest = compare_values(value, least), compare_values(value, greatest)
         is_member = 0 in (to_least, to_greatest) or (
-            to_least == 1 and to_greatest == -1 and store.tree(self.old).contains(search.equal_to(self.new))
+            self._asks_for_equal
+            and to_least == 1
+            and to_greatest == -1
+            and store.tree(self.old).contains(search.equal_to(self.new))
         )
         return AggregateOutcome(False, count < len(store), to_least, to_greatest, is_member)
 

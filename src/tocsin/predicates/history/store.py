@@ -3,6 +3,8 @@
 import datetime as dt
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -65,6 +67,8 @@ class HistoryStore:
         self._state = Commit()
         self._aggregates: dict[str, Aggregates] = {}
         self._trees: dict[str, Tree] = {}
+        self.totals: WeakValueDictionary[object, Any] = WeakValueDictionary()
+        """Totals that are kept current, while some test compares with them (see `running_totals`)."""
         folder = None if path is None else HistoryFolder(Path(path), is_reader)
         if folder is not None:
             self._state, self.columns = folder.open(self.encoder)

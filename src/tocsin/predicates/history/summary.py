@@ -18,10 +18,18 @@ import numpy as np
 
 from tocsin.arrays import Int64s
 from tocsin.errors import OptionError
-from tocsin.model.condition import OldComparedToConstant, OldComparedToNew, Op, Quantified, Quantifier
+from tocsin.model.condition import (
+    Aggregated,
+    HistoryTest,
+    OldComparedToConstant,
+    OldComparedToNew,
+    Op,
+    Quantified,
+    Quantifier,
+)
 from tocsin.predicates.history.column_files import exact_text, exact_value
 from tocsin.predicates.history.encode import Encoder
-from tocsin.predicates.history.join_table import HistoryTest, attributes_of
+from tocsin.predicates.history.join_table import attributes_of
 from tocsin.predicates.history.kernels import keys_at
 from tocsin.predicates.history.store import HistoryStore
 
@@ -85,10 +93,12 @@ def restore(
 
 
 def _simple(test: HistoryTest) -> tuple[str, Op | None] | None:
-    """Return attribute and operator of a test that is one comparison; None if it is more than that.
+    """Return attribute and operator of a test that is one comparison; None if it is more, or an aggregate.
 
     ALL with `<>` looks for an equal value, as ANY with `=` does.
     """
+    if isinstance(test, Aggregated):
+        return None
     if isinstance(test, Quantified):
         op = test.op if test.quantifier is Quantifier.ANY else test.op.negated
         return None if test.terms else (test.old, op)

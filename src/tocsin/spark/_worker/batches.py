@@ -18,6 +18,7 @@ from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
+from tocsin.registry import RankingName
 
 ROWS = 1 << 16
 """The most matches in one record batch of the output."""
@@ -50,9 +51,10 @@ class MatchOptions:
     mode: Mode = "exact"
     score_by: ScoreBy = "sum"
     interval: Interval = "overlaps"
+    index: RankingName = "auto"
 
     def __post_init__(self) -> None:
-        Question.of_batch(self.top_k, self.mode, self.score_by, self.interval)
+        Question.of_batch(self.top_k, self.mode, self.score_by, self.interval, self.index)
 
 
 ALL_MATCHES = MatchOptions()
