@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
@@ -122,7 +123,10 @@ def stream(
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
-    newest()  # refuses what cannot be matched before the first batch
+    view = newest()  # refuses what cannot be matched before the first batch
+    if order is None:
+        # Else the workers of the first batch would compile, and wait for each other.
+        compile_for(Matcher.open(view.path, mode="read"), top_k, mode)
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint)
     try:
         query = (writer.trigger(**trigger) if trigger else writer).start()
