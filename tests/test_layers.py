@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors", "arrays", "tuning", "forks"),
+    ("errors", "arrays", "invariants", "tuning", "forks"),
     ("_compile", "_numba", "_kernel_cache", "storage"),
     ("model",),
     ("registry",),
@@ -47,7 +47,7 @@ ONLY_HOME = {
     "starlette": "serve",
     "uvicorn": "serve",
 }
-SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol"}
+SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol", "backtest"}
 """Modules that may have the same name, since their folder gives the meaning."""
 MOST_SHARED_CLASSES = 10
 
@@ -158,3 +158,16 @@ def test_few_classes_share_a_name() -> None:
     )
     shared = sorted(name for name, count in names.items() if count > 1)
     assert len(shared) <= MOST_SHARED_CLASSES, shared
+
+
+EVALUATES = {"eval", "exec"}
+UNPICKLES = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+
+
+@pytest.mark.parametrize("path", sorted(product()), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_is_unpickled_or_evaluated(path: Path) -> None:
+    """SECURITY.md says so: an index, a subscription and an event are data."""
+    assert not {name.partition(".")[0] for _, name in imports_of(path)} & UNPICKLES
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    assert not [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id in EVALUATES]
+    assert not [call.lineno for call in calls for word in call.keywords if word.arg == "allow_pickle"]

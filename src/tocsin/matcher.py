@@ -10,14 +10,19 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.errors import EventError, OptionError, SubscriptionError
+from tocsin import registry
+from tocsin.errors import EventError, OptionError, SubscriptionError, UnknownSubscriptionError
 from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
+from tocsin.index.commit import Verify
+from tocsin.index.difference import Standing, difference
+from tocsin.index.encoding import Column
 from tocsin.index.explanation import Explanation, explain
+from tocsin.index.form import StoredForm
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
 from tocsin.index.options import HistoryKept, Options
@@ -38,6 +43,9 @@ from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
 from tocsin.registry import IndexName, MatcherName, RankingName, XPathName
 from tocsin.storage.folder import Folder
 
+if TYPE_CHECKING:
+    from tocsin.index.audit import Audit, AuditReport
+
 BATCH = 32_768
 """Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
 
@@ -56,7 +64,8 @@ class Matcher:
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`. `history` says what
     is remembered of them: whole events (`"all"`), some attributes, or nothing (None); a subscription that looks back at
-    anything else is refused.
+    anything else is refused. `audit` is the share of events that the reference judges again in the background;
+    disagreements are appended to `audit_log`.
 
     >>> matcher = Matcher()
     >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
@@ -82,10 +91,14 @@ class Matcher:
         age_attribute: str | None = None,
         history: HistoryKept = "all",
         background_merge: bool = True,
+        audit: float = 0.0,
+        audit_log: str | Path | None = None,
     ) -> None:
         retention = retain_events, retain_age, age_attribute
         options = Options(limits, namespaces or {}, index, matcher, *retention, xpath, history)
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
+        self._audit: Audit | None = None
+        self._start_audit(audit, audit_log)
 
     @classmethod
     def from_table(
@@ -102,6 +115,8 @@ class Matcher:
         age_attribute: str | None = None,
         history: HistoryKept = "all",
         background_merge: bool = True,
+        audit: float = 0.0,
+        audit_log: str | Path | None = None,
     ) -> "Matcher":
         """Make a matcher of a table of subscriptions, as `subscribe_many` takes it; see `rejected` for bad rows.
 
@@ -120,17 +135,53 @@ class Matcher:
             age_attribute=age_attribute,
             history=history,
             background_merge=background_merge,
+            audit=audit,
+            audit_log=audit_log,
         )
         made.subscribe_many(subscriptions)
         return made
 
     @classmethod
-    def open(cls, path: str | Path, *, mode: OpenMode = "write", background_merge: bool = True) -> "Matcher":
-        """Map a saved matcher: costs the directory of its files, whatever their size.
+    def of_changes(cls, before: "Matcher | Subscriptions", after: "Matcher | Subscriptions") -> "Matcher":
+        """Make a matcher of what differs between two matchers or tables, by id and by meaning.
+
+        The subscriptions of `before` have "-" in front of their ids, those of `after` have "+". Texts that a matcher
+        has parsed are not parsed again, nor rows of a table that have not changed.
+
+        >>> before = [{"id": "a", "where": "x > 1"}, {"id": "b", "where": "x < 7"}, {"id": "c", "where": "y = 1"}]
+        >>> after = [{"id": "a", "where": "1 < x"}, {"id": "b", "where": "x < 8"}]
+        >>> list(Matcher.of_changes(before, after))
+        ['+b', '-b', '-c']
+        """
+        made = cls(background_merge=False)
+        standing = (
+            Standing.of_set(one._subscriptions) if isinstance(one, Matcher) else Standing.of_table(table_of(one))
+            for one in (before, after)
+        )
+        made._subscriptions = difference(*standing)
+        return made
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        mode: OpenMode = "write",
+        verify: Verify = "open",
+        background_merge: bool = True,
+        audit: float = 0.0,
+        audit_log: str | Path | None = None,
+    ) -> "Matcher":
+        """Map a saved matcher.
 
         In mode `write`, the first change, or the first event that is published, makes its process the one writer of
         the folder. `read` refuses changes. `copy` leaves the folder alone: it changes and remembers for itself, and
         `save` gives it a folder of its own.
+
+        No byte of a file is used before it was compared with its checksum and checked: damage raises StorageError,
+        which names the file and the array. `verify` says when. `open`: what matching reads now, texts and normal forms
+        when they are first asked for. `lazy`: nothing before the first use of a segment. `full`: everything now.
+        docs/internals/segments.md has the cost of each.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -145,12 +196,21 @@ class Matcher:
         """
         if mode not in ("read", "write", "copy"):
             raise OptionError(f"mode is {mode!r}", "Use 'read', 'write' or 'copy'")
+        if verify not in ("open", "lazy", "full"):
+            raise OptionError(f"verify is {verify!r}", "Use 'open', 'lazy' or 'full'")
         opened = cls(background_merge=background_merge)
+        opened._subscriptions.verify = verify
         opened._subscriptions.attach(Folder(Path(path)))
         opened._subscriptions.read_only = mode == "read"
         if mode == "copy":
             opened._subscriptions.detach()
+        opened._start_audit(audit, audit_log)
         return opened
+
+    def _start_audit(self, share: float, log: str | Path | None) -> None:
+        if share:
+            namespaces = self._subscriptions.options.namespaces
+            self._audit = registry.audit().Audit(share, namespaces, None if log is None else Path(log))
 
     def __enter__(self) -> "Matcher":
         return self
@@ -184,6 +244,8 @@ class Matcher:
         "author = 'O''Brien' AND price < 10"
         """
         self._subscriptions.subscribe(id, where, score, weights, tags, params)
+        if self._audit is not None:
+            self._audit.trust(id)
 
     def subscribe_many(self, subscriptions: Subscriptions, *, schema: Any = None) -> list[SubscriptionError]:
         """Add the subscriptions of a table at once, much faster than one by one; return an error for each bad row.
@@ -244,7 +306,12 @@ class Matcher:
 
     def __iter__(self) -> Iterator[str]:
         """The ids, sorted."""
-        return iter(sorted(subscription.id for subscription in self.subscriptions()))
+        return iter(sorted(self.ids.to_pylist()))
+
+    @property
+    def ids(self) -> pa.Array:
+        """All ids as Arrow has them, in any order."""
+        return Standing.of_set(self._subscriptions).ids
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions as they were given, with their scores of now."""
@@ -394,6 +461,11 @@ class Matcher:
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
             fresh = fresh_of(view, event, batch, request.tags, self._subscriptions.options, evidence)
             ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, evidence)
+            if self._audit is not None and not request.tags:
+                for _ in self._audit.draw(1):
+                    self._audit.take(snapshot, batch, ids)
+                if self._audit.distrusted:
+                    ids, scores = self._audit.corrected(ids, scores, batch.event(0), self._standing)
         evidence.errors |= batch.unreadable
         return Matches(ids, scores, evidence)
 
@@ -412,7 +484,13 @@ class Matcher:
                     found = self._answer(snapshot, part, request)
                     of_batch.add_events(found.evidence)
                     offset = start if names is not None else first + start
-                    tables += [rows.table(names, offset) for rows in found.rows]
+                    of_part = [rows.table(names, offset) for rows in found.rows]
+                    if self._audit is not None and request.question is None and not request.tags:
+                        self._audit.take_rows(snapshot, part, found.rows)
+                        if self._audit.distrusted and of_part:
+                            joined = pa.concat_tables(of_part)
+                            of_part = [self._audit.corrected_table(joined, part, names, offset, self._standing)]
+                    tables += of_part
                 # The parts have counted them already if the names are an attribute as well.
                 of_batch.add_segment(of_names)
                 evidence.add_events(of_batch)
@@ -427,6 +505,31 @@ class Matcher:
     def _history_for(self, snapshot: Snapshot, request: Request) -> History | None:
         """The history, if some subscription looks back or the events are to be remembered."""
         return self.history if request.remember or snapshot.looks_back else None
+
+    def _standing(self, id: str) -> Subscription | None:
+        try:
+            return self[id]
+        except UnknownSubscriptionError:
+            return None
+
+    @property
+    def audit(self) -> "AuditReport | None":
+        """What the audit has found, after it has judged what it took so far; None without one.
+
+        Events that are drawn are judged again by the reference: what was answered, what an independent pass over the
+        normal form finds suspicious, and a sample of the rest. A subscription on which both disagree is logged, with a
+        reproduction for `tocsin replay`, and judged by the reference until it is given again or `compact` is called.
+        Not audited are requests with `tags` or `top_k`, and subscriptions that look back.
+
+        >>> matcher = Matcher(audit=1.0)
+        >>> matcher.subscribe_many([{"id": "low", "where": "price < 10"}])
+        []
+        >>> len(matcher.match_batch([{"price": 5}, {"price": 15}]))
+        1
+        >>> matcher.audit.events, matcher.audit.wrong
+        (2, 0)
+        """
+        return None if self._audit is None else self._audit.finish()
 
     # What was found can be explained.
 
@@ -454,6 +557,12 @@ class Matcher:
         """The attributes that some subscription names."""
         return frozenset().union(*(state.segment.attributes for state in self._subscriptions.current().states))
 
+    @property
+    def forms(self) -> list[tuple[StoredForm, list[Column]]]:
+        """The normal form of each segment, over the codes of its columns; subscriptions that are gone are in it."""
+        states = self._subscriptions.current().states
+        return [(state.segment.form, state.segment.columns) for state in states]
+
     def looking_back(self, tags: Mapping[str, str] | None = None) -> list[str]:
         """The ids of the subscriptions that compare events with the history, sorted; of those with all these tags.
 
@@ -480,9 +589,8 @@ class Matcher:
         derived: set[str] = set()
         for state in self._subscriptions.current().states:
             compared = [(column.attribute, column.kind) for column in state.segment.columns]
-            for name, attribute, family in state.segment.families:
-                if name in ("words", "patterns", "xpath"):
-                    compared.append((attribute, Kind.STRING))
+            for _, _, family in state.segment.families:
+                compared += family.kinds
                 derived |= set(filter(is_derived, family.attributes))
             for attribute, kind in compared:
                 if is_derived(attribute):
@@ -534,9 +642,15 @@ class Matcher:
     def compact(self) -> None:
         """Merge all segments into one; durable with the next commit."""
         self._subscriptions.compact()
+        if self._audit is not None:
+            # What was matched before must not be distrusted after it.
+            self._audit.finish()
+            self._audit.trust()
 
     def close(self) -> None:
         """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
+        if self._audit is not None:
+            self._audit.finish()
         self._subscriptions.close()
 
 

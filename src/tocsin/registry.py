@@ -59,6 +59,11 @@ def by_reference() -> ModuleType:
     return _load("tocsin.index.by_reference")
 
 
+def audit() -> ModuleType:
+    """Return the module that lets the reference judge a share of the events again."""
+    return _load("tocsin.index.audit")
+
+
 def interval_index(name: str) -> "type[PredicateIndex]":
     """Return the class of an index over the comparisons of one ordered attribute.
 

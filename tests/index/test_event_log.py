@@ -164,7 +164,7 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
     data[len(data) // 3] ^= 1
     segment.write_bytes(data)
     for read in (lambda history: list(history.events()), lambda history: history.store.log.check_files()):
-        with pytest.raises(StorageError, match=r"history file events-\d+\.parquet is damaged"):
+        with pytest.raises(StorageError, match=r"history file .*events-\d+\.parquet is damaged"):
             read(Matcher.open(tmp_path).history)
     segment.write_bytes(data[:-1])
     with pytest.raises(StorageError, match="its size is not what was committed"):

@@ -13,11 +13,11 @@ from tocsin.index.commit import verify
 from tocsin.index.options import Options
 from tocsin.index.upgrade import Upgrade, upgrade
 from tocsin.storage import container
-from tocsin.storage.container import VERSION
+from tocsin.storage.container import READABLE, VERSION
 from tocsin.storage.folder import Folder
 
 DATA = Path(__file__).parent / "data"
-OLD = [(3, DATA / "version-3"), (4, DATA / "version-4")]
+OLD = [(3, DATA / "version-3"), (4, DATA / "version-4"), (5, DATA / "version-5")]
 """Written by the last code of each version: two segments, a dropped and a rescored subscription, two published events.
 """
 VERSION_3 = DATA / "version-3"
@@ -61,7 +61,19 @@ def assert_upgraded(index: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize(("version", "folder"), OLD)
+def test_version_5_is_read_as_it_is(tmp_path: Path) -> None:
+    assert READABLE == 5
+    index = Path(shutil.copytree(DATA / "version-5", tmp_path / "index"))
+    assert_upgraded(index)
+    with Matcher.open(index, mode="write") as matcher:
+        matcher.subscribe("next", "price < 0")
+        matcher.commit()
+    assert Folder(index).read(3)["version"] == VERSION
+    with Matcher.open(index) as matcher:
+        assert {one.id: one.score for one in matcher.subscriptions()} == SCORES | {"next": 1.0}
+
+
+@pytest.mark.parametrize(("version", "folder"), OLD[:-1])
 def test_an_older_version_names_the_command_that_upgrades_it(version: int, folder: Path, tmp_path: Path) -> None:
     index = Path(shutil.copytree(folder, tmp_path / "index"))
     said = rf"version {version}, .* version {VERSION}\. Run `tocsin index upgrade {index}`"

@@ -187,8 +187,8 @@ def run(*, subscriptions: int = 1_000_000, quick: bool = False) -> Report:
             report.results.append(Result(name, extra=dict(extra)))
     for name, seconds in changes["taken"].items():
         wall = dict(zip(("wall_p50_s", "wall_p99_s", "wall_max_s"), changes["spread"].get(name, ()), strict=False))
-        cache = "empty_cache_s" if name == COMPILED_RELAXED else "warm_cache_s"
-        report.results.append(Result(name, extra={cache: seconds, **wall}))
+        state = "empty_cache_s" if name == COMPILED_RELAXED else "warm_cache_s"
+        report.results.append(Result(name, extra={state: seconds, **wall}))
     for family, (empty, warm) in measured.items():
         seconds, bar = empty["taken"][f"first match, {family}"], BARS[family]
         report.claim(f"first match of {family}, empty cache", f"{bar:g} s", f"{seconds:.1f} s", seconds <= bar)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.arrays import Bools, Float64s, Int32s, Ragged
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.predicates.ranges.quantize import ShortCodes
 
@@ -54,6 +54,15 @@ class Step:
     reason: str
 
 
+@dataclass(frozen=True)
+class Extent:
+    """What the numbers in an index of conjunctions lie within."""
+
+    columns: int
+    """Rows of codes: those of columns, of families of tests, and ANYTHING."""
+    conjunctions: int
+
+
 class ConjunctionIndex(Protocol):
     """Conjunctions, filed so that few are looked at to find those that an event satisfies. Immutable."""
 
@@ -77,6 +86,13 @@ class ConjunctionIndex(Protocol):
         """The part that shares the layout of a batch with other segments; None if there is no such part."""
 
     @property
+    def found_as_one(self) -> Ragged | None:
+        """Blocks of conjunctions: `match` may give the number of a block, behind all conjunctions, for all of it.
+
+        None if there are none.
+        """
+
+    @property
     def rekeyed(self) -> int:
         """How often conjunctions were filed under new keys, since other tests had become rare."""
 
@@ -94,8 +110,11 @@ class ConjunctionIndex(Protocol):
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> Self:
         """The index that `arrays` came from, without copying."""
 
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand what keeps the kernels within their arrays: once, of an index from a file. See `tocsin.invariants`."""
+
     def check(self) -> None:
-        """Assert what matching relies on."""
+        """Assert what an answer relies on, in a time that tests and `tocsin index verify` have."""
 
     def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
         """Say how conjunctions are filed, and why; `what` of a step goes on from the name of the segment."""

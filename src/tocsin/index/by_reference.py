@@ -10,7 +10,7 @@ whole history for each condition that looks back.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,14 +22,16 @@ from tocsin.arrays import Strings
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.coded import Events
 from tocsin.conjunctions.owners import Owners
-from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.forks import cached
 from tocsin.index.combined_tests import CombinedTests
 from tocsin.index.rare_attributes import RareRanges
 from tocsin.index.segment import NO_BOOLS, Segment
+from tocsin.invariants import check_strings, demand
 from tocsin.language.parse import parse
 from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.values import Kind
 from tocsin.predicates.evaluate import History
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.history.batch_tests import BatchTruths
@@ -64,6 +66,7 @@ class ReferenceFamily:
     """Whole subscriptions as tests: number i is TRUE for an event if the text of subscription i is."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, texts: Strings, namespaces: Mapping[str, str]) -> None:
         self._texts, self._namespaces = texts, namespaces
@@ -83,6 +86,10 @@ class ReferenceFamily:
             "bytes": self._texts.data,
             "namespaces": np.frombuffer(prefixes, np.uint8),
         }
+
+    def check_arrays(self) -> None:
+        """Demand texts that can be read."""
+        check_strings("", self._texts, joint="")
 
     @cached
     def conditions(self) -> list[Condition]:
@@ -154,6 +161,7 @@ class ReferenceIndex:
     pairs = None
     needs_codes = True
     rekeyed = 0
+    found_as_one = None
     evaluations = 0
 
     def __init__(self, first: int, count: int) -> None:
@@ -183,6 +191,10 @@ class ReferenceIndex:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], algorithms: tuple[str, str]) -> "ReferenceIndex":  # noqa: ARG003
         """The index that `arrays` came from."""
         return cls(*arrays["tests"].tolist())
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand that it reports subscriptions, which stand for themselves."""
+        demand(0 <= self._count <= bounds.conjunctions, "tests", "it has more subscriptions than there are")
 
     def check(self) -> None:
         """Assert nothing: it has no structure."""

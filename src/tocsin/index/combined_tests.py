@@ -18,6 +18,7 @@ from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Ragged
 from tocsin.conjunctions.coded import TRUE, Conjunctions, range_predicates
 from tocsin.conjunctions.estimate import share_of_conjunctions
 from tocsin.index.phase1_kernels import true_combinations
+from tocsin.invariants import check_fields, check_starts, check_within, demand
 from tocsin.tuning import TUNING
 
 
@@ -56,8 +57,15 @@ class CombinedTests:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "CombinedTests":
-        """Return the combinations that `arrays` came from; an earlier version has none."""
+        """Return the combinations that `arrays` came from; format version 5 had none."""
         return cls(int(arrays["first"][0]), arrays["starts"], arrays["members"]) if arrays else cls.none()
+
+    def check_arrays(self, tests: int) -> None:
+        """Demand what keeps the kernels within their arrays; `tests` are those that can be combined."""
+        check_fields(CombinedTests, self)
+        demand(self.first == (tests if len(self) else self.first), "first", f"it is not {tests}")
+        check_starts("starts", self.starts, self.starts.size - 1, self.members.size)
+        check_within("members", self.members, 0, tests)
 
     def check(self) -> None:
         """Assert what matching relies on."""

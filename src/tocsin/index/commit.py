@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from tocsin.errors import StorageError
 from tocsin.index.form import FORM_VERSION
 from tocsin.index.intake import SubscriptionRows, parse_rows
 from tocsin.index.options import Options
-from tocsin.index.segment import Segment
+from tocsin.index.segment import MappedSegment, Segment
 from tocsin.index.snapshot import IN_SNAPSHOT, LiveSegment
+from tocsin.invariants import check_type, check_within
 from tocsin.model.subscription import Subscription
 from tocsin.storage import container
 from tocsin.storage.container import Container
@@ -57,16 +58,23 @@ def commit(
         raise
 
 
-def load(folder: Folder, known: Sequence[LiveSegment] = ()) -> tuple[int, Options, tuple[LiveSegment, ...]]:
+Verify = Literal["open", "lazy", "full"]
+"""When the files of an index are verified: see `Matcher.open`."""
+
+
+def load(
+    folder: Folder, known: Sequence[LiveSegment] = (), verify: Verify = "open"
+) -> tuple[int, Options, tuple[LiveSegment, ...]]:
     """Read the number, options and segments of the newest snapshot; files that `known` has mapped are not mapped again.
 
-    The writer may remove files while they are being opened; then there is a newer snapshot, which is read instead.
+    Whatever `verify` says, nothing is used before it is verified. The writer may remove files while they are being
+    opened; then there is a newer snapshot, which is read instead.
     """
     missing = FileNotFoundError()
     for _ in range(_TRIES):
         number = folder.committed()
         try:
-            return _load(folder, number, known)
+            return _load(folder, number, known, verify)
         except FileNotFoundError as error:
             missing = error
             if folder.newest() == number:
@@ -80,19 +88,28 @@ def missing_file(folder: Folder, error: FileNotFoundError) -> StorageError:
     return StorageError(f"{folder.path} lacks its file {name}", "Restore it from a copy, or build the index again")
 
 
-def _load(folder: Folder, number: int, known: Sequence[LiveSegment]) -> tuple[int, Options, tuple[LiveSegment, ...]]:
+def _load(
+    folder: Folder, number: int, known: Sequence[LiveSegment], verify: Verify
+) -> tuple[int, Options, tuple[LiveSegment, ...]]:
     content = folder.read(number)
+    with container.reading(folder.snapshot(number)):
+        return number, *_load_content(folder, content, known, verify)
+
+
+def _load_content(
+    folder: Folder, content: Mapping[str, Any], known: Sequence[LiveSegment], verify: Verify
+) -> tuple[Options, tuple[LiveSegment, ...]]:
     mapped = {live.file: live.segment for live in known if live.file}
     segments = []
     for entry in content["parts"]:
         segment = mapped.get(entry["segment"])
         if segment is None:
             segment = _read_segment(folder.path / entry["segment"])
+            if verify != "lazy":
+                segment.verify(everything=verify == "full")
         live = LiveSegment(segment)
         if entry["changes"] is not None:
-            arrays = container.read(folder.path / entry["changes"]).arrays
-            scores = dict(zip(arrays["rescored"].tolist(), arrays["scores"].tolist(), strict=True))
-            live = LiveSegment(segment, arrays["dropped"].tolist(), scores)
+            live = LiveSegment(segment, *_read_changes(folder.path / entry["changes"], len(segment)))
         live.file, live.changes_file = entry["segment"], entry["changes"]
         segments.append(live)
     options = Options.of(content["options"])
@@ -102,7 +119,7 @@ def _load(folder: Folder, number: int, known: Sequence[LiveSegment]) -> tuple[in
     if rows.ids:
         segments.append(LiveSegment(Segment.build(rows, form, options)))
         segments[-1].file = IN_SNAPSHOT
-    return number, options, tuple(segments)
+    return options, tuple(segments)
 
 
 def fresh_rows(content: Mapping[str, Any]) -> SubscriptionRows:
@@ -111,22 +128,39 @@ def fresh_rows(content: Mapping[str, Any]) -> SubscriptionRows:
     return SubscriptionRows(**{**rows, "scores": np.array(rows["scores"], np.float64)})
 
 
-def _read_segment(path: Path) -> Segment:
+def _read_segment(path: Path) -> MappedSegment:
     stored = container.read(path)
-    if stored.meta["form_version"] != FORM_VERSION:
-        raise container.other_version(path, "normal form", stored.meta["form_version"], FORM_VERSION)
+    with container.reading(path):
+        if stored.meta["form_version"] != FORM_VERSION:
+            raise container.other_version(path, "normal form", stored.meta["form_version"], FORM_VERSION)
     return Segment.of(stored)
 
 
+def _read_changes(path: Path, subscriptions: int) -> tuple[list[int], dict[int, float]]:
+    """Return the subscriptions of a segment that were dropped, and the scores that were changed."""
+    arrays = container.read(path).arrays
+    with container.reading(path):
+        for name in ("dropped", "rescored"):
+            check_type(name, arrays[name], np.int32)
+            check_within(name, arrays[name], 0, subscriptions)
+        check_type("scores", arrays["scores"], np.float64)
+        scores = dict(zip(arrays["rescored"].tolist(), arrays["scores"].tolist(), strict=True))
+    return arrays["dropped"].tolist(), scores
+
+
 def verify(folder: Folder) -> list[str]:
-    """Read every file of the newest snapshot and compare checksums; return the files, or raise StorageError."""
-    number, _, segments = load(folder)
-    files = [name for live in segments for name in (live.file, live.changes_file) if name]
-    for name in files:
-        container.verify(folder.path / name)
+    """Read every file of the newest snapshot, compare checksums and check all that an answer relies on.
+
+    Returns the files, or raises StorageError.
+    """
+    number, _, segments = load(folder, verify="full")
     for live in segments:
-        live.segment.check()
-    return [f"snapshot-{number:06}.json", *files]
+        with container.reading(folder.path / (live.file or folder.snapshot(number).name)):
+            live.segment.check()
+    return [
+        folder.snapshot(number).name,
+        *(name for live in segments for name in (live.file, live.changes_file) if name),
+    ]
 
 
 def _changes(live: LiveSegment) -> Container:

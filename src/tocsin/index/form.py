@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Int8s, Int32s, Int64s, Strings, UInt8s
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.conjunctions.boolean.kernels import MAX_LEVELS
+from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions
 from tocsin.index.encoding import Column
+from tocsin.invariants import check_ascending, check_fields, check_starts, check_strings, check_within, demand
 from tocsin.language.normal_form import Nesting, NormalForm, RangeColumn
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.predicate import Accepts, Test, Tested
@@ -131,6 +133,40 @@ class StoredForm:
         """The form that `arrays` came from, without copying."""
         fields = {name: arrays[name] for name in cls.__dataclass_fields__ if name != "tests"}
         return cls(**fields, tests=Strings(arrays["tests.offsets"], arrays["tests.bytes"]))
+
+    def check_arrays(self, last_code: Int32s, tests: int, subscriptions: int) -> None:
+        """Demand what keeps the kernels that read the form back within their arrays."""
+        check_fields(StoredForm, self)
+        check_strings("tests", self.tests)
+        demand(len(self.tests) == tests, "tests.offsets", f"it has {len(self.tests)} tests, not {tests}")
+        check_within("owner", self.owner, 0, subscriptions)
+        demand(self.owner[1:] >= self.owner[:-1], "owner", "conjunctions are not sorted by subscription")
+        check_starts("starts", self.starts, self.owner.size, self.column.size)
+        check_starts("test_starts", self.test_starts, self.owner.size, self.test.size)
+        check_within("column", self.column, 0, last_code.size)
+        for name in ("low", "high"):
+            codes = getattr(self, name)
+            demand(codes.size == self.column.size, name, "not each range has one")
+            demand((codes >= -1) & (codes <= last_code[self.column]), name, "a code is beyond its column")
+        check_within("test", self.test, 0, tests)
+        demand(self.accepts.size == self.test.size, "accepts", "not each test has some")
+        check_within("accepts", self.accepts, 0, ANY_TRUTH + 1)
+        self._check_nesting()
+
+    def _check_nesting(self) -> None:
+        check_within("leaf", self.leaf, 0, self.owner.size)
+        check_ascending("leaf", self.leaf)
+        for name in ("opens", "closes"):
+            demand(getattr(self, name).size == self.leaf.size, name, "not each leaf has one")
+        if not self.leaf.size:
+            return
+        opened, closed = np.cumsum(self.opens, dtype=np.int64), np.cumsum(self.closes, dtype=np.int64)
+        depth = opened - np.append(0, closed[:-1])
+        demand((depth > 0) & (depth <= MAX_LEVELS), "opens", "a leaf is in no node, or in too many")
+        of_tree = self.owner[self.leaf]
+        last = np.append(of_tree[1:] != of_tree[:-1], True)
+        demand(opened[last] == closed[last], "closes", "a tree does not end with its last leaf")
+        demand((opened >= closed).all(), "closes", "a node ends that has not begun")
 
 
 def _places(first: Int64s, sizes: Int64s) -> Int64s:

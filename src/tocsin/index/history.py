@@ -113,6 +113,12 @@ class History:
                 for _, part in batch.parts(_LOADED):
                     self.store.append_events(part)
 
+    def check_files(self) -> None:
+        """Read every file of the event log and compare its checksum. Raises StorageError if one is damaged."""
+        with self.lock:
+            if self.store.log is not None:
+                self.store.log.check_files()
+
     def clear(self) -> None:
         """Forget all events; with a folder, this is durable after `commit`."""
         with self.lock:

@@ -22,6 +22,7 @@ from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions
 from tocsin.forks import cached
 from tocsin.index.encoding import Column, codes_of_column, mismatches
 from tocsin.index.phase1_kernels import true_tests
+from tocsin.invariants import check_fields, check_starts, demand
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.events import EventBatch
 from tocsin.model.expression_tree import is_derived
@@ -112,8 +113,15 @@ class RareRanges:
 
     @classmethod
     def from_arrays(cls, columns: Sequence[Column], arrays: Mapping[str, npt.NDArray[Any]]) -> "RareRanges":
-        """Return the ranges that `arrays` came from; those of an earlier version has none."""
+        """Return the ranges that `arrays` came from; format version 5 had none."""
         return cls(columns, **arrays) if arrays else cls.none()
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        check_fields(RareRanges, self)
+        check_starts("tests", self.tests, len(self.columns), self.count)
+        check_starts("starts", self.starts, self.starts.size - 1, self.low.size)
+        demand(self.low.size == self.high.size, "high", "not each range has one")
 
     def check(self) -> None:
         """Assert what matching relies on."""

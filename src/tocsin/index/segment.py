@@ -5,6 +5,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,14 +16,14 @@ from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
 from tocsin.conjunctions.boolean.build import cover_of
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
-from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
-from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Filing, Pairs
+from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
 from tocsin.forks import cached
-from tocsin.index.build import code_columns, conjunctions_of, number_tests, popularity, rarest_test
+from tocsin.index.build import code_columns, conjunctions_of, family_type, number_tests, rarest_test
 from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
@@ -31,17 +32,18 @@ from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.rare_attributes import RareRanges, ranges_to_tests, rare_attributes
 from tocsin.index.tags import TagIndex
+from tocsin.invariants import check_fields, check_starts, check_strings, check_type, check_within, demand, under
 from tocsin.language.normal_form import NormalForm
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import given_attributes
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
-from tocsin.predicates.families import FAMILIES, Family, Probed
+from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.registry import by_reference, conjunction_index
-from tocsin.storage.container import Container
+from tocsin.storage.container import Container, reading
 
 NO_BOOLS = np.empty(0, np.bool_)
 _NO_NUMBERS = np.empty(0, np.int32)
@@ -104,7 +106,9 @@ class Segment:
         filed_under = rarest_test(conjunctions, selective)
         owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, on_history) & options.is_auto
-        shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        shares = [popularity(column.low, column.high, column.domain.last) for column in columns] + [
+            np.array([0.0, 1.0])
+        ] * len(tests.families)
         trees, filed = _plant(form, conjunctions, shares, selective, len(rows.ids))
         combined, together = combine_tests(
             conjunctions, shares, (filed_under < 0) & filed & options.is_auto, ~on_history, selective.size
@@ -156,7 +160,7 @@ class Segment:
             test_null_column=said.test_null_column,
             algorithms=algorithms,
             index=index,
-            owners=shared.owners,
+            owners=shared.owners.with_blocks(index.found_as_one),
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
             trees=trees,
             history_demands=_history_demands(conjunctions, on_history, form, shared.number),
@@ -182,7 +186,7 @@ class Segment:
     @property
     def conjunction_count(self) -> int:
         """The distinct conjunctions."""
-        return self.owners.owner.size
+        return self.owners.owner.size - len(self.index.found_as_one or ())
 
     @property
     def index_bytes(self) -> int:
@@ -194,7 +198,7 @@ class Segment:
     @cached
     def is_one_to_one(self) -> bool:
         """Whether each conjunction has the number of its only subscription."""
-        return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
+        return np.array_equal(self.owners.owner, np.arange(self.owners.owner.size))
 
     @cached
     def lane(self) -> EventLane:
@@ -398,43 +402,65 @@ class Segment:
         return Container(arrays, meta)
 
     @classmethod
-    def of(cls, container: Container) -> "Segment":
+    def of(cls, container: Container) -> "MappedSegment":
         """The segment that a container holds, without copying its arrays."""
-        arrays, meta = container.arrays, container.meta
-        columns = []
-        for place, (attribute, kind, steps) in enumerate(meta["columns"]):
-            domain = Domain.from_arrays(Kind(kind), f"domain.{place}", arrays)
-            columns.append(Column(attribute, Kind(kind), domain, Quantizer(*steps) if steps else None))
-        families = []
-        for place, (name, attribute) in enumerate(meta["families"]):
-            kind = by_reference().ReferenceFamily if name == "reference" else FAMILIES[name]
-            family = kind.from_arrays(attribute, _under(f"family.{place}.", arrays))
-            families.append((name, attribute, family))
-        index_name, matcher_name = algorithms = tuple(meta["algorithms"])
-        index_type = conjunction_index(index_name, matcher_name)
-        strings = {
-            name: Strings(arrays[f"{name}.offsets"], arrays[f"{name}.bytes"]) for name in ("ids", "texts", "extras")
-        }
-        return cls(
-            **strings,
-            form=StoredForm.from_arrays(_under("form.", arrays)),
-            test_null_column=arrays["test_null_column"],
-            scores=arrays["scores"],
-            columns=columns,
-            needs_codes=meta["needs_codes"],
-            families=families,
-            rare=RareRanges.from_arrays(columns[len(columns) - meta.get("rare", 0) :], _under("rare.", arrays)),
-            combined=CombinedTests.from_arrays(_under("combined.", arrays)),
-            algorithms=algorithms,
-            index=index_type.from_arrays(_under("conjunctions.", arrays), algorithms),
-            owners=Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),
-            several=arrays["several"],
-            trees=Trees.from_arrays(_under("trees.", arrays)),
-            history_demands=arrays["history_demands"],
-            tags=TagIndex.from_arrays(_under("tags.", arrays)),
-            never=arrays["never"],
-            unindexed=arrays["unindexed"],
-        )
+        return MappedSegment(container)
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels that match within their arrays: once, of a segment from a file."""
+        count, conjunctions = len(self), self.owners.owner.size
+        check_strings("ids", self.ids)
+        ids = self.ids.arrow()
+        demand(pc.all(pc.less(ids[:-1], ids[1:])).as_py() is not False, "ids.bytes", "ids do not ascend")
+        for name, dtype in (
+            ("scores", np.float64),
+            ("several", np.bool_),
+            ("never", np.int32),
+            ("unindexed", np.int32),
+        ):
+            check_type(name, getattr(self, name), dtype)
+        demand(self.scores.size == count, "scores", "not each subscription has one")
+        demand(self.several.size in (0, count), "several", "not each subscription has one")
+        for name in ("never", "unindexed"):
+            check_within(name, getattr(self, name), 0, count)
+        for place, column in enumerate(self.columns):
+            with under(f"domain.{place}."):
+                column.domain.check_arrays()
+        for place, (_, _, family) in enumerate(self.families):
+            with under(f"family.{place}."):
+                family.check_arrays()
+        tests = sum(family.count for _, _, family in self.families)
+        all_columns = len(self.columns) + len(self.families) + 1
+        columns = all_columns - len(self.rare.columns)
+        with under("rare."):
+            self.rare.check_arrays()
+        with under("combined."):
+            self.combined.check_arrays(tests + self.rare.count)
+        with under("owners."):
+            check_fields(Owners, self.owners)
+            check_within("owner", self.owners.owner, -(self.owners.starts.size - 1), count)
+            check_starts("starts", self.owners.starts, self.owners.starts.size - 1, self.owners.members.size)
+            check_within("members", self.owners.members, 0, count)
+        with under("conjunctions."):
+            self.index.check_arrays(Extent(columns, conjunctions))
+        with under("trees."):
+            self.trees.check_arrays(columns, count)
+        with under("tags."):
+            self.tags.check_arrays(count)
+        check_type("test_null_column", self.test_null_column, np.int32)
+        # The reference judges whole subscriptions, as tests that no conjunction names.
+        known = tests - (count if self.algorithms[1] == "reference" else 0)
+        demand(self.test_null_column.size == known, "test_null_column", f"it has not {known} entries")
+        check_within("test_null_column", self.test_null_column, -1, all_columns)
+        self._check_demands(conjunctions)
+        short_only = not (self.families or len(self.combined) or len(self.trees) or self.index.needs_codes)
+        demand(self.needs_codes or short_only, "needs_codes", "the codes of all events are needed")
+
+    def _check_demands(self, conjunctions: int) -> None:
+        check_type("history_demands", self.history_demands, np.int32, 3)
+        on_history = sum(family.count for name, _, family in self.families if name == "history")
+        for field, low, high in ((0, 0, on_history), (1, 0, len(self)), (2, -1, conjunctions)):
+            check_within("history_demands", self.history_demands[:, field], low, high)
 
     def check(self) -> None:
         """Assert what matching relies on."""
@@ -451,6 +477,90 @@ class Segment:
         ids = self.ids.arrow()
         assert pc.all(pc.less(ids[:-1], ids[1:])).as_py() is not False, "ids ascend"
         assert len(self.ids) == len(self.texts) == self.scores.size, "each subscription has an id, a text and a score"
+
+
+class MappedSegment(Segment):
+    """A segment whose arrays are those of a file; all raise StorageError that names the file and the array.
+
+    What matching reads is compared with its checksums, checked and put in place when the first of it is asked for. What
+    subscribers said and its normal form, most of a file, follow when they are asked for.
+    """
+
+    def __init__(self, container: Container) -> None:
+        self.__dict__["_container"] = container
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Segment.__dataclass_fields__:
+            raise AttributeError(name)
+        container: Container = self.__dict__["_container"]
+        with reading(container.path or Path("a segment")):
+            if name in ("texts", "extras"):
+                fields: dict[str, Any] = {name: self._said(name, container.arrays)}
+            elif name == "form":
+                fields = {name: self._form(container.arrays)}
+            else:
+                fields = _matching_fields(container)
+                checked = object.__new__(Segment)
+                checked.__dict__.update(fields)
+                checked.check_arrays()
+        # Only now: no thread sees an array that is not checked.
+        self.__dict__.update(fields)
+        return fields[name]
+
+    def verify(self, everything: bool) -> None:
+        """Check what matching reads now; with `everything`, all that the file holds."""
+        for name in ("ids", "texts", "extras", "form") if everything else ("ids",):
+            getattr(self, name)
+        if everything:
+            arrays = self.__dict__["_container"].arrays
+            for name in arrays:
+                arrays[name]
+
+    def _said(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Strings:
+        said = Strings(arrays[f"{name}.offsets"], arrays[f"{name}.bytes"])
+        check_strings(name, said)
+        demand(len(said) == len(self), f"{name}.offsets", f"it has {len(said)} entries, not {len(self)}")
+        return said
+
+    def _form(self, arrays: Mapping[str, npt.NDArray[Any]]) -> StoredForm:
+        form = StoredForm.from_arrays(_under("form.", arrays))
+        last_codes = [column.domain.last for column in self.columns] + [0] * len(self.families)
+        with under("form."):
+            form.check_arrays(np.array(last_codes, np.int32), self.test_null_column.size, len(self))
+        return form
+
+
+def _matching_fields(container: Container) -> dict[str, Any]:
+    """The fields of a segment that matching reads, not checked yet."""
+    arrays, meta = container.arrays, container.meta
+    columns = []
+    for place, (attribute, kind, steps) in enumerate(meta["columns"]):
+        domain = Domain.from_arrays(Kind(kind), f"domain.{place}", arrays)
+        columns.append(Column(str(attribute), Kind(kind), domain, Quantizer.stored(steps) if steps else None))
+    families = []
+    for place, (name, attribute) in enumerate(meta["families"]):
+        kind_of_family = by_reference().ReferenceFamily if name == "reference" else family_type(name)
+        family = kind_of_family.from_arrays(attribute, _under(f"family.{place}.", arrays))
+        families.append((name, attribute, family))
+    index_name, matcher_name = algorithms = tuple(meta["algorithms"])
+    index_type = conjunction_index(index_name, matcher_name)
+    names = ("scores", "several", "never", "unindexed", "history_demands", "test_null_column")
+    rare = meta.get("rare", 0)
+    demand(type(rare) is int and 0 <= rare <= len(columns), "rare", "there are not so many columns")
+    return {
+        **{name: arrays[name] for name in names},
+        "rare": RareRanges.from_arrays(columns[len(columns) - rare :], _under("rare.", arrays)),
+        "combined": CombinedTests.from_arrays(_under("combined.", arrays)),
+        "ids": Strings(arrays["ids.offsets"], arrays["ids.bytes"]),
+        "columns": columns,
+        "needs_codes": bool(meta["needs_codes"]),
+        "families": families,
+        "algorithms": algorithms,
+        "index": index_type.from_arrays(_under("conjunctions.", arrays), algorithms),
+        "owners": Owners(*(arrays[f"owners.{name}"] for name in Owners._fields)),
+        "trees": Trees.from_arrays(_under("trees.", arrays)),
+        "tags": TagIndex.from_arrays(_under("tags.", arrays)),
+    }
 
 
 def _plant(
@@ -484,4 +594,4 @@ def _steps(quantizer: Quantizer | None) -> list[float | bool] | None:
 
 
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}

@@ -69,6 +69,8 @@ class SubscriptionSet:
         """The folder that these subscriptions were read from or saved to, and the snapshot: its history is theirs."""
         self.read_only = False
         """Whether changes are refused."""
+        self.verify: store.Verify = "open"
+        """When the files of the folder are verified."""
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
@@ -119,12 +121,15 @@ class SubscriptionSet:
         rows, form, errors = intake.parse_rows(given, self.options, self._kept)
         if schema is not None:
             self.warnings += lint_all(zip(rows.ids, rows.texts, strict=True), schema)
-        segment = Segment.build(rows, form, self.options)
+        self.add(Segment.build(rows, form, self.options), rejected + errors)
+        return rejected + errors
+
+    def add(self, segment: Segment, rejected: Sequence[SubscriptionError] = ()) -> None:
+        """Add the subscriptions of a segment; they replace those with the same ids."""
         with self._writing():
-            self.rejected += rejected + errors
+            self.rejected += rejected
             self._drop_all(segment)
             self._segments += (LiveSegment(segment),)
-        return rejected + errors
 
     def _check_history(self, expression: Expression, id: str) -> None:
         """Refuse a subscription that looks back at what is not remembered."""
@@ -328,7 +333,7 @@ class SubscriptionSet:
 
     def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._number, self.options, self._segments = store.load(folder, self._segments)
+        self._number, self.options, self._segments = store.load(folder, self._segments, self.verify)
         self._buffer, self._committed_fresh = Buffer(), []
         self._folder, self._source = folder, (folder, self._number)
         self._changed()

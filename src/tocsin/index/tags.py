@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Bools, Int32s, Int64s, Strings
+from tocsin.invariants import check_starts, check_strings, check_type, check_within
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,14 @@ class TagIndex:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "TagIndex":
         """The index that `arrays` came from, without copying."""
         return cls(Strings(arrays["offsets"], arrays["bytes"]), arrays["starts"], arrays["members"])
+
+    def check_arrays(self, subscriptions: int) -> None:
+        """Demand what keeps a look-up within the arrays."""
+        check_strings("", self.names, joint="")
+        check_type("starts", self.starts, np.int64)
+        check_type("members", self.members, np.int32)
+        check_starts("starts", self.starts, len(self.names), self.members.size)
+        check_within("members", self.members, 0, subscriptions)
 
 
 def _key(name: str, value: Any) -> str:

@@ -106,4 +106,4 @@ def _live_rows(folder: Path, entry: dict[str, Any]) -> SubscriptionRows:
 
 def _checked_arrays(path: Path) -> dict[str, Any]:
     container.verify(path, OLDEST)
-    return container.read(path, OLDEST).arrays
+    return dict(container.read(path, OLDEST).arrays)

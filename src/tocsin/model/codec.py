@@ -4,7 +4,7 @@ import datetime as dt
 import json
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 from tocsin.model import condition, predicate
 from tocsin.model.predicate import Test
@@ -19,6 +19,7 @@ _TYPES: dict[str, Any] = {
         predicate.Pattern,
         predicate.Wildcard,
         condition.ArrayContains,
+        *get_args(condition.Condition),
         condition.RegexpMatches,
         condition.WithinDistance,
         condition.WithinPolygon,
@@ -48,6 +49,30 @@ def decode_test(text: str) -> Test:
     """Return the test that `encode_test` made the text from."""
     test: Test = _decode(json.loads(text))
     return test
+
+
+def encode_value(value: Any) -> Any:
+    """Return a value of an event as JSON has it; what JSON cannot have at all is a text."""
+    if isinstance(value, (list, tuple)):
+        return [encode_value(item) for item in value]
+    if isinstance(value, dict):
+        return {"event": {str(name): encode_value(item) for name, item in value.items()}}
+    if value is None or isinstance(value, (bool, str, int, float, Decimal, dt.date)):
+        return _encode(value)
+    return str(value)
+
+
+def decode_value(value: Any) -> Any:
+    """Return the value that `encode_value` wrote.
+
+    >>> decode_value(encode_value([1, Decimal("1.5"), {"on": dt.date(2026, 1, 2)}]))
+    [1, Decimal('1.5'), {'on': datetime.date(2026, 1, 2)}]
+    """
+    if isinstance(value, list):
+        return [decode_value(item) for item in value]
+    if isinstance(value, dict) and "event" in value:
+        return {name: decode_value(item) for name, item in value["event"].items()}
+    return _decode(value)
 
 
 def _encode(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """What a segment asks of a family of tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -11,6 +11,7 @@ from tocsin.arrays import Int32s, Ragged
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
+from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
     from tocsin.predicates.texts import TextIndex
@@ -49,6 +50,9 @@ class Family(Protocol):
     def arrays(self) -> Arrays:
         """Return the state as named arrays, for a segment file."""
 
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays: once, of a family from a file."""
+
     def probe(self, batch: EventBatch) -> Probed:
         """Judge the tests for every event of a batch."""
 
@@ -59,6 +63,10 @@ class Family(Protocol):
     @property
     def attributes(self) -> set[str]:
         """The attributes that the tests name."""
+
+    @property
+    def kinds(self) -> Collection[tuple[str, Kind]]:
+        """The attributes whose kind the tests tell, with that kind."""
 
 
 def text_column(batch: EventBatch, attribute: str) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int32s, Int64s, Ragged, Strings, UInt8s
 from tocsin.model.events import EventBatch
+from tocsin.model.values import Kind
 from tocsin.predicates.folding import ASCII, Rewriting, rewrite_texts
 from tocsin.predicates.protocol import Arrays, Probed, text_column
 
@@ -128,6 +129,10 @@ class TextIndex(ABC):
         """Return the whole state as named arrays, which the constructor takes."""
         return dict(self._arrays)
 
+    @abstractmethod
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays: once, of an index from a file."""
+
     @property
     def nbytes(self) -> int:
         """The bytes of all arrays."""
@@ -164,6 +169,7 @@ class TextFamily(ABC):
 
     def __init__(self, attribute: str, index: TextIndex) -> None:
         self.attributes = {attribute}
+        self.kinds = [(attribute, Kind.STRING)]
         self.count = index.predicate_count
         self._attribute = attribute
         self.texts: TextIndex | None = index
@@ -177,6 +183,10 @@ class TextFamily(ABC):
     def arrays(self) -> Arrays:
         """Return the state as named arrays."""
         return self._index.arrays()
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        self._index.check_arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge all tests on every distinct text in one pass; events without a text cost nothing."""

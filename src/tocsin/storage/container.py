@@ -10,6 +10,9 @@
 
 All numbers are little-endian. A file is written under a temporary name, synced, and renamed, so that it is there whole
 or not at all.
+
+The directory is compared with its checksum when a file is opened, and an array when it is first asked for: nobody gets
+an array whose bytes are damaged. What an array must be besides, in a file made to mislead, `tocsin.invariants` asks.
 """
 
 import json
@@ -17,7 +20,10 @@ import mmap
 import os
 import struct
 import sys
+import weakref
 import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,24 +32,74 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.errors import StorageError
+from tocsin.invariants import BrokenInvariantError
 from tocsin.storage.atomic_files import write_file
-from tocsin.storage.regular_files import open_regular, read_regular
+from tocsin.storage.regular_files import open_regular
 
 MAGIC = b"TOCSIN\0\0"
-VERSION = 5
-"""The version that is written. Older ones are upgraded, see docs/internals/segments.md."""
+VERSION = 6
+"""The version that is written, see docs/internals/segments.md."""
+READABLE = 5
+"""The oldest version that is read as it is. Older ones are upgraded."""
 OLDEST = 1
 """The oldest version that `index/upgrade.py` reads: the layout of a file has never changed, only what it holds."""
 _HEADER = struct.Struct("<8sIIQQ")
 _ALIGNMENT = 64
+_TYPES = {np.dtype(kind).str for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")}
+"""The types of arrays in a file: plain numbers, never objects."""
+_READ_AT_ONCE = 1 << 20
+"""Bytes that are read at once for a checksum: they stay in the cache."""
 
 
 @dataclass(frozen=True)
 class Container:
     """Named arrays, mapped from a file or in memory, and metadata about them."""
 
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: Mapping[str, npt.NDArray[Any]]
     meta: dict[str, Any]
+    path: Path | None = None
+    """The file, if they are mapped from one."""
+
+
+class MappedArrays(Mapping[str, npt.NDArray[Any]]):
+    """The arrays of a file, mapped. One that is asked for the first time is read and compared with its checksum."""
+
+    def __init__(self, path: Path, file: BinaryIO, mapped: mmap.mmap, directory: Mapping[str, Any]) -> None:
+        self._path = path
+        self._handle = os.dup(file.fileno())
+        """Open: a writer may remove the name of the file while it is still mapped."""
+        weakref.finalize(self, os.close, self._handle)
+        self._mapped = mapped
+        self._directory = directory
+        self._verified: dict[str, npt.NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        array = self._verified.get(name)
+        if array is None:
+            dtype, shape, start, count, crc = self._directory[name]
+            try:
+                is_sound = self._checksum(start, count) == crc
+            except OSError as error:
+                raise damaged(self._path, f"array {name!r} cannot be read: {error.strerror}") from error
+            if not is_sound:
+                raise damaged(self._path, f"array {name!r} does not match its checksum")
+            raw = np.frombuffer(self._mapped, np.uint8, count, start) if count else np.empty(0, np.uint8)
+            array = self._verified[name] = raw.view(np.dtype(dtype)).reshape(shape)
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._directory)
+
+    def __len__(self) -> int:
+        return len(self._directory)
+
+    def _checksum(self, start: int, count: int) -> int:
+        """The checksum of some bytes, which are read and not mapped: a file that was cut off ends them, no signal."""
+        crc, end = 0, start + count
+        while start < end and (data := os.pread(self._handle, min(end - start, _READ_AT_ONCE), start)):
+            crc = zlib.crc32(data, crc)
+            start += len(data)
+        return crc if start == end else -1
 
 
 def write(path: Path, container: Container) -> None:
@@ -71,21 +127,24 @@ def _write(file: BinaryIO, container: Container) -> None:
     file.write(_HEADER.pack(MAGIC, VERSION, zlib.crc32(text), position, len(text)))
 
 
-def read(path: Path, oldest: int = VERSION) -> Container:
-    """Map a container. Costs the directory only; pages come in when they are touched, one copy for all processes.
+def read(path: Path, oldest: int = READABLE) -> Container:
+    """Map a container. Costs the directory; arrays are read when they are asked for, one copy for all processes.
 
     Raises FileNotFoundError if it is gone, StorageError if it is damaged, newer than `VERSION` or below `oldest`.
     """
     try:
         with open_regular(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < _HEADER.size:
-                raise _damaged(path, "it is shorter than its header")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return _read(path, file, oldest)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise StorageError(f"cannot open {path}: {error.strerror}", "Check the path of the index") from error
+
+
+def _read(path: Path, file: BinaryIO, oldest: int) -> Container:
+    if os.fstat(file.fileno()).st_size < _HEADER.size:
+        raise damaged(path, "it is shorter than its header")
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     magic, version, crc, position, length = _HEADER.unpack_from(mapped)
     if magic != MAGIC:
         raise StorageError(f"{path} is not a Tocsin file", "Check the path of the index")
@@ -93,23 +152,49 @@ def read(path: Path, oldest: int = VERSION) -> Container:
         raise other_version(path, "format", version, VERSION)
     text = mapped[position : position + length]
     if len(text) != length or zlib.crc32(text) != crc:
-        raise _damaged(path, "its directory does not match its checksum")
-    directory = json.loads(text)
-    arrays = {}
-    for name, (dtype, shape, start, count, _) in directory["arrays"].items():
-        raw = np.frombuffer(mapped, np.uint8, count, start) if count else np.empty(0, np.uint8)
-        arrays[name] = raw.view(np.dtype(dtype)).reshape(shape)
-    return Container(arrays, directory["meta"])
+        raise damaged(path, "its directory does not match its checksum")
+    with reading(path):
+        directory = json.loads(text)
+        arrays = {name: _checked(name, entry, position) for name, entry in directory["arrays"].items()}
+        return Container(MappedArrays(path, file, mapped, arrays), dict(directory["meta"]), path)
 
 
-def verify(path: Path, oldest: int = VERSION) -> None:
+def _checked(name: str, entry: Any, end: int) -> Any:
+    """Return the entry of an array in a directory; raise unless it describes numbers before `end`."""
+    dtype, shape, start, count, _ = entry
+    try:
+        if not all(type(number) is int and number >= 0 for number in (*shape, start, count)):
+            raise ValueError("a size is not a number")
+        if dtype not in _TYPES or start % _ALIGNMENT or start + count > end:
+            raise ValueError("it is not in the file")
+        if np.dtype(dtype).itemsize * int(np.prod(np.array(shape, object))) != count:
+            raise ValueError("its shape does not fit its size")
+    except (ValueError, TypeError) as error:
+        raise BrokenInvariantError(name, str(error)) from error
+    return entry
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say of whatever goes wrong while the content of a file is made sense of that the file is damaged."""
+    try:
+        yield
+    except (StorageError, OSError):
+        raise
+    except BrokenInvariantError as error:
+        raise damaged(path, str(error)) from error
+    except KeyError as error:
+        raise damaged(path, f"array or entry {error} is missing") from error
+    except Exception as error:
+        # Whatever is not as it was written is damage: the readers below are not asked to foresee all of it.
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def verify(path: Path, oldest: int = READABLE) -> None:
     """Read every array of a file and compare its checksum; raise StorageError that names what is damaged."""
-    read(path, oldest)
-    raw = read_regular(path)
-    _, _, _, position, length = _HEADER.unpack_from(raw)
-    for name, (_, _, start, count, crc) in json.loads(raw[position : position + length])["arrays"].items():
-        if zlib.crc32(raw[start : start + count]) != crc:
-            raise _damaged(path, f"array {name!r} does not match its checksum")
+    arrays = read(path, oldest).arrays
+    for name in arrays:
+        arrays[name]
 
 
 def other_version(path: Path, what: str, version: int, current: int) -> StorageError:
@@ -121,5 +206,6 @@ def other_version(path: Path, what: str, version: int, current: int) -> StorageE
     return StorageError(f"{path} has {what} version {version}, this Tocsin reads version {current}", hint)
 
 
-def _damaged(path: Path, why: str) -> StorageError:
+def damaged(path: Path, why: str) -> StorageError:
+    """Return the error for a file whose content is not what was written."""
     return StorageError(f"{path} is damaged: {why}", "Restore it from a copy, or build the index again")

@@ -34,7 +34,7 @@ from typing import Any
 from tocsin.errors import StorageError
 from tocsin.forks import tell_children
 from tocsin.storage.atomic_files import write_file
-from tocsin.storage.container import VERSION, other_version
+from tocsin.storage.container import READABLE, VERSION, other_version, reading
 from tocsin.storage.regular_files import read_regular
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{6,})\.json")
@@ -79,26 +79,27 @@ class Folder:
             )
         return number
 
-    def read(self, number: int, oldest: int = VERSION) -> dict[str, Any]:
+    def read(self, number: int, oldest: int = READABLE) -> dict[str, Any]:
         """Return the content of a snapshot; raise StorageError if its version is newer than ours or below `oldest`."""
-        path = self._snapshot(number)
+        path = self.snapshot(number)
         try:
             document = json.loads(read_regular(path))
             content, crc = document["content"], document["crc"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StorageError(f"{path} is damaged: it is not a snapshot", "Restore it from a copy") from error
         if zlib.crc32(_canonical(content)) != crc:
             raise StorageError(f"{path} is damaged: it does not match its checksum", "Restore it from a copy")
-        if not oldest <= content["version"] <= VERSION:
-            raise other_version(path, "format", content["version"], VERSION)
-        for part in content["parts"]:
-            for kind, pattern in _NAMED.items():
-                name = part[kind]
-                # A name with a folder in it would lead out of the index.
-                if not pattern.fullmatch(str(name)) and (name is not None or kind == "segment"):
-                    raise StorageError(
-                        f"{path} names {name!r}, which is not a file of an index", "Restore it from a copy"
-                    )
+        with reading(path):
+            if not oldest <= content["version"] <= VERSION:
+                raise other_version(path, "format", content["version"], VERSION)
+            for part in content["parts"]:
+                for kind, pattern in _NAMED.items():
+                    name = part[kind]
+                    # A name with a folder in it would lead out of the index.
+                    if not pattern.fullmatch(str(name)) and (name is not None or kind == "segment"):
+                        raise StorageError(
+                            f"{path} names {name!r}, which is not a file of an index", "Restore it from a copy"
+                        )
         return dict(content)
 
     def new_name(self, kind: str) -> str:
@@ -109,7 +110,7 @@ class Folder:
 
     def write(self, number: int, content: dict[str, Any]) -> None:
         """Write a snapshot; raises StorageError if there is one of this number."""
-        write_file(self._snapshot(number), lambda file: file.write(_document(content)), replace=False)
+        write_file(self.snapshot(number), lambda file: file.write(_document(content)), replace=False)
 
     def commit(self, number: int, content: dict[str, Any], files: Iterable[str]) -> None:
         """Make `content`, which names `files`, the newest snapshot.
@@ -128,11 +129,11 @@ class Folder:
         except BaseException:
             self._withdraw(number, content)
             raise
-        self._named = {*files, self._snapshot(number).name}
+        self._named = {*files, self.snapshot(number).name}
         self._ours |= self._named
 
     def _withdraw(self, number: int, content: dict[str, Any]) -> None:
-        path = self._snapshot(number)
+        path = self.snapshot(number)
         with contextlib.suppress(OSError, StorageError):
             if read_regular(path) == _document(content):
                 path.unlink()
@@ -252,7 +253,8 @@ class Folder:
                 shutil.rmtree(self.path / name, ignore_errors=True)
         return place
 
-    def _snapshot(self, number: int) -> Path:
+    def snapshot(self, number: int) -> Path:
+        """Return the file of a snapshot."""
         return self.path / f"snapshot-{number:06}.json"
 
     def _foreign(self, newest: int | None) -> StorageError:

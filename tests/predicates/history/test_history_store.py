@@ -199,8 +199,8 @@ def test_every_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:
     filled(tmp_path)
     record = tmp_path / "commit.json"
-    record.write_text(record.read_text().replace('"version": 2', '"version": 3'))
-    with pytest.raises(StorageError, match="version 3"):
+    record.write_text(record.read_text().replace('"version": 3', '"version": 4'))
+    with pytest.raises(StorageError, match="version 4"):
         HistoryStore(tmp_path)
 
 

@@ -24,7 +24,8 @@ from tocsin.conjunctions.bitmaps.kernels import (
 from tocsin.conjunctions.coded import Conjunctions, RangePredicates, range_predicates
 from tocsin.tuning import TUNING
 
-_NO_BOUND = np.iinfo(np.int32).max
+NO_BOUND = np.iinfo(np.int32).max
+"""Instead of the first code of a cell that a column does not have."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Cells:
         A column of few codes has a cell for each of them; the bitsets of its cells are exact.
         """
         columns = np.unique(conjunctions.column)
-        bounds = np.full((columns.size, MAX_CELLS), _NO_BOUND, np.int32)
+        bounds = np.full((columns.size, MAX_CELLS), NO_BOUND, np.int32)
         counts = np.empty(columns.size, np.int32)
         for number, column in enumerate(columns.tolist()):
             codes = int(conjunctions.last_code[column]) + 1
@@ -107,7 +108,7 @@ def _accepted(conjunctions: Conjunctions, predicates: RangePredicates, cells: Ce
     high = cells.of_codes(number, np.maximum(conjunctions.high, 0)).astype(np.uint64)
     # Cells begin at their bounds: a range leaves out the first or the last cell unless it has all codes of it.
     starts_inside = cells.bounds[number, low] < conjunctions.low
-    next_bound = np.where(high + 1 < MAX_CELLS, cells.bounds[number, np.minimum(high + 1, MAX_CELLS - 1)], _NO_BOUND)
+    next_bound = np.where(high + 1 < MAX_CELLS, cells.bounds[number, np.minimum(high + 1, MAX_CELLS - 1)], NO_BOUND)
     last = np.minimum(next_bound.astype(np.int64) - 1, conjunctions.last_code[conjunctions.column])
     ends_inside = conjunctions.high < last
     bits = np.where(is_null, np.uint64(0), _bits(low, high))

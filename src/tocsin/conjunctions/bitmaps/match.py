@@ -8,10 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s
-from tocsin.conjunctions.bitmaps.build import Cells, file_conjunctions
+from tocsin.conjunctions.bitmaps.build import NO_BOUND, Cells, file_conjunctions
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
     BLOCK,
+    DEMAND_COLUMN,
+    DEMAND_END,
+    DEMAND_FIRST,
+    MAX_CELLS,
+    TEST_NULL_COLUMN,
     Bitmaps,
     Demands,
     cells_of_codes,
@@ -19,7 +24,8 @@ from tocsin.conjunctions.bitmaps.kernels import (
 )
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.pairs.kernels import FoundPairs
-from tocsin.conjunctions.protocol import Step
+from tocsin.conjunctions.protocol import Extent, Step
+from tocsin.invariants import check_fields, check_ranges, check_starts, check_tagged, check_within, demand, under
 from tocsin.tuning import TUNING
 
 _COLUMNS_SHOWN = 5
@@ -91,6 +97,54 @@ class BitmapIndex:
             f"{pruning:.1f} columns a block rule out whole groups",
             "conjunctions are sorted so that those of a group accept about the same",
         )
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        cells, bitmaps, demands = self.cells, self.bitmaps, self.demands
+        with under("cells."):
+            check_fields(Cells, cells, {"bounds": MAX_CELLS})
+            check_within("columns", cells.columns, 0, bounds.columns)
+            for name in ("bounds", "counts"):
+                demand(len(getattr(cells, name)) == cells.columns.size, name, "it has not one row for each column")
+            demand((cells.counts > 0) & (cells.counts & (cells.counts - 1) == 0), "counts", "it has no power of two")
+            check_within("counts", cells.counts, 1, MAX_CELLS + 1)
+            beyond = np.arange(MAX_CELLS) >= cells.counts[:, None]
+            demand(cells.bounds[beyond] == NO_BOUND, "bounds", "a column has more cells than it should")
+        with under("bitmaps."):
+            check_fields(Bitmaps, bitmaps)
+            blocks, rows = -(-len(self) // BLOCK), bitmaps.column.size
+            check_starts("row_starts", bitmaps.row_starts, blocks, rows)
+            check_starts("bitset_starts", bitmaps.bitset_starts, blocks, bitmaps.dead.size)
+            for name, size in (
+                ("pruning_ends", blocks),
+                ("edges_from", blocks),
+                ("shift", rows),
+                ("first_bitset", rows),
+            ):
+                demand(getattr(bitmaps, name).size == size, name, f"it has not {size} entries")
+            check_within("column", bitmaps.column, 0, cells.columns.size)
+            check_within("shift", bitmaps.shift, 0, MAX_CELLS.bit_length())
+            inside = (bitmaps.row_starts[:-1] <= bitmaps.pruning_ends) & (
+                bitmaps.pruning_ends <= bitmaps.row_starts[1:]
+            )
+            demand(inside, "pruning_ends", "rows that kill groups are not those of their block")
+            sizes = (cells.counts[bitmaps.column] >> bitmaps.shift).astype(np.int64) + 1
+            of_block = np.repeat(np.diff(bitmaps.bitset_starts), np.diff(bitmaps.row_starts))
+            check_within("first_bitset", bitmaps.first_bitset, 0, 2**31)
+            demand(bitmaps.first_bitset + sizes <= of_block, "first_bitset", "bitsets are not those of their block")
+            words = BITSET_WORDS * np.diff(bitmaps.bitset_starts)
+            demand(bitmaps.words.size == words.sum(), "words", "not each bitset has its words")
+            demand(bitmaps.edges_from <= bitmaps.edges.size - words, "edges_from", "edges end behind their array")
+            demand(bitmaps.partial.size == blocks * BITSET_WORDS, "partial", "not each place has a bit")
+        with under("demands."):
+            check_fields(Demands, demands, {"predicates": 3, "ranges": 2, "tests": 3})
+            check_within("conjunction", demands.conjunction, 0, bounds.conjunctions)
+            check_starts("starts", demands.starts, len(self), len(demands.predicates))
+            check_starts("test_starts", demands.test_starts, len(self), len(demands.tests))
+            check_tagged("predicates", demands.predicates[:, DEMAND_COLUMN], bounds.columns)
+            unions = demands.predicates[demands.predicates[:, DEMAND_COLUMN] < 0]
+            check_ranges("predicates", unions[:, DEMAND_FIRST], unions[:, DEMAND_END], len(demands.ranges))
+            check_within("tests", demands.tests[:, TEST_NULL_COLUMN], -1, bounds.columns)
 
     def check(self) -> None:
         """Assert what the kernels rely on."""

@@ -10,10 +10,15 @@ from tocsin.arrays import Bools, Int32s, Int64s, UInt8s
 from tocsin.conjunctions.boolean.kernels import (
     ACCEPT,
     FIELDS,
+    FIRST,
     IF_FALSE,
     IF_TRUE,
     KIND,
+    LAST,
+    RANGE,
     RANGES,
+    SUBJECT,
+    TEST,
     Code,
     Leaves,
     count_instructions,
@@ -25,6 +30,7 @@ from tocsin.conjunctions.boolean.kernels import (
 )
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Step
+from tocsin.invariants import check_fields, check_ranges, check_starts, check_type, check_within, demand
 
 _NONE = np.empty(0, np.int32)
 
@@ -115,6 +121,31 @@ class Trees(NamedTuple):
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "Trees":
         """The trees that `arrays` came from, without copying."""
         return cls(arrays["tree_of"], arrays["everywhere"], Code(*(arrays[name] for name in Code._fields)))
+
+    def check_arrays(self, columns: int, subscriptions: int) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        check_type("tree_of", self.tree_of, np.int32)
+        check_type("everywhere", self.everywhere, np.int32)
+        code, instructions = self.code, self.code.instructions
+        check_fields(Code, code, {"instructions": FIELDS})
+        check_starts("starts", code.starts, len(self), len(instructions))
+        demand(np.diff(code.starts) > 0, "starts", "a tree has no instruction")
+        size = subscriptions if len(self) else 0
+        demand(self.tree_of.size == size, "tree_of", f"it has {self.tree_of.size} entries, not {size}")
+        check_within("tree_of", self.tree_of, -1, len(self))
+        check_within("everywhere", self.everywhere, 0, size)
+        demand(self.tree_of[self.everywhere] >= 0, "everywhere", "one is not a tree")
+        demand(code.low.size == code.high.size, "high", "not each range has two ends")
+        check_within("null_column", code.null_column, -1, columns)
+        check_within("instructions", instructions[:, KIND], RANGE, TEST + 1)
+        is_test, is_union = instructions[:, KIND] == TEST, instructions[:, KIND] == RANGES
+        check_within("instructions", instructions[is_test, SUBJECT], 0, code.null_column.size)
+        check_within("instructions", instructions[~is_test, SUBJECT], 0, columns)
+        check_ranges("instructions", instructions[is_union, FIRST], instructions[is_union, LAST], code.low.size)
+        place, end = np.arange(len(instructions)), np.repeat(code.starts[1:], np.diff(code.starts))
+        for field in (IF_TRUE, IF_FALSE):
+            jump = instructions[:, field].astype(np.int64)
+            demand((jump <= ACCEPT) | (place + jump < end), "instructions", "a jump leaves its tree")
 
     def check(self) -> None:
         """Assert what the kernels rely on."""

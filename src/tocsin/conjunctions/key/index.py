@@ -11,6 +11,10 @@ import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.key.kernels import (
+    FIRST,
+    FIRST_PLACE,
+    FORBIDDEN,
+    WIDTH,
     Lists,
     Places,
     expected_candidates,
@@ -20,7 +24,8 @@ from tocsin.conjunctions.key.kernels import (
     order_terms,
     shapes,
 )
-from tocsin.conjunctions.protocol import Pairs
+from tocsin.conjunctions.protocol import Extent, Pairs
+from tocsin.invariants import check_starts, check_tagged, check_type, check_within, demand
 
 
 class Filed(NamedTuple):
@@ -107,10 +112,50 @@ class KeyIndex:
         filed = Filed(arrays["frequency"], arrays["keys"], lists)
         return cls(arrays["ids"], arrays["offsets"], arrays["terms"], filed)
 
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        frequency, keys, lists = self._filed
+        check_slice_arrays(self.ids, self.offsets, self.terms, frequency, bounds.conjunctions)
+        check_list_arrays(keys, lists, self.ids.size, frequency.size, bounds.conjunctions)
+
     def check(self) -> None:
         """Assert what matching relies on."""
         check_slices(self.ids, self.offsets, self.terms, self.predicate_count)
         check_lists(self.ids, self.offsets, self.terms, self._filed.keys, self._filed.lists)
+
+
+def check_slice_arrays(ids: Int32s, offsets: Int64s, terms: Int32s, frequency: Float64s, conjunctions: int) -> None:
+    """Demand numbered slices of terms that name predicates."""
+    check_type("ids", ids, np.int32)
+    check_type("offsets", offsets, np.int64)
+    check_type("terms", terms, np.int32)
+    check_type("frequency", frequency, np.float64)
+    check_within("ids", ids, 0, conjunctions)
+    check_starts("offsets", offsets, ids.size, terms.size)
+    check_tagged("terms", terms, frequency.size)
+
+
+def check_list_arrays(keys: Int32s, lists: Lists, size: int, predicates: int, conjunctions: int) -> None:
+    """Demand what keeps the kernels within the lists of keys, which `size` conjunctions are filed in."""
+    groups = lists.groups
+    check_type("keys", keys, np.int32)
+    check_type("starts", lists.starts, np.int32)
+    check_type("numbers", lists.numbers, np.int32)
+    check_type("places", lists.places, np.uint16 if predicates < 1 << 16 else np.uint32)
+    check_type("groups", groups, np.int32, 4)
+    demand(keys.size == size, "keys", "not each conjunction has a key")
+    check_within("keys", keys, 0, predicates + 1)
+    check_within("numbers", lists.numbers, 0, conjunctions)
+    demand(len(groups) > 0, "groups", "it has no last row")
+    check_starts("starts", lists.starts, predicates + 1, len(groups) - 1)
+    check_starts("groups", groups[:, FIRST], len(groups) - 1, lists.numbers.size)
+    check_starts("groups", groups[:, FIRST_PLACE], len(groups) - 1, lists.places.size)
+    width, forbidden = groups[:-1, WIDTH].astype(np.int64), groups[:-1, FORBIDDEN].astype(np.int64)
+    demand((width >= 0) & (forbidden >= 0), "groups", "a group has fewer than no terms")
+    demand((width < 3) | (width % 4 == 0), "groups", "the places of a group are not padded")
+    entries, places = np.diff(groups[:, FIRST]).astype(np.int64), np.diff(groups[:, FIRST_PLACE])
+    demand(entries * (width + forbidden) == places, "groups", "the places of a group do not follow each other")
+    check_within("places", lists.places, 0, predicates + 1)
 
 
 class ZeroArrays:

@@ -28,8 +28,14 @@ from tocsin.conjunctions.pairs.kernels import (
     LOW_A,
     LOW_B,
     LOW_C,
+    QUANTIZED,
     REST_ACCEPTS,
+    REST_COLUMN,
+    REST_END_RANGE,
+    REST_FIRST_RANGE,
+    REST_NULL_COLUMN,
     REST_TEST,
+    SHORT_COLUMN_C,
     SHORT_FIELDS,
     FoundPairs,
     PairTables,
@@ -37,8 +43,9 @@ from tocsin.conjunctions.pairs.kernels import (
     grown,
 )
 from tocsin.conjunctions.pairs.layout_kernels import NO_LAYOUTS, Layouts
-from tocsin.conjunctions.protocol import CodesOf, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Step
 from tocsin.forks import cached
+from tocsin.invariants import check_fields, check_ranges, check_starts, check_tagged, check_within, demand, under
 from tocsin.predicates.ranges.kernels import short_codes_by_rank
 from tocsin.predicates.ranges.quantize import ShortCodes
 from tocsin.tuning import TUNING
@@ -92,7 +99,7 @@ class PairIndex:
         if len(doubts):
             assert codes_of is not None, "events without codes come with a way to get them"
             pairs = np.concatenate([pairs, self.decide(doubts, codes_of)])
-        if self.postings.rows.size:
+        if self.postings.rows.size and events.true.size:
             nothing = FoundPairs(np.empty((TUNING.matches_per_event, 2), np.int32), 0)
             found, looked_at = match_by_test(self.tables, self.postings, events, nothing)
             pairs, candidates = np.concatenate([pairs, found.pairs[: found.used]]), candidates + looked_at
@@ -201,6 +208,82 @@ class PairIndex:
             )
             buckets = int(tables.mask[table]) + 1
             yield Step(f", table on {a} and {b}", f"{filed[table]:,} postings in {buckets:,} buckets", reason)
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        tables, postings = self.tables, self.postings
+        with under("tables."):
+            self._check_tables(bounds.columns)
+        with under("postings."):
+            check_fields(Postings, postings, {"rows": HIGH_C + 1, "rectangles": HIGH_C + 1, "rest": 3, "ranges": 2})
+            by_test, rest = len(postings.rows), postings.rest
+            buckets = int((tables.mask + 1).sum())
+            check_starts("starts", postings.starts, buckets, by_test + postings.rectangle.size)
+            first_grid = int((tables.mask[tables.column_a == BY_TEST] + 1).sum())
+            demand(postings.starts[first_grid] == by_test, "rows", "they are not the postings of the tables by test")
+            size = SHORT_FIELDS * postings.rectangle.size + VECTOR_WIDTH
+            demand(postings.short.size == size, "short", "a posting lacks some of its fields")
+            demand(postings.short_shift.size == bounds.columns, "short_shift", "it has not one entry for each column")
+            check_within("short_shift", postings.short_shift, QUANTIZED, 32)
+            conjunctions = postings.rest_starts.size - 1
+            demand(0 <= conjunctions <= bounds.conjunctions, "rest_starts", "it has more lists than conjunctions")
+            check_starts("rest_starts", postings.rest_starts, conjunctions, len(rest))
+            for name, table in (("rows", postings.rows), ("rectangles", postings.rectangles)):
+                check_within(name, table[:, CONJUNCTION], 0, conjunctions)
+            check_tagged("rows", postings.rows[:, COLUMN_C], bounds.columns)
+            check_within("rectangles", postings.rectangles[:, COLUMN_C], 0, bounds.columns)
+            check_tagged("rectangle", postings.rectangle, len(postings.rectangles))
+            if postings.conjunction_of.size:
+                same = postings.conjunction_of.size == len(postings.rectangles)
+                demand(same, "conjunction_of", "not each rectangle has a conjunction")
+                check_within("conjunction_of", postings.conjunction_of, 0, conjunctions)
+            else:
+                demand(len(postings.rectangles) <= conjunctions, "rectangles", "a rectangle has no conjunction")
+            if not rest.size:
+                demand(postings.rows[:, COLUMN_C] >= 0, "rows", "one has a rest list, and there is none")
+                demand(postings.rectangle >= 0, "rectangle", "one has a rest list, and there is none")
+            is_test = rest[:, REST_COLUMN] < 0
+            check_within("rest", rest[~is_test, REST_COLUMN], 0, bounds.columns)
+            ranges = rest[~is_test]
+            check_ranges("rest", ranges[:, REST_FIRST_RANGE], ranges[:, REST_END_RANGE], len(postings.ranges))
+            check_within("rest", rest[is_test, REST_NULL_COLUMN], -1, bounds.columns)
+            self._check_used()
+
+    def _check_tables(self, columns: int) -> None:
+        tables = self.tables
+        check_fields(PairTables, tables)
+        for name in PairTables._fields:
+            if name not in ("used", "used_starts"):
+                demand(getattr(tables, name).size == tables.mask.size, name, "it has not one entry for each table")
+        check_within("column_a", tables.column_a, BY_TEST, columns)
+        check_within("column_b", tables.column_b, 0, columns)
+        check_within("shift_a", tables.shift_a, 0, 32)
+        check_within("shift_b", tables.shift_b, 0, 32)
+        demand((tables.mask >= 0) & (tables.mask & (tables.mask + 1) == 0), "mask", "buckets are not a power of two")
+        check_within("mask", tables.mask, 0, 2**31)
+        follow = np.array_equal(tables.first_bucket, np.cumsum(tables.mask + 1) - tables.mask - 1)
+        demand(follow, "first_bucket", "the buckets of tables do not follow each other")
+        demand(np.diff((tables.column_a != BY_TEST).view(np.int8)) >= 0, "column_a", "tables by test do not come first")
+        check_starts("used_starts", tables.used_starts, tables.mask.size, tables.used.size)
+        check_within("used", tables.used, 0, columns)
+
+    def _check_used(self) -> None:
+        """Demand that each grid names the columns of its postings: their codes are laid out, and no others."""
+        tables, postings = self.tables, self.postings
+        starts = np.maximum(postings.starts - len(postings.rows), 0)
+        sizes = np.diff(starts)
+        place = np.arange(postings.rectangle.size) - np.repeat(starts[:-1], sizes)
+        third = postings.short[
+            np.repeat(SHORT_FIELDS * starts[:-1] + SHORT_COLUMN_C * sizes, sizes) + place
+        ]  # see Postings
+        ends = starts[np.append(tables.first_bucket, starts.size - 1)]
+        named = np.zeros(max(int(third.max(initial=0)), int(tables.used.max(initial=0))) + 1, bool)
+        for table in np.flatnonzero(tables.column_a != BY_TEST).tolist():
+            used = tables.used[tables.used_starts[table] : tables.used_starts[table + 1]]
+            named[used] = True
+            own = named[[tables.column_a[table], tables.column_b[table]]].all()
+            demand(own and named[third[ends[table] : ends[table + 1]]].all(), "short", "its table lacks a column")
+            named[used] = False
 
     def check(self) -> None:
         """Assert what the kernels rely on."""

@@ -92,7 +92,8 @@ class PBTreeIndex:
         before = self.tree.statistics.page_accesses
         found = predicates_that_hold(self.tree.search(int(code)))
         self.evaluations += self.tree.statistics.page_accesses - before
-        return found.astype(np.int32)
+        # Whatever a page holds, a matcher gets numbers that it can look up.
+        return found[(found >= 0) & (found < 2**31)].astype(np.int32)
 
     def probe_batch(self, codes: npt.ArrayLike) -> Answers:
         """Return the predicates that hold for each of `codes`, sorted for each."""

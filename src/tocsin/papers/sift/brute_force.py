@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
+from tocsin.invariants import check_starts, check_tagged, check_type
 from tocsin.papers.sift.kernels import match_brute_force
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
@@ -31,6 +32,13 @@ class BruteForce(ConjunctionMatcher):
         found = match_brute_force(held_offsets, held, self.ids, offsets, terms, occurs)
         self._zeros.give(occurs)
         return Found(*found, len(self.ids) * (len(held_offsets) - 1))
+
+    def _check_arrays(self, conjunctions: int) -> None:  # noqa: ARG002  # the ids are checked
+        offsets, ordered = self._index["ordered_offsets"], self._index["ordered"]
+        check_type("ordered_offsets", offsets, np.int64)
+        check_type("ordered", ordered, np.int32)
+        check_starts("ordered_offsets", offsets, self.ids.size, ordered.size)
+        check_tagged("ordered", ordered, self.predicate_count)
 
     def _check(self) -> None:
         offsets, ordered = self._index["ordered_offsets"], self._index["ordered"]

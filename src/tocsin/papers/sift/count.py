@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
+from tocsin.invariants import check_fields, check_starts, check_within, demand
 from tocsin.papers.sift.kernels import Directory, invert, match_count
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 
@@ -49,6 +50,17 @@ class Count(ConjunctionMatcher):
         if counts[0] < 1 << 30:
             self._zeros.give(counts)
         return Found(*found)
+
+    def _check_arrays(self, conjunctions: int) -> None:  # noqa: ARG002  # it counts by the places of ids
+        directory = Directory(*(self._index[name] for name in self.derived))
+        check_fields(Directory, directory)
+        check_starts("starts", directory.starts, self.predicate_count, directory.postings.size)
+        check_starts(
+            "forbidden_starts", directory.forbidden_starts, self.predicate_count, directory.forbidden_postings.size
+        )
+        for name in ("postings", "forbidden_postings", "free"):
+            check_within(name, getattr(directory, name), 0, self.ids.size)
+        demand(directory.total.size == self.ids.size, "total", "not each conjunction has one")
 
     def _check(self) -> None:
         index = self._index

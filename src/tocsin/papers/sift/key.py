@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
-from tocsin.conjunctions.key.index import check_lists, first_required, lists_of
+from tocsin.conjunctions.key.index import check_list_arrays, check_lists, first_required, lists_of
 from tocsin.conjunctions.key.kernels import Lists, match_keys_of_event
 from tocsin.errors import OptionError
 from tocsin.papers.sift.kernels import match_keys_by_event
@@ -102,6 +102,10 @@ class Key(ConjunctionMatcher):
         offsets, found, candidates = match_keys_by_event(held_offsets, held, lists, masks)
         self._zeros.give(masks)
         return Found(offsets, found, candidates)
+
+    def _check_arrays(self, conjunctions: int) -> None:
+        lists = Lists(*(self._index[name] for name in Lists._fields))
+        check_list_arrays(self._index["keys"], lists, self.ids.size, self.predicate_count, conjunctions)
 
     def _check(self) -> None:
         check_lists(self.ids, self.offsets, self.terms, self._index["keys"], self._lists)

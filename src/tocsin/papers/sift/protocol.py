@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s
-from tocsin.conjunctions.key.index import ZeroArrays, check_slices, to_fail_first
+from tocsin.conjunctions.key.index import ZeroArrays, check_slice_arrays, check_slices, to_fail_first
 from tocsin.errors import OptionError
+from tocsin.invariants import check_ascending
 from tocsin.papers.sift.kernels import match_brute_force
 
 _SMALLEST_TAIL = 256
@@ -190,6 +191,12 @@ class ConjunctionMatcher(ABC):
         matcher._index = {name: arrays[name] for name in cls.derived}
         return matcher
 
+    def check_arrays(self, conjunctions: int) -> None:
+        """Demand what keeps the kernels within their arrays: once, of a matcher of so many conjunctions from a file."""
+        check_slice_arrays(self.ids, self.offsets, self.terms, self.frequency, conjunctions)
+        check_ascending("ids", self.ids)
+        self._check_arrays(conjunctions)
+
     def check(self) -> None:
         """Assert what must be true of the arrays, whatever was inserted and deleted."""
         check_slices(self.ids, self.offsets, self.terms, self.predicate_count)
@@ -225,6 +232,10 @@ class ConjunctionMatcher(ABC):
     @abstractmethod
     def _probe(self, held_offsets: Int64s, held: Int32s) -> Found:
         """Return the conjunctions of the derived arrays that hold."""
+
+    @abstractmethod
+    def _check_arrays(self, conjunctions: int) -> None:
+        """Demand the same of the derived arrays."""
 
     @abstractmethod
     def _check(self) -> None:

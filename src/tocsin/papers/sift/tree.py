@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.key.kernels import order_terms
+from tocsin.invariants import check_fields, check_starts, check_tagged, check_within, demand
 from tocsin.papers.sift.kernels import ProfileTree, group_slices, match_tree
 from tocsin.papers.sift.protocol import ConjunctionMatcher, Found
 from tocsin.papers.tatbul.drawing import Drawing
@@ -87,6 +88,25 @@ class Tree(ConjunctionMatcher):
             return Drawing(0 if visited else 1, 0, label, profiles, tuple(children))
 
         return show(0, visited=True)
+
+    def _check_arrays(self, conjunctions: int) -> None:
+        tree = ProfileTree(*(self._index[name] for name in self.derived))
+        check_fields(ProfileTree, tree, {"nodes": 3})
+        count = tree.node_terms.size
+        demand(len(tree.nodes) == count + 1 and count > 0, "nodes", "not each node has a row")
+        # Children are numbered from 1 on: a search reaches each node once, and has room for that.
+        check_starts("nodes", tree.nodes[:, 0] - 1, count, count - 1)
+        demand(tree.nodes[:-1, 0] > np.arange(count), "nodes", "a node is its own child")
+        check_starts("nodes", tree.nodes[:, 1], count, tree.members.size)
+        check_starts("nodes", tree.nodes[:, 2], count, tree.postfixes.size)
+        check_tagged("node_terms", tree.node_terms, self.predicate_count)
+        check_tagged("postfixes", tree.postfixes, self.predicate_count)
+        check_within("members", tree.members, 0, conjunctions)
+        demand(tree.root_child.size == self.predicate_count, "root_child", "not each predicate has one")
+        check_within("root_child", tree.root_child, -1, int(tree.nodes[1, 0]))
+        led = np.flatnonzero(tree.root_child >= 0)
+        demand(tree.node_terms[tree.root_child[led]] == led, "root_child", "a child has another term")
+        demand((tree.root_child != 0), "root_child", "the root is its own child")
 
     def _check(self) -> None:
         index = self._index

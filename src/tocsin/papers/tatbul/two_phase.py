@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions.coded import Conjunctions, Events
-from tocsin.conjunctions.protocol import CodesOf, Filing, Pairs, Step
+from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
+from tocsin.invariants import check_fields, check_within, demand
 from tocsin.papers.sift.brute_force import BruteForce
 from tocsin.papers.sift.count import Count
 from tocsin.papers.sift.key import Key
@@ -48,6 +49,7 @@ class StoredConjunctions:
     """It shares nothing between segments."""
     needs_codes = True
     rekeyed = 0
+    found_as_one = None
 
     def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
         self._conjunctions = conjunctions
@@ -70,8 +72,15 @@ class StoredConjunctions:
 
     @staticmethod
     def stored(arrays: Mapping[str, npt.NDArray[Any]]) -> Conjunctions:
-        """The conjunctions that `arrays` has."""
-        return Conjunctions(count=int(arrays["count"][0]), **{name: arrays[name] for name in _FIELDS})
+        """The conjunctions that `arrays` has, checked: kernels build the indexes from them."""
+        said = Conjunctions(count=int(arrays["count"][0]), **{name: arrays[name] for name in _FIELDS})
+        _check_conjunctions(said)
+        return said
+
+    def check_arrays(self, bounds: Extent) -> None:
+        """Demand the columns and conjunctions of the segment; the indexes were built here."""
+        demand(self._conjunctions.count == bounds.conjunctions, "count", f"it is not {bounds.conjunctions}")
+        demand(self._conjunctions.last_code.size < bounds.columns, "last_code", "it has more columns than the events")
 
 
 class TwoPhaseIndex(StoredConjunctions):
@@ -153,6 +162,26 @@ class TwoPhaseIndex(StoredConjunctions):
         for index in self._indexes.values():
             index.check()
         self._phase_2.check()
+
+
+def _check_conjunctions(said: Conjunctions) -> None:
+    """Demand what keeps the kernels that build indexes within their arrays."""
+    check_fields(Conjunctions, said)
+    for names, last in (
+        (("conjunction", "column", "low", "high"), "conjunction"),
+        (("test_conjunction", "test", "test_accepts"), "test_conjunction"),
+    ):
+        for name in names:
+            demand(getattr(said, name).size == getattr(said, last).size, name, f"it is not as long as {last!r}")
+        check_within(last, getattr(said, last), 0, said.count)
+        demand(np.diff(getattr(said, last)) >= 0, last, "it is not sorted")
+    check_within("last_code", said.last_code, 0, 2**31 - 1)
+    check_within("column", said.column, 0, said.last_code.size)
+    check_within("test", said.test, 0, said.test_null_column.size)
+    check_within("test_null_column", said.test_null_column, -1, said.last_code.size)
+    for name in ("low", "high"):
+        codes = getattr(said, name)
+        demand((codes >= -1) & (codes <= said.last_code[said.column]), name, "a code is beyond its column")
 
 
 def _distinct_predicates(conjunctions: Conjunctions) -> tuple[Int64s, Int32s, int]:

@@ -25,6 +25,8 @@ class GrowingArray:
 
     def __init__(self, dtype: npt.DTypeLike, path: Path | None = None, used: int = 0) -> None:
         self.path = path
+        self.source = path
+        """The file that it was read from; that of a reader is not written."""
         self.dtype = np.dtype(dtype)
         self.checksum = 0
         self._checked = 0
@@ -39,6 +41,7 @@ class GrowingArray:
     def of_reader(cls, dtype: npt.DTypeLike, path: Path, used: int) -> "GrowingArray":
         """Map the first `used` values of a file that is never written: changes and growth stay in memory."""
         result = cls(dtype)
+        result.source = path
         with open_regular(path) as file:
             if used:
                 mapped = mmap.mmap(file.fileno(), used * result.dtype.itemsize, access=mmap.ACCESS_COPY)
@@ -77,7 +80,9 @@ class GrowingArray:
     def verify(self, used: int, checksum: int) -> None:
         """Refuse the file unless its first `used` values have this checksum; clear what follows them."""
         if zlib.crc32(self.array[:used].tobytes()) != checksum:
-            raise StorageError(f"history file {self.path} is damaged", "Restore it from a copy, or start a new history")
+            raise StorageError(
+                f"history file {self.source} is damaged", "Restore it from a copy, or start a new history"
+            )
         self.array[used:] = 0
         self.checksum, self._checked = checksum, used
 

@@ -3,6 +3,7 @@
 A history is a folder. Columns and logs only grow; `commit.json` says how much of each file is committed, with its
 checksum, and is replaced in one step. What lies beyond is an append that was cut off, and is dropped. The record names
 the segments of the event log, too (see `event_log`). Version 1 had no log, only columns: they become its first events.
+Version 2 had no checksums of segments.
 """
 
 import json
@@ -15,13 +16,15 @@ from decimal import Decimal
 from pathlib import Path
 
 from tocsin.errors import StorageError
+from tocsin.invariants import check_within
 from tocsin.predicates.history.column import OldColumn, writing
-from tocsin.predicates.history.encode import Encoder
+from tocsin.predicates.history.encode import Encoder, Lane
 from tocsin.predicates.history.event_log import LogEntry
 from tocsin.storage.atomic_files import write_file
+from tocsin.storage.container import reading
 from tocsin.storage.regular_files import open_regular, read_regular
 
-VERSION = 2
+VERSION = 3
 COMMIT = "commit.json"
 _COLUMN = re.compile(r"column-\d+")
 _EVENTS = re.compile(r"events-\d+\.parquet")
@@ -69,7 +72,7 @@ class Commit:
             sound = zlib.crc32(body.encode()) == checksum
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StorageError(f"history file {path} is damaged", _HINT) from None
-        if version not in (1, VERSION):
+        if version not in (1, 2, VERSION):
             raise StorageError(
                 f"history file {path} has version {version}, not {VERSION}", "Open it with the Tocsin that wrote it"
             )
@@ -77,7 +80,10 @@ class Commit:
             state = Commit(**json.loads(body))
             state.columns = {name: (str(stem), int(p), int(q)) for name, (stem, p, q) in state.columns.items()}
             state.strings, state.exacts = ((int(size), int(crc)) for size, crc in (state.strings, state.exacts))
-            state.events = [LogEntry(str(file), int(f), int(n), int(s)) for file, f, n, s in state.events]
+            state.events = [
+                LogEntry(str(file), int(f), int(n), int(s), *(int(crc) for crc in checksum if crc is not None))
+                for file, f, n, s, *checksum in state.events
+            ]
             if version == 1:
                 state.partial = state.next, sorted(state.columns)
             elif state.partial is not None:
@@ -116,7 +122,8 @@ class HistoryFolder:
         try:
             if not self._is_reader:
                 self.path.mkdir(parents=True, exist_ok=True)
-            return self._open(encoder)
+            with reading(self.path / COMMIT):
+                return self._open(encoder)
         except OSError as error:
             raise StorageError(
                 f"cannot open the history in {self.path}: {error.strerror}", "Check that it exists and can be read"
@@ -143,6 +150,7 @@ class HistoryFolder:
             column = OldColumn.of_reader if self._is_reader else OldColumn
             columns[name] = column(self.path / stem, used)
             columns[name].verify(used, (checksums[0], checksums[1]))
+            _check_column(columns[name], used, encoder)
             self._last_file = max(self._last_file, int(stem.rsplit("-")[-1]))
         if not self._is_reader:
             self._delete_strays(state)
@@ -241,6 +249,14 @@ class DictionaryLog:
             at += 4 + length
         self.count = len(values)
         return values
+
+
+def _check_column(column: OldColumn, used: int, encoder: Encoder) -> None:
+    """Demand lanes that there are, and codes that their dictionary has: kernels look their labels up."""
+    lanes, payloads = column.lanes[:used], column.payloads[:used]
+    check_within(f"{column.lane_file.source}", lanes, 0, len(Lane))
+    for lane, dictionary in ((Lane.STRING, encoder.strings), (Lane.EXACT, encoder.exacts)):
+        check_within(f"{column.payload_file.source}", payloads[lanes == lane], 0, len(dictionary))
 
 
 def exact_text(value: object) -> str:

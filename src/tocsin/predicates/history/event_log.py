@@ -3,12 +3,15 @@
 What a new subscription compares with is read from here when it comes, a column at a time. A segment never changes. The
 newest events wait in memory until there are enough of them, or until a commit; then they become a segment, together
 with the segments before that are not much longer, so that there are few of them and each event is written O(log n)
-times. A segment whose events have all expired goes.
+times. A segment whose events have all expired goes. The commit record has the checksum of each file, which is compared
+before its first page is read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,6 +30,8 @@ RATIO = 4
 """A segment is written again with the events behind it unless it is more than this many times as long."""
 SEGMENT_BYTES = 32 << 20
 """A segment of more bytes than this is not written again."""
+_READ_AT_ONCE = 1 << 20
+"""Bytes that are read at once for a checksum: they stay in the cache."""
 ROWS_AT_ONCE = 65_536
 """Events that are read from a segment at a time."""
 _HINT = "Restore it from a copy, or start a new history"
@@ -41,13 +46,20 @@ class LogEntry(NamedTuple):
     events: int
     size: int
     """The bytes of the file."""
+    checksum: int | None = None
+    """The CRC-32 of the file: the checksums of Parquet are those of its pages alone. Version 2 had none."""
 
 
-class LogSegment(NamedTuple):
+@dataclass
+class LogSegment:
     """A segment that can be read: `source` is a buffer, or a file that stays open, whatever becomes of its name."""
 
     entry: LogEntry
     source: Any
+    name: str
+    """The file, for messages."""
+    is_verified: bool
+    """Whether the whole file was compared with its checksum: when it is first read, or since it was written here."""
 
     @property
     def stop(self) -> int:
@@ -78,14 +90,18 @@ class EventLog:
 
     def open(self, entries: Sequence[LogEntry], folder: Path, stop: int) -> None:
         """Read the segments that a commit record names; they end before the event `stop`."""
+        behind = None
         for entry in entries:
+            if entry.events < 1 or entry.first != (entry.first if behind is None else behind):
+                raise StorageError(f"history file {folder / entry.file} has other events than were committed", _HINT)
+            behind = entry.first + entry.events
             path = folder / entry.file
             if not path.exists():
                 raise StorageError(f"history file {path} is missing", _HINT)
             if path.stat().st_size != entry.size:
                 raise StorageError(f"history file {path} is damaged: its size is not what was committed", _HINT)
             open_regular(path).close()
-            self._segments.append(LogSegment(entry, pa.OSFile(str(path))))
+            self._segments.append(LogSegment(entry, pa.OSFile(str(path)), str(path), is_verified=False))
             self._last_file = max(self._last_file, int(entry.file.split("-")[-1].split(".")[0]))
         self.next = stop
 
@@ -191,7 +207,10 @@ class EventLog:
         import pyarrow.parquet as pq  # only where events are stored
 
         try:
+            self._verify(segment)
             file = pq.ParquetFile(segment.source, page_checksum_verification=True, pre_buffer=False)
+            if file.metadata.num_rows != segment.entry.events:
+                raise pa.ArrowInvalid("it has other events than were committed")
             names = file.schema_arrow.names
             if attributes is not None:
                 names = [name for name in names if leads_to_some(name, attributes)]
@@ -213,23 +232,33 @@ class EventLog:
                 ]
                 yield table.cast(pa.schema(marked)) if any(map(is_json, marked)) else table
         except (pa.ArrowException, OSError) as error:
-            raise StorageError(f"history file {segment.entry.file} is damaged: {error}", _HINT) from error
+            raise StorageError(f"history file {segment.name} is damaged: {error}", _HINT) from error
+
+    def _verify(self, segment: LogSegment) -> None:
+        """Compare a segment with its checksum, once."""
+        if segment.is_verified or segment.entry.checksum is None:
+            return
+        crc, at = 0, 0
+        while data := segment.source.read_at(_READ_AT_ONCE, at):
+            crc, at = zlib.crc32(data, crc), at + len(data)
+        if crc != segment.entry.checksum:
+            raise pa.ArrowInvalid("it does not match its checksum")
+        segment.is_verified = True
 
     def _write(self, table: pa.Table, first: int) -> LogSegment:
         import pyarrow.parquet as pq
 
         self._last_file += 1
         entry = LogEntry(f"events-{self._last_file}.parquet", first, len(table), 0)
-        options = {"compression": "zstd", "write_page_checksum": True}
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+        buffer = sink.getvalue()
+        entry = entry._replace(size=buffer.size, checksum=zlib.crc32(buffer))
         if self.folder is None:
-            sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, **options)
-            buffer = sink.getvalue()
-            return LogSegment(entry._replace(size=buffer.size), buffer)
+            return LogSegment(entry, buffer, entry.file, is_verified=True)
         path = self.folder / entry.file
-        fill: Callable[[BinaryIO], object] = lambda file: pq.write_table(table, file, **options)  # noqa: E731  # one line
-        write_file(path, fill)
-        return LogSegment(entry._replace(size=path.stat().st_size), pa.OSFile(str(path)))
+        write_file(path, lambda file: file.write(buffer))
+        return LogSegment(entry, pa.OSFile(str(path)), str(path), is_verified=True)
 
 
 def _own(value: Any) -> Any:

@@ -10,6 +10,16 @@ import pyarrow as pa
 
 from tocsin.arrays import Int8s, Int32s, Int64s
 from tocsin.forks import cached
+from tocsin.invariants import (
+    check_fields,
+    check_ranges,
+    check_slots,
+    check_starts,
+    check_type,
+    check_within,
+    demand,
+    under,
+)
 from tocsin.model.predicate import Pattern, Wildcard
 from tocsin.model.text import lower
 from tocsin.predicates.folding import LOWER
@@ -17,6 +27,8 @@ from tocsin.predicates.patterns.kernels import (
     ANYWHERE,
     AT_END,
     AT_START,
+    BUCKET_BITS,
+    LENGTHS,
     LEVELS,
     MANY,
     ONE,
@@ -142,6 +154,20 @@ class Patterns(TextIndex):
         starts, predicates = found or (np.zeros(count + 1, np.int64), np.empty(0, np.int32))
         return starts, predicates, verified
 
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        counted = self._arrays["predicate_count"]
+        check_type("predicate_count", counted, np.int64)
+        demand(counted.size == 1 and counted[0] >= 0, "predicate_count", "it is not a number")
+        for case, index in self._index.items():
+            with under(f"{case}_"):
+                _check_fragments(index)
+                starts, owners = self._owners[case]
+                check_type("owner_offsets", starts, np.int64)
+                check_type("owners", owners, np.int32)
+                check_starts("owner_offsets", starts, index.kind.size, owners.size)
+                check_within("owners", owners, 0, self.predicate_count)
+
     def check(self) -> None:
         """Assert what must be true of the arrays."""
         for case, index in self._index.items():
@@ -155,6 +181,30 @@ class Patterns(TextIndex):
             assert np.all(index.window_offset < np.maximum(index.literal_length, 1)), "a window lies in its literal"
             owners = self._arrays[f"{case}_owners"]
             assert owners.max(initial=-1) < self.predicate_count, "patterns belong to predicates"
+
+
+def _check_fragments(index: Fragments) -> None:
+    """Demand what keeps the kernels within the arrays of one case."""
+    check_fields(Fragments, index)
+    patterns, buckets = index.kind.size, index.bucket_starts.size - 1
+    for name in ("literal_start", "literal_length", "window_offset"):
+        demand(getattr(index, name).size == patterns, name, "not each pattern has one")
+    check_within("literal_length", index.literal_length, 0, 2**31)
+    ends = index.literal_start + index.literal_length
+    check_ranges("literal_start", index.literal_start, ends, index.literal_data.size)
+    check_starts("program_offsets", index.program_offsets, patterns, index.program.size)
+    check_within("unfiled", index.unfiled, 0, patterns)
+    demand(index.levels.size == LEVELS, "levels", f"it has not {LEVELS} entries")
+    demand(index.filter.size == index.table.size, "filter", "it is not as long as the table")
+    # What a slot has besides the number of its bucket is compared, and leads nowhere.
+    check_slots("table", index.table & BUCKET_BITS, buckets, 0)
+    check_starts("bucket_starts", index.bucket_starts, buckets, index.bucket_patterns.size)
+    check_within("bucket_patterns", index.bucket_patterns, 0, patterns)
+    filed = index.bucket_patterns
+    window = np.append(0, LENGTHS)[np.searchsorted(LENGTHS, index.literal_length[filed], side="right")]
+    check_ranges("window_offset", index.window_offset[filed], index.window_offset[filed] + window, 2**31)
+    inside = index.window_offset[filed] + window <= index.literal_length[filed]
+    demand(inside, "window_offset", "a window is not in its literal")
 
 
 def _read(texts: pa.Array, case: str) -> TextBytes:

@@ -35,7 +35,7 @@ _CHUNK = 1024
 _UPPER_A, _UPPER_Z, _TO_LOWER = ord("A"), ord("Z"), 32
 _HASH_BITS = np.uint32((1 << 31) - 1)
 _HASH_SHIFT = 32
-_BUCKET_BITS = (1 << _HASH_SHIFT) - 1
+BUCKET_BITS = (1 << _HASH_SHIFT) - 1
 
 
 Ragged32 = tuple[Int64s, Int32s]
@@ -412,7 +412,7 @@ def find_patterns(
                 slot = h & mask
                 while table[slot] != 0 and table[slot] >> _HASH_SHIFT != h:
                     slot = (slot + 1) & mask
-                bucket = (table[slot] & _BUCKET_BITS) - 1
+                bucket = (table[slot] & BUCKET_BITS) - 1
                 if bucket < 0:
                     continue
                 for b in range(bucket_starts[bucket], bucket_starts[bucket + 1]):

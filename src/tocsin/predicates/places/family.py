@@ -1,6 +1,6 @@
 """within_distance and within_polygon on the points of one pair of attributes, as a segment uses them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -8,10 +8,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Float64s, Ragged
+from tocsin.invariants import demand
 from tocsin.model.condition import WithinDistance, WithinPolygon
 from tocsin.model.events import EventBatch
 from tocsin.model.expression_tree import AttributeValue, Call, expression_of
 from tocsin.model.predicate import Test
+from tocsin.model.values import Kind
 from tocsin.predicates.places.index import Places
 from tocsin.predicates.protocol import Arrays, Probed
 
@@ -20,6 +22,7 @@ class PlaceFamily:
     """The areas around one derived attribute: a point."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, attribute: str, index: Places) -> None:
         self.attributes = {attribute}
@@ -39,6 +42,11 @@ class PlaceFamily:
     def arrays(self) -> Arrays:
         """Return the state as named arrays."""
         return self._index.arrays()
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays, and an attribute that is a point."""
+        demand(isinstance(expression_of(self._attribute), Call), "attribute", "it is not a point")
+        self._index.check_arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge all areas for every event; one without a point has none, and all its tests are NULL."""

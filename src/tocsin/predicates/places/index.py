@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s, Int64s
+from tocsin.invariants import check_ascending, check_fields, check_starts, check_within, demand
 from tocsin.model.condition import WithinDistance, WithinPolygon
 from tocsin.model.places import EARTH_RADIUS, haversine_of, rings
 from tocsin.predicates.places.kernels import LEVEL_BITS, NO_CIRCLE, ROW_BITS, Areas, find_areas
@@ -82,6 +83,19 @@ class Places:
     def search(self, latitude: Float64s, longitude: Float64s) -> tuple[Int64s, Int32s, int]:
         """Do what `probe` does, and count the areas that were verified."""
         return find_areas(latitude, longitude, self._areas)
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        areas = self._areas
+        check_fields(Areas, areas, {"edges": 4})
+        check_within("levels", areas.levels, 0, DEEPEST + 1)
+        check_ascending("levels", areas.levels)
+        check_ascending("cells", areas.cells)
+        check_starts("cell_starts", areas.cell_starts, areas.cells.size, areas.members.size)
+        check_within("members", areas.members, 0, self.count)
+        for name in ("north", "east", "cosine"):
+            demand(getattr(areas, name).size == self.count, name, "not each area has one")
+        check_starts("edge_starts", areas.edge_starts, self.count, len(areas.edges))
 
     def check(self) -> None:
         """Assert what must be true of the arrays."""

@@ -24,13 +24,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Strings
 from tocsin.forks import cached
+from tocsin.invariants import check_starts, check_strings, check_type, demand
 from tocsin.model.predicate import Range
 from tocsin.model.readable import moments, present
 from tocsin.model.values import Kind, Moment, Number, Scalar, compare_to_constant, kind_of, moment
 from tocsin.predicates.ranges.kernels import NULL_CODE, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
+from tocsin.tuning import TUNING
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -211,6 +214,28 @@ class Domain:
             texts = json.loads(arrays[f"{prefix}.exact"].tobytes())
             exact = {int(place): _exact_number(text) for place, text in texts.items()}
         return cls(kind, arrays[f"{prefix}.constants"], exact, arrays.get(f"{prefix}.guide"))
+
+    def check_arrays(self) -> None:
+        """Demand constants in order, and what keeps the kernels within their arrays."""
+        if isinstance(self.constants, Strings):
+            check_strings("", self.constants, joint="")
+            texts = self.constants.arrow()
+            in_order = pc.all(pc.less(texts[:-1], texts[1:])).as_py()
+            demand(in_order is not False, "bytes", "the constants do not ascend")
+            return
+        count = self.constants.size
+        check_type("constants", self.constants, np.float64 if self.kind is Kind.NUMBER else np.int64)
+        # Two numbers that no float is may have the same float beside them. NaN has no place in an order.
+        demand(self.constants[1:] >= self.constants[:-1], "constants", "they do not ascend")
+        demand(
+            self.kind is not Kind.NUMBER or not np.isnan(self.constants[:1]).any(), "constants", "they do not ascend"
+        )
+        check_type("guide", self.guide, np.int32)
+        if self.guide.size:
+            enough = self.guide.size > 1 and count >= TUNING.guide_compared
+            demand(enough, "guide", "there are too few constants for it")
+            check_starts("guide", self.guide, self.guide.size - 1, count)
+        demand(all(0 <= place < count for place in self.exact), "exact", "a number has no place")
 
     @cached
     def digest(self) -> bytes:

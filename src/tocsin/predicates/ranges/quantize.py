@@ -71,6 +71,14 @@ class Quantizer:
     logarithmic: bool = False
 
     @classmethod
+    def stored(cls, steps: Any) -> "Quantizer":
+        """Return the quantizer whose fields a file has; raise ValueError if they are none."""
+        origin, steps_per_unit, logarithmic = steps
+        if not all(isinstance(number, float) and math.isfinite(number) for number in (origin, steps_per_unit)):
+            raise ValueError(f"{steps} is not a quantizer")
+        return cls(origin, steps_per_unit, bool(logarithmic))
+
+    @classmethod
     def of(cls, domain: Domain) -> "Quantizer | None":
         """Return the quantizer for a domain; None if its constants are not numbers, too few or spread unevenly."""
         constants: Any = domain.constants

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.arrays import Int32s, Int64s, Strings
-from tocsin.model.regexp import LONG_S, cover, finder
+from tocsin.errors import SubscriptionError
+from tocsin.invariants import BrokenInvariantError, check_strings, demand, under
+from tocsin.model.regexp import LONG_S, check_expression, cover, finder
 from tocsin.predicates.patterns.index import Patterns
 from tocsin.predicates.texts import TextIndex
 
@@ -83,6 +85,18 @@ class Regexps(TextIndex):
         candidates = self._cover.probe_text(text.replace(LONG_S, "s"))
         judged = [finder(self._expressions[expression])(text) for expression in candidates.tolist()]
         return candidates[np.array(judged, np.bool_)]
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays, and expressions that RE2 can read."""
+        demand(self._cover.predicate_count == self.predicate_count, "cover_predicate_count", "it is not that of all")
+        with under("cover_"):
+            self._cover.check_arrays()
+        check_strings("", self._expressions, joint="")
+        for expression in self._expressions.arrow().to_pylist():
+            try:
+                check_expression(expression)
+            except SubscriptionError as error:
+                raise BrokenInvariantError("bytes", error.message) from None
 
     def check(self) -> None:
         """Assert what must be true of the arrays."""

@@ -10,12 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s
+from tocsin.invariants import check_fields, check_slots, check_starts, check_type, check_within, demand, under
 from tocsin.model.predicate import Word
 from tocsin.model.text import fold, word_spans
 from tocsin.predicates.folding import ASCII, FOLD
 from tocsin.predicates.protocol import Arrays
 from tocsin.predicates.texts import TextBytes, TextIndex, as_bytes
-from tocsin.predicates.words.kernels import NamedWords, WordTable, fill_table, find_words
+from tocsin.predicates.words.kernels import STRING_BITS, NamedWords, WordTable, fill_table, find_words
 
 
 class Vocabulary(TextIndex):
@@ -104,6 +105,33 @@ class Vocabulary(TextIndex):
         found = find_words(read.offsets, read.data, is_word, self._index, seen, last_at)
         self._scratch.append((seen, last_at))
         return found
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        index, counts = self._index, self._arrays["predicate_counts"]
+        check_type("predicate_counts", counts, np.int64)
+        phrases = index.phrase_place.size
+        counted = counts.size == 2 and counts[0] >= 0 and counts[1] == phrases
+        demand(counted, "predicate_counts", "it does not count the predicates on words and phrases")
+        check_fields(NamedWords, index)
+        for kind, table in (("word", index.words), ("prefix", index.prefixes)):
+            strings = table.offsets.size - 1
+            with under(f"{kind}_"):
+                check_fields(WordTable, table)
+                check_starts("offsets", table.offsets, strings, table.data.size)
+                # What a slot has besides the number of its string is compared, and leads nowhere.
+                check_slots("table", table.table & STRING_BITS, strings, 0)
+            starts, predicates = self._arrays[f"{kind}_starts"], self._arrays[f"{kind}_predicates"]
+            check_starts(f"{kind}_starts", starts, strings, predicates.size)
+            check_within(f"{kind}_predicates", predicates, 0, index.first_phrase)
+        words = len(self)
+        check_starts("phrase_offsets", index.phrase_offsets, phrases, index.phrase_words.size)
+        check_within("phrase_words", index.phrase_words, 0, words)
+        within = (index.phrase_place >= 0) & (index.phrase_place < np.diff(index.phrase_offsets))
+        demand(within, "phrase_place", "a phrase is filed under a word that it does not have")
+        check_starts("filed_starts", index.filed_starts, words, index.filed.size)
+        check_within("filed", index.filed, 0, phrases)
+        demand(np.bincount(index.filed, minlength=phrases) == 1, "filed", "a phrase is not filed once")
 
     def check(self) -> None:
         """Assert what must be true of the arrays."""

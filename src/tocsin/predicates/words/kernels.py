@@ -26,7 +26,7 @@ _HASH_SEED = 0x9E3779B97F
 _HASH_MULTIPLIER = 8388593
 _MARK_BITS = (1 << 31) - 1
 _MARK_SHIFT = 32
-_STRING_BITS = (1 << _MARK_SHIFT) - 1
+STRING_BITS = (1 << _MARK_SHIFT) - 1
 
 
 class WordTable(NamedTuple):
@@ -108,7 +108,7 @@ def find(data: UInt8s, offsets: Int64s, table: Int64s, h: Int, text: UInt8s, sta
     place = _first_place(h, len(table))
     while table[place] != 0:
         if table[place] >> _MARK_SHIFT == mark:
-            s: Int = (table[place] & _STRING_BITS) - 1
+            s: Int = (table[place] & STRING_BITS) - 1
             at = offsets[s]
             if offsets[s + 1] - at == stop - start:
                 same = True

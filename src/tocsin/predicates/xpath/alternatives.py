@@ -14,6 +14,7 @@ from lxml import etree
 
 from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import EventError
+from tocsin.invariants import check_fields, check_within, demand
 from tocsin.predicates.xpath.document import EncodedBatch, read_document
 from tocsin.predicates.xpath.expression import Rest, Steps, XPath, has_branches, trunk_first, values_of
 
@@ -64,6 +65,14 @@ class Alternatives:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state as named arrays."""
         return {"count": np.array([self.count]), "owner": self.owner, "rest": self.rest, "texts": self.texts}
+
+    def check_arrays(self, paths: int) -> None:
+        """Demand an expression for each of so many paths, and rests that can be read."""
+        check_fields(Alternatives, self)
+        for name in ("owner", "rest"):
+            demand(getattr(self, name).size == paths, name, "not each path has one")
+        check_within("owner", self.owner, 0, self.count)
+        check_within("rest", self.rest, SURE, len(self.rests))
 
     @property
     def nbytes(self) -> int:

@@ -19,12 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s
+from tocsin.invariants import check_starts, check_type, check_within, demand
 from tocsin.predicates.xpath.expression import ANY, Filter, Step, Steps
 from tocsin.predicates.xpath.kernels.filters import (
     ATTRIBUTE,
     FILTER_KIND,
+    FILTER_LENGTH,
+    FILTER_NAME,
     FILTER_NUMBER,
+    FILTER_OPERATOR,
     FILTER_PATH,
+    FILTER_TEXT,
+    GREATER_EQUAL,
+    NO_OPERATOR,
     PATH,
     STRING,
     TEXT,
@@ -99,6 +106,67 @@ class Catalog:
     def structure_of_paths(self) -> Int32s:
         """Return the structure of each path."""
         return self.tables.paths[self.tables.path_offsets[:-1]]
+
+    def check_arrays(self, path_of: Int32s) -> None:
+        """Demand what keeps the kernels within their arrays; `path_of` has the paths of the expressions."""
+        check_type("names.data", self._arrays["names.data"], np.uint8)
+        for name in ("names", *_TABLES):
+            data, offsets = self._arrays[f"{name}.data"], self._arrays[f"{name}.offsets"]
+            check_type(f"{name}.offsets", offsets, np.int32)
+            check_starts(f"{name}.offsets", offsets, offsets.size - 1, data.size)
+            if name != "names":
+                check_type(f"{name}.data", data, np.int32)
+        demand(len(self.names) == self._arrays["names.offsets"].size - 2, "names.data", "names are not distinct")
+        check_within("nested", self._arrays["nested"], 0, 2**31)
+        demand(self._arrays["nested"].size == 1, "nested", "it is not a number")
+        self._check_structures()
+        self._check_filters()
+        self._check_paths(path_of)
+
+    def _check_structures(self) -> None:
+        lengths = np.diff(self.tables.structure_offsets)
+        demand((lengths > 0) & (lengths % 2 == 0), "structures.offsets", "a structure is not some steps")
+        check_within("structures.data", self.tables.structures[::2], ANY_TAG, len(self.names) + 1)
+        check_within("structures.data", self.tables.structures[1::2], 0, 2**31)
+
+    def _check_filters(self) -> None:
+        filters, first = self.tables.filters, self.tables.filter_offsets[:-1]
+        lengths = np.diff(self.tables.filter_offsets)
+        demand(lengths > FILTER_PATH, "filters.offsets", "a filter has no kind or no path")
+        kinds = filters[first + FILTER_KIND]
+        check_within("filters.data", kinds, ATTRIBUTE, PATH + 1)
+        is_path = kinds == PATH
+        check_within("filters.data", filters[first[is_path] + FILTER_PATH], 0, self.tables.path_offsets.size - 1)
+        first, lengths = first[~is_path], lengths[~is_path]
+        demand(lengths >= FILTER_TEXT, "filters.offsets", "a filter lacks a field")
+        check_within("filters.data", filters[first + FILTER_NAME], 0, len(self.names) + 1)
+        check_within("filters.data", filters[first + FILTER_OPERATOR], NO_OPERATOR, GREATER_EQUAL + 1)
+        text = filters[first + FILTER_LENGTH].astype(np.int64)
+        demand((text >= 0) & (text <= 4 * (lengths - FILTER_TEXT)), "filters.data", "a text is longer than its filter")
+
+    def _check_paths(self, path_of: Int32s) -> None:
+        tables = self.tables
+        paths, first = tables.paths, tables.path_offsets[:-1]
+        lengths = np.diff(tables.path_offsets)
+        demand(lengths % 2 == 1, "paths.offsets", "a path is not a structure and its filters")
+        check_within("paths.data", paths[first], 0, tables.structure_offsets.size - 1)
+        # The rows (step, filter) behind the structure of each path.
+        path = np.repeat(np.arange(lengths.size), lengths // 2)
+        place = np.arange(path.size) - np.repeat(np.cumsum(lengths // 2) - lengths // 2, lengths // 2)
+        steps, filters = (paths[first[path] + 1 + 2 * place + part] for part in range(2))
+        most = np.diff(tables.structure_offsets)[paths[first[path]]] // 2
+        demand((steps >= 0) & (steps < most), "paths.data", "a filter is on a step that its path does not have")
+        check_within("paths.data", filters, 0, tables.filter_offsets.size - 1)
+        at = tables.filter_offsets[filters]
+        is_path = tables.filters[at + FILTER_KIND] == PATH
+        inner = tables.filters[at[is_path] + FILTER_PATH]
+        demand(inner < path[is_path], "filters.data", "a path inside a filter does not come first")
+        # The paths within each path, which has the larger number: room for them is made once.
+        nested: dict[int, int] = {}
+        for outer, within in zip(path[is_path].tolist(), inner.tolist(), strict=True):
+            nested[outer] = min(nested.get(outer, 0) + 1 + nested.get(within, 0), 2**31)
+        deepest = max((nested.get(one, 0) for one in np.unique(path_of).tolist()), default=0) if nested else 0
+        demand(deepest == self.most_nested, "nested", f"it is not {deepest}")
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -14,6 +14,7 @@ from tocsin.model.condition import XPathExists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
+from tocsin.model.values import Kind
 from tocsin.predicates.protocol import Arrays, Probed
 from tocsin.predicates.xpath import StructureIndex, parse_xpath
 from tocsin.registry import xpath_index
@@ -29,6 +30,7 @@ class XPathFamily:
 
     def __init__(self, attribute: str, count: int, name: str, index: Callable[[], StructureIndex]) -> None:
         self.attributes = {attribute}
+        self.kinds = [(attribute, Kind.STRING)]
         self.count = count
         self._attribute = attribute
         self._name = name
@@ -66,6 +68,10 @@ class XPathFamily:
         """Return the state of the index, and its name unless it is the product's own."""
         named = {} if self._name == AUTO else {"name": np.frombuffer(self._name.encode(), np.uint8)}
         return {**self._index().arrays(), **named}
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays."""
+        self._index().check_arrays()
 
     def probe(self, batch: EventBatch) -> Probed:
         """Match the documents; one that cannot be read is NULL, and reported."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Bools, Int32s, Int64s
+from tocsin.invariants import check_ascending, check_fields, check_slots, check_starts, check_within, demand, under
 from tocsin.predicates.xpath.catalog import Catalog, frozen, frozen_fields
 from tocsin.predicates.xpath.kernels.collect import GROUP_BEGIN, GROUP_END, GROUP_PATH, ResultGroups
 from tocsin.predicates.xpath.kernels.filters import (
@@ -22,6 +23,7 @@ from tocsin.predicates.xpath.kernels.filters import (
     FILTER_NAME,
     FILTER_OPERATOR,
     NO_OPERATOR,
+    PATH,
     TEXT,
     CatalogTables,
 )
@@ -151,6 +153,35 @@ class FilteredPaths:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(array.nbytes for array in self.arrays().values())
+
+    def check_arrays(self, tables: CatalogTables, numbers: int) -> None:
+        """Demand what keeps the kernels within their arrays; `numbers` is how many things can be found."""
+        predicates, attributes, guarded = self.predicates, self.attributes, self.guarded
+        known = predicates.keys.size + attributes.filters.size
+        with under("predicates."):
+            check_fields(TagPredicates, predicates)
+            check_ascending("keys", predicates.keys)
+            check_slots("slots", predicates.slots, predicates.keys.size, -1)
+        with under("attributes."):
+            check_fields(AttributeTables, attributes)
+            check_ascending("keys", attributes.keys)
+            check_slots("slots", attributes.slots, attributes.keys.size, -1)
+            check_starts("starts", attributes.starts, OPERATORS * attributes.keys.size, attributes.filters.size)
+            demand(attributes.constants.size == attributes.filters.size, "constants", "not each filter has one")
+            check_within("filters", attributes.filters, 0, tables.filter_offsets.size - 1)
+            kinds = tables.filters[tables.filter_offsets[attributes.filters] + FILTER_KIND]
+            demand(kinds != PATH, "filters", "one is a path")
+        with under("guarded."):
+            check_fields(GuardedPaths, guarded)
+            check_starts("members", guarded.members, known, guarded.paths.size)
+            for name in ("guards", "others", "found"):
+                demand(getattr(guarded, name).size == guarded.paths.size, name, "not each path has one")
+            check_within("guards", guarded.guards, 0, known)
+            check_within("others", guarded.others, 0, known)
+            check_within("paths", guarded.paths, 0, tables.path_offsets.size - 1)
+            demand(guarded.long.size == guarded.lengths.size, "long", "it is not as long as the lengths")
+            check_within("found", guarded.found, 0, numbers)
+            check_within("long", guarded.long, 0, numbers)
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -7,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Int32s, Int64s
+from tocsin.invariants import check_ascending, check_fields, check_slots, check_starts, check_within, demand, under
 from tocsin.predicates.xpath.catalog import frozen_fields
 from tocsin.predicates.xpath.document import MAX_BYTES
 from tocsin.predicates.xpath.filtered_paths import FilteredPaths
 from tocsin.predicates.xpath.kernels.hashing import hash_table
 from tocsin.predicates.xpath.kernels.memo import (
     ENTRIES,
+    MAX_DISTANCE,
     NODES,
     TRAILING_SHIFT,
     MemoAccess,
@@ -117,6 +119,24 @@ class XPathIndex(StructureIndex):
         if len(self._groups.filtered) == 0:
             return recalled
         return side_by_side(recalled, self._filtered.match(documents, tables, self._tag_count, self._evidence))
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays: once, of an index from a file."""
+        super().check_arrays()
+        access = self._access
+        with under("access."):
+            check_fields(MemoAccess, access)
+            check_ascending("keys", access.keys)
+            check_slots("slots", access.slots, access.keys.size, -1)
+            check_starts("links", access.links, access.keys.size, access.gap.size)
+            check_starts("members", access.members, access.gap.size, access.structures.size)
+            demand(access.least.size == access.structures.size, "least", "not each structure has one")
+            check_within("gap", access.gap, 0, 2**31)
+            check_within("structures", access.structures, 0, self._structure_count)
+            check_within("trailing", access.trailing, 0, MAX_DISTANCE + 1)
+            check_ascending("trailing", access.trailing)
+        with under("filtered."):
+            self._filtered.check_arrays(self.catalog.tables, len(self._groups.plain) - 1)
 
     def _nbytes(self) -> int:
         return sum(array.nbytes for array in self._access) + self._filtered.nbytes

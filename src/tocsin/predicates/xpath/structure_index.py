@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import EventError
 from tocsin.forks import Guard, Level
+from tocsin.invariants import check_fields, check_ranges, check_starts, check_type, check_within, demand, under
 from tocsin.predicates.xpath.alternatives import Alternatives
 from tocsin.predicates.xpath.catalog import Catalog, frozen
 from tocsin.predicates.xpath.document import MAX_BYTES, EncodedBatch, encode_documents
@@ -181,6 +182,30 @@ class StructureIndex(ABC):
         grouped = {name: arrays[f"groups.{name}"] for name in _GROUPED}
         self._groups = _result_groups(**grouped, ordered=bool(arrays["ordered"][0]))
         self._clear()
+
+    def check_arrays(self) -> None:
+        """Demand what keeps the kernels within their arrays: once, of an index from a file."""
+        groups, members = self._groups, len(self._groups.members)
+        check_type("path_of", self._path_of, np.int32)
+        with under("catalog."):
+            self.catalog.check_arrays(self._path_of)
+        check_within("path_of", self._path_of, 0, len(self.catalog.tables.path_offsets) - 1)
+        with under("groups."):
+            check_fields(ResultGroups, groups, {"filtered": 3})
+            found = len(groups.plain) - 1
+            demand(found >= self._structure_count, "plain", "a structure has no entry")
+            check_starts("plain", groups.plain, found, int(groups.plain[-1]))
+            demand(groups.plain[-1] <= members, "plain", "it ends behind the members")
+            check_within("members", groups.members, 0, len(self._path_of))
+            check_within("filtered", groups.filtered[:, GROUP_PATH], 0, len(self.catalog.tables.path_offsets) - 1)
+            check_ranges("filtered", groups.filtered[:, GROUP_BEGIN], groups.filtered[:, GROUP_END], members)
+            if groups.filtered_first.size:
+                check_starts("filtered_first", groups.filtered_first, found, len(groups.filtered))
+            ordered = not groups.ordered or (not len(groups.filtered) and (np.diff(groups.members) > 0).all())
+            demand(ordered, "members", "they are said to ascend, and do not")
+        if self._alternatives is not None:
+            with under("alternatives."):
+                self._alternatives.check_arrays(len(self._path_of))
 
     @property
     def nbytes(self) -> int:
