@@ -194,6 +194,12 @@ def doubled_sum(lists: Lists) -> int:
 
 
 @kernel
+def shift(values: Int32s) -> None:
+    """Assigns a part of an array to another part."""
+    values[1:] = values[:-1]
+
+
+@kernel
 def last_part(lists: Lists) -> Int32s:
     """Returns a part of its argument."""
     return lists.values[lists.starts[lists.starts.size - 2] :]
@@ -213,6 +219,8 @@ def test_kernels_keep_no_array_and_free_none() -> None:
         assert same_or_longer(values, 3).tolist() == values.tolist()
         assert same_or_longer(values, 7).tolist() == [0] * 7
     assert (sys.getrefcount(starts), sys.getrefcount(values)) == references
+    shift(values)
+    assert values.tolist() == [10, 10, 11, 12, 13]
     part = last_part(Lists(starts, values.copy()))
     np.full(values.size, 99, np.int32)
-    assert part.tolist() == [11, 12, 13, 14]
+    assert part.tolist() == [10, 11, 12, 13]

@@ -213,6 +213,9 @@ class _CountNothing(FunctionPass):  # type: ignore[misc]  # Numba has no types
         """Choose how the kernel is lowered."""
         kinds = {state.return_type}
         for block in state.func_ir.blocks.values():
+            # An array that is assigned to a part of one is copied first, if they overlap.
+            for copy in block.find_insts((numba_ir.SetItem, numba_ir.StaticSetItem)):
+                kinds.add(state.typemap[copy.value.name])
             for assignment in block.find_insts(numba_ir.Assign):
                 value = assignment.value
                 if isinstance(value, numba_ir.Expr):

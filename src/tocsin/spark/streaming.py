@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
@@ -128,7 +129,11 @@ def stream(
             listener(record, time.perf_counter() - start)
 
     # Refuses what cannot be matched before the first batch.
-    warn_of_attributes(Matcher.open(newest().path, mode="read"), events.schema)
+    opened = Matcher.open(newest().path, mode="read")
+    warn_of_attributes(opened, events.schema)
+    if order is None:
+        # Else the workers of the first batch would compile, and wait for each other.
+        compile_for(opened, top_k, mode)
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint)
     try:
         query = (writer.trigger(**trigger) if trigger else writer).start()
