@@ -14,7 +14,7 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-from tocsin.importers.dates import DateMathError, DateBound, date_bound
+from tocsin.importers.dates import DateBound, DateMathError, date_bound
 from tocsin.importers.imported import UntranslatableError
 from tocsin.importers.query_string import Clause, Phrase, QueryStringError, Range, Term, parse_query_string
 from tocsin.importers.sql import (
