@@ -296,8 +296,8 @@ def test_a_file_of_subscriptions_with_strange_columns_and_equal_ids(run: "Run", 
         "match", "--subscriptions", write_lines("s.jsonl", subscriptions), "--events", write_lines("e.jsonl", EVENTS)
     )
     assert rows(answer) == [("a", "twice", 1.0)]
-    assert "2 columns that are not of a subscription are left out: colour, wehre" in answer.err
-    assert "1 ids stand several times; the last of each counts: twice" in answer.err
+    assert "2 columns left out, not of a subscription: colour, wehre" in answer.err
+    assert "1 id given several times; the last of each counts: twice" in answer.err
 
 
 def test_the_version(run: "Run") -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 from rich.text import Text
 
-from tocsin.cli.console import errors
+from tocsin.cli.console import counted, errors
 from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
@@ -67,8 +67,8 @@ def load(path: Path, options: MatcherOptions = _DEFAULTS, *, quiet: bool = False
     matcher = Matcher(**keywords)
     add(matcher, read.table, quiet=quiet)
     matcher.rejected[:0] = read.rejected
-    _tell(read.unknown, "columns that are not of a subscription are left out")
-    _tell(read.duplicates, "ids stand several times; the last of each counts")
+    _tell(read.unknown, "column", "left out, not of a subscription")
+    _tell(read.duplicates, "id", "given several times; the last of each counts")
     return matcher
 
 
@@ -79,10 +79,12 @@ def add(matcher: "Matcher", table: "pa.Table", *, quiet: bool = False) -> None:
         progress(len(table))
 
 
-def _tell(names: Sequence[str], what: str) -> None:
+def _tell(names: Sequence[str], noun: str, what: str) -> None:
     if names:
         more = ", …" if len(names) > MOST_NAMED else ""
-        errors().print(Text(f"{len(names):,} {what}: {', '.join(names[:MOST_NAMED])}{more}"), soft_wrap=True)
+        errors().print(
+            Text(f"{counted(len(names), noun)} {what}: {', '.join(names[:MOST_NAMED])}{more}"), soft_wrap=True
+        )
 
 
 @contextlib.contextmanager

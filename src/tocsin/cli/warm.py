@@ -13,7 +13,7 @@ def warm(
 ) -> None:
     """Compile what matching needs, in parallel processes; what is compiled already is left alone.
 
-    Families: ranges, words, patterns, xpath, history, arrays, attributes; all of them by default.
+    Families: ranges, words, patterns, regexps, places, xpath, history, arrays, attributes; all of them by default.
     """
     from tocsin import _kernel_cache
     from tocsin.compile_ahead import warm as compile_families

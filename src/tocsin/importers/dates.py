@@ -21,7 +21,7 @@ class DateMathError(ValueError):
 
 
 @dataclass(frozen=True)
-class Moment:
+class DateBound:
     """A point in time as SQL; with `is_end`, the instant just before it is meant."""
 
     sql: str
@@ -57,7 +57,7 @@ class _Step:
     """None: rounded."""
 
 
-def date_bound(value: Any, *, round_up: bool, format: str | None = None, zone: str | None = None) -> Moment:
+def date_bound(value: Any, *, round_up: bool, format: str | None = None, zone: str | None = None) -> DateBound:
     """Read a bound of a range of dates; `round_up` for `gt` and `lte`.
 
     >>> date_bound("2026-01-31||+1M/d", round_up=False).sql, date_bound("2026-01", round_up=True).sql
@@ -79,7 +79,7 @@ def date_bound(value: Any, *, round_up: bool, format: str | None = None, zone: s
             at, is_end = _rounded(at, step.unit), round_up
             at = _moved(at, 1, step.unit) - _LAST if round_up else at
     at = (at + _LAST if is_end else at).astimezone(dt.UTC).replace(tzinfo=None)
-    return Moment(literal(at), is_end)
+    return DateBound(literal(at), is_end)
 
 
 def _steps(math: str, value: Any) -> Iterator[_Step]:
@@ -95,7 +95,7 @@ def _steps(math: str, value: Any) -> Iterator[_Step]:
         place = step.end()
 
 
-def _from_now(steps: list[_Step], round_up: bool, zone: dt.tzinfo) -> Moment:
+def _from_now(steps: list[_Step], round_up: bool, zone: dt.tzinfo) -> DateBound:
     """Write date math on `now` as an expression, in the time of a zone."""
     offset = zone.utcoffset(None) or dt.timedelta()
     minutes = offset // dt.timedelta(minutes=1)
@@ -111,7 +111,7 @@ def _from_now(steps: list[_Step], round_up: bool, zone: dt.tzinfo) -> Moment:
                 sql = _later(sql, -1, "microsecond")
     if is_end and steps[-1].count is not None:
         sql = _later(sql, 1, "microsecond")
-    return Moment(_later(sql, -minutes, "minute"), is_end)
+    return DateBound(_later(sql, -minutes, "minute"), is_end)
 
 
 def _later(sql: str, count: int, unit: str) -> str:

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-from tocsin.importers.dates import DateMathError, Moment, date_bound
+from tocsin.importers.dates import DateBound, DateMathError, date_bound
 from tocsin.importers.imported import UntranslatableError
 from tocsin.importers.query_string import Clause, Phrase, QueryStringError, Range, Term, parse_query_string
 from tocsin.importers.sql import (
@@ -611,7 +611,7 @@ def _has_words(column: str, words: Sequence[str]) -> str:
     return f"has_words({name(column)}, {literal(' '.join(words))})"
 
 
-def _moment_condition(value: str, key: str, bound: Moment) -> str:
+def _moment_condition(value: str, key: str, bound: DateBound) -> str:
     """A bound in time. The last instant of a day is written as before the next day."""
     signs = {"gt": ">=", "lte": "<"} if bound.is_end else {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
     return f"{value} {signs[key]} {bound.sql}"
