@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tocsin.files.parquet_scan import ReadCounts
 
 
-class Columns(NamedTuple):
+class EventColumns(NamedTuple):
     """The columns of the events that have a part of their own."""
 
     id: str | None
@@ -62,7 +62,7 @@ def backtest(
     contrast = Contrast.of(before, after)
     if contrast.rejected:
         errors().print(rejected_table(contrast.rejected))
-    columns = Columns(id, time, order)
+    columns = EventColumns(id, time, order)
     if spark or master is not None:
         counts, read = _on_spark(contrast, events, output, format, columns, master, overwrite, verbose)
     else:
@@ -87,7 +87,7 @@ def backtest(
 
 
 def _here(
-    contrast: "Contrast", events: Path, target: Path, format: Format | None, columns: Columns, overwrite: bool
+    contrast: "Contrast", events: Path, target: Path, format: Format | None, columns: EventColumns, overwrite: bool
 ) -> tuple["pa.Table", "ReadCounts"]:
     from tocsin.files.backtest import EventScan
     from tocsin.files.match_writer import MatchWriter
@@ -106,7 +106,7 @@ def _on_spark(
     events: Path,
     target: Path,
     format: Format | None,
-    columns: Columns,
+    columns: EventColumns,
     master: str | None,
     overwrite: bool,
     verbose: bool,

@@ -35,7 +35,7 @@ _HAS_BOUNDS = (
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ColumnFacts:
     """What the statistics of a row group say of an attribute."""
 
     least: Any
@@ -46,8 +46,8 @@ class Bounds:
     type: pa.DataType | None = None
 
 
-UNKNOWN = Bounds(None, None)
-ABSENT = Bounds(None, None, has_values=False)
+UNKNOWN = ColumnFacts(None, None)
+ABSENT = ColumnFacts(None, None, has_values=False)
 
 
 class RowGroupFilter:
@@ -81,7 +81,7 @@ class _FormFilter:
         self._is_free = bool((sizes == 0).any())
         """Whether a conjunction has no range."""
 
-    def may_match(self, bounds: Sequence[Sequence[Bounds]], groups: int) -> Bools:
+    def may_match(self, bounds: Sequence[Sequence[ColumnFacts]], groups: int) -> Bools:
         """Return which row groups may satisfy a conjunction; `bounds` are by column and row group."""
         if self._is_free or not self._column.size:
             return np.full(groups, self._is_free)
@@ -101,7 +101,7 @@ class _FormFilter:
         return found
 
 
-def _codes(column: Column, bounds: Sequence[Bounds]) -> tuple[Int32s, Int32s]:
+def _codes(column: Column, bounds: Sequence[ColumnFacts]) -> tuple[Int32s, Int32s]:
     """Return the least and the greatest code of each row group: of NULL on, if they are not known."""
     least = np.full(len(bounds), NULL_CODE, np.int32)
     greatest = np.full(len(bounds), column.domain.last, np.int32)
@@ -115,7 +115,7 @@ def _codes(column: Column, bounds: Sequence[Bounds]) -> tuple[Int32s, Int32s]:
     return least, greatest
 
 
-def bounds_of(file: pq.FileMetaData, attribute: str) -> list[Bounds]:
+def bounds_of(file: pq.FileMetaData, attribute: str) -> list[ColumnFacts]:
     """Return what the statistics of each row group of a file say of an attribute."""
     if attribute[:1] == MARK:  # an expression, or the time of now
         return [UNKNOWN] * file.num_row_groups
@@ -136,7 +136,7 @@ def bounds_of(file: pq.FileMetaData, attribute: str) -> list[Bounds]:
     return found
 
 
-def _bounds(group: pq.RowGroupMetaData, leaf: int, type_: pa.DataType, is_readable: bool) -> Bounds:
+def _bounds(group: pq.RowGroupMetaData, leaf: int, type_: pa.DataType, is_readable: bool) -> ColumnFacts:
     facts = group.column(leaf).statistics
     if facts is None:
         return UNKNOWN
@@ -148,7 +148,7 @@ def _bounds(group: pq.RowGroupMetaData, leaf: int, type_: pa.DataType, is_readab
             least, greatest = facts.min, facts.max
         except (pa.ArrowException, ValueError, OverflowError):
             least = greatest = None  # text that is not UTF-8, nanoseconds without pandas
-    return Bounds(least, greatest, has_values, has_nulls, type_)
+    return ColumnFacts(least, greatest, has_values, has_nulls, type_)
 
 
 def _is_array(values: list[Any], type_: pa.DataType) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from tocsin.arrays import Int64s
 from tocsin.errors import OptionError, SubscriptionError
+from tocsin.index.build import code_columns, conjunctions_of, number_tests
 from tocsin.index.form import StoredForm
 from tocsin.index.intake import SubscriptionRows, parse_rows, read
 from tocsin.index.merge import gather
@@ -106,19 +107,23 @@ def difference(before: Standing, after: Standing) -> SubscriptionSet:
     )
     by_id = np.asarray(pc.sort_indices(pa.array(both.ids, pa.large_string()))).astype(np.int64)
     both, form = both.take(by_id), NormalForm.joined([form for _, form, _ in gathered]).select(by_id)
-    segment = Segment.build(both, form, options)
-    kept = _without_twins(both.ids, segment.form)
-    if kept.size < by_id.size:
-        segment = Segment.build(both.take(kept), segment.normal_form(kept.astype(np.int32)), options)
+    kept = _without_twins(both.ids, _coded(form, options))
+    errors = [error for *_, some in gathered for error in some]
     found = SubscriptionSet(options, background_merge=False)
-    found.add(segment, [error for *_, errors in gathered for error in errors])
+    found.add(Segment.build(both.take(kept), form.select(kept), options), errors)
     return found
+
+
+def _coded(form: NormalForm, options: Options) -> StoredForm:
+    """Return a normal form over the codes that a segment of it would have, without building its index."""
+    tests = number_tests(form, options)
+    return StoredForm.of(conjunctions_of(form, code_columns(form, set()), tests), form, tests.tests)
 
 
 def _without_twins(ids: Sequence[str], form: StoredForm) -> Int64s:
     """Return the numbers of the subscriptions that mean something else before and after.
 
-    They are in one segment, so that equal conjunctions have equal codes.
+    They are coded together, so that equal conjunctions have equal codes.
     """
     number_of = {id: number for number, id in enumerate(ids)}
     twins = {number: number_of.get(AFTER + id[1:]) for id, number in number_of.items() if id[0] == BEFORE}
