@@ -33,7 +33,8 @@ class SegmentWork:
         self.events = 0
         """The events of all samples."""
         self.total_s = 0.0
-        self._family_s = np.zeros(len(segment.families))
+        # A segment from a file is read when it is used: nothing is asked of it before the first sample.
+        self._family_s: Float64s = np.zeros(0)
         self._history_s = self._match_s = 0.0
         self._done = 0
         """Candidates and matches in phase 2."""
@@ -48,6 +49,8 @@ class SegmentWork:
 
     def _measure(self, batch: EventBatch, judged: Mapping[int, Probed], history_s: float) -> None:
         segment, count = self._segment, min(SAMPLE, len(batch))
+        if not self.events:
+            self._family_s, self._matches = np.zeros(len(segment.families)), np.zeros(len(segment), np.int64)
         rows = np.arange(count)
         if batch.single is not None:
             # Twice, so that it is not taken by the lane for single events, which has no families one by one.
@@ -68,8 +71,6 @@ class SegmentWork:
         self._match_s += evidence.match_s
         self.total_s += evidence.encode_s + evidence.match_s + history_s
         self._done += evidence.candidates + evidence.matches
-        if not self._matches.size:
-            self._matches = np.zeros(len(segment), np.int64)
         self._matches += np.bincount(found.values, minlength=len(segment))
 
     def seconds(self) -> Float64s:
