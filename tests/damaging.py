@@ -67,6 +67,9 @@ def subscriptions() -> Iterator[dict[str, Any]]:
         yield {"id": f"tree{i}", "where": clauses}
         yield {"id": f"old{i}", "where": f"b >= ALL (SELECT c FROM history) AND b > {i}"}
         yield {"id": f"some{i}", "where": f"EXISTS (SELECT * FROM history h WHERE h.name = event.name AND h.b > {i})"}
+    for i in range(100):
+        # Most events satisfy them: they are in blocks.
+        yield {"id": f"most{i}", "where": f"NOT has_words(text, 'no{i}')"}
     yield {"id": "never", "where": "a < 1 AND a > 2"}
     yield {"id": "always", "where": "a IS NULL OR a IS NOT NULL"}
 

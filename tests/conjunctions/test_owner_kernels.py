@@ -46,7 +46,8 @@ def test_count_and_fill_by_event(seed: int, some_dropped: bool) -> None:
     pairs, owners, lists = random_case(seed)
     dropped = np.random.default_rng(seed).random(SUBSCRIPTIONS) < 0.3 if some_dropped else NONE
     expected: list[list[int]] = [[] for _ in range(EVENTS)]
-    for event, conjunction in pairs.tolist():
+    lists_first = sorted(pairs.tolist(), key=lambda pair: len(lists[pair[1]]) == 1)
+    for event, conjunction in lists_first:
         expected[event] += [one for one in lists[conjunction] if not (some_dropped and dropped[one])]
     starts, sizes = count_by_event(pairs, owners, dropped, EVENTS)
     assert starts.tolist() == np.cumsum([0, *map(len, expected)]).tolist()

@@ -30,13 +30,13 @@ def test_one_that_matches_every_event_is_named_first() -> None:
     assert next(iter(stats.expensive)) == "x0"
     assert stats.measured_events == 2
     assert "the most expensive subscriptions: x0" in str(matcher.plan())
-    matcher.match_batch(events(2 * FIRST_AFTER))
+    matcher.match_batch(events(4 * FIRST_AFTER))
     assert matcher.stats().measured_events == 2 + SAMPLE
 
 
 def test_one_with_an_expensive_test_is_named_first() -> None:
     """It matches nothing, and its texts take most of the time."""
-    matcher = matcher_of("regexp_matches(t, '(x+x+)+y')", "a > -1")
+    matcher = matcher_of("regexp_matches(t, '(x+x+)+y')")
     matcher.match_batch(events(FIRST_AFTER, t="x" * 20_000))
     expensive = matcher.stats().expensive
     assert next(iter(expensive)) == "x0"
@@ -66,5 +66,4 @@ def test_samples_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(state.work), "_measure", lambda *_: taken.append(state.work._next))
     for _ in range(200):
         matcher.match_batch(events(FIRST_AFTER))
-    assert taken == [2 * FIRST_AFTER << step for step in range(8) if 2 * FIRST_AFTER << step <= EVERY][: len(taken)]
-    assert len(taken) <= 8
+    assert taken == [4 * FIRST_AFTER, 16 * FIRST_AFTER, 64 * FIRST_AFTER, EVERY]

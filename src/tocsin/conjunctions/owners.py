@@ -83,28 +83,33 @@ def count_by_event(pairs: Int32s, owners: Owners, dropped: Bools, events: int) -
 
 @kernel
 def fill_by_event(pairs: Int32s, owners: Owners, sizes: Int64s, dropped: Bools, starts: Int64s, values: Int32s) -> None:
-    """Write the subscriptions of each event to `values`; the list of a conjunction is copied, not gone through."""
+    """Write the subscriptions of each event to `values`; the list of a conjunction is copied, not gone through.
+
+    Lists come first: one that has most of an event's subscriptions then needs no sorting.
+    """
     owner, starts_of_members, members = owners.owner, owners.starts, owners.members
     some_dropped = dropped.size > 0
     ends = starts.copy()
+    for place in range(len(pairs) if sizes.size else 0):
+        event, subscription = pairs[place, 0], owner[pairs[place, 1]]
+        if subscription >= 0:
+            continue
+        end, group = ends[event], ~subscription
+        first, last = starts_of_members[group], starts_of_members[group + 1]
+        if last - first == sizes[group]:
+            # Unsigned indexes cannot be negative, so that the compiler makes vectors of this loop.
+            source, target = np.uint64(first), np.uint64(end)
+            for number in range(np.uint64(last - first)):
+                values[target + number] = members[source + number]
+            end += last - first
+        else:
+            end = _append_kept(values, end, members[first:last], dropped)
+        ends[event] = end
     for place in range(len(pairs)):
         event, subscription = pairs[place, 0], owner[pairs[place, 1]]
-        end = ends[event]
-        if subscription < 0:
-            group = ~subscription
-            first, last = starts_of_members[group], starts_of_members[group + 1]
-            if last - first == sizes[group]:
-                # Unsigned indexes cannot be negative, so that the compiler makes vectors of this loop.
-                source, target = np.uint64(first), np.uint64(end)
-                for number in range(np.uint64(last - first)):
-                    values[target + number] = members[source + number]
-                end += last - first
-            else:
-                end = _append_kept(values, end, members[first:last], dropped)
-        elif not (some_dropped and dropped[subscription]):
-            values[end] = subscription
-            end += 1
-        ends[event] = end
+        if subscription >= 0 and not (some_dropped and dropped[subscription]):
+            values[ends[event]] = subscription
+            ends[event] += 1
 
 
 @kernel

@@ -18,7 +18,7 @@ from tocsin.predicates.families import Probed
 
 SAMPLE = 64
 FIRST_AFTER = 256
-"""Events before the first sample; each further one comes after twice as many, up to `EVERY`."""
+"""Events before the first sample; each further one comes after four times as many, up to `EVERY`."""
 EVERY = 65_536
 """Events between samples in the long run. 100,000 range subscriptions: 64 events take 0.6 ms alone, where 65,536 take
 200 ms in batches and 1.7 s one by one."""
@@ -33,7 +33,8 @@ class SegmentWork:
         self.events = 0
         """The events of all samples."""
         self.total_s = 0.0
-        self._family_s = np.zeros(len(segment.families))
+        # A segment from a file is read when it is used: nothing is asked of it before the first sample.
+        self._family_s: Float64s = np.zeros(0)
         self._history_s = self._match_s = 0.0
         self._done = 0
         """Candidates and matches in phase 2."""
@@ -43,11 +44,13 @@ class SegmentWork:
         """Count the events of a batch that was matched, and measure some of them if it is time to."""
         self._passed += len(batch)
         if self._passed >= self._next and len(batch):
-            self._passed, self._next = 0, min(2 * self._next, EVERY)
+            self._passed, self._next = 0, min(4 * self._next, EVERY)
             self._measure(batch, judged, history_s)
 
     def _measure(self, batch: EventBatch, judged: Mapping[int, Probed], history_s: float) -> None:
         segment, count = self._segment, min(SAMPLE, len(batch))
+        if not self.events:
+            self._family_s, self._matches = np.zeros(len(segment.families)), np.zeros(len(segment), np.int64)
         rows = np.arange(count)
         if batch.single is not None:
             # Twice, so that it is not taken by the lane for single events, which has no families one by one.
@@ -68,8 +71,6 @@ class SegmentWork:
         self._match_s += evidence.match_s
         self.total_s += evidence.encode_s + evidence.match_s + history_s
         self._done += evidence.candidates + evidence.matches
-        if not self._matches.size:
-            self._matches = np.zeros(len(segment), np.int64)
         self._matches += np.bincount(found.values, minlength=len(segment))
 
     def seconds(self) -> Float64s:

@@ -89,8 +89,8 @@ class CommonIndex:
         blocks = self.blocks
         check_fields(CommonBlocks, blocks, {"boxes": 3, "cores": 3})
         count = -(-len(self) // BLOCK)
-        demand(self.first_block == bounds.conjunctions, "first_block", "blocks are not behind the conjunctions")
-        check_within("conjunction", blocks.conjunction, 0, bounds.conjunctions)
+        demand(self.first_block + count == bounds.conjunctions, "first_block", "not each block has an owner")
+        check_within("conjunction", blocks.conjunction, 0, self.first_block)
         check_starts("box_starts", blocks.box_starts, len(self), len(blocks.boxes))
         check_starts("test_starts", blocks.test_starts, len(self), blocks.tests.size)
         check_starts("core_starts", blocks.core_starts, count, len(blocks.cores))
