@@ -23,6 +23,7 @@ SCHEMA = pa.schema(
         ("moment", pa.timestamp("us")),
         ("body", pa.string()),
         ("tags", pa.list_(pa.string())),
+        ("v", pa.list_(pa.int64())),
         ("items", pa.list_(_ELEMENT)),
     ]
 )

@@ -41,6 +41,7 @@ COLUMNS: dict[str, list[Any]] = {
     "moment": TIMESTAMPS,
     "body": TEXTS,
     "tags": TAGS,
+    "v": [[], [1], [5], [1, 6], [6, None], [None], [5, 5]],
 }
 ELEMENT_COLUMNS: dict[str, list[Any]] = {
     "i": INTEGERS[:6],
@@ -189,6 +190,29 @@ def lists_and_texts() -> st.SearchStrategy[str]:
         st.builds("array_contains(tags, {})".format, st.sampled_from(["'x'", "'y'", "'z'"])),
         st.builds("has_words(body, '{}')".format, st.sampled_from(PHRASES)),
         st.builds("has_phrase(body, '{}')".format, st.sampled_from([p for p in PHRASES if "*" not in p])),
+    )
+
+
+def lists() -> st.SearchStrategy[str]:
+    """Conditions on lists of numbers and texts, as DuckDB has them."""
+    number, several = st.sampled_from(["1", "5", "7"]), st.sampled_from(["[1, 6]", "[5]", "[]", "[7, NULL]", "[NULL]"])
+    return st.one_of(
+        st.builds("{} {} {}(v)".format, number, _OPS, st.sampled_from(["ANY", "ALL"])),
+        st.builds("list_has_{}(v, {})".format, st.sampled_from(["any", "all"]), several),
+        st.builds(
+            "list_has_{}(tags, {})".format, st.sampled_from(["any", "all"]), st.sampled_from(["['x', 'z']", "['y']"])
+        ),
+        st.builds("{}(v) {} {}".format, st.sampled_from(["len", "list_max", "list_min", "list_count"]), _OPS, number),
+    )
+
+
+def globs() -> st.SearchStrategy[str]:
+    """GLOB, and LIKE with ANY and ALL."""
+    like = "{} {}LIKE {} ({}, {})".format
+    quantifier, pattern = st.sampled_from(["ANY", "ALL"]), st.sampled_from(PATTERNS)
+    return st.one_of(
+        st.builds("{} GLOB {}".format, st.sampled_from(WORDS), st.sampled_from(["'a*'", "'?b*'", "'[ab]*'", "'*'"])),
+        st.builds(like, st.sampled_from(WORDS), st.sampled_from(["", "I"]), quantifier, pattern, pattern),
     )
 
 

@@ -47,7 +47,7 @@ ONLY_HOME = {
     "starlette": "serve",
     "uvicorn": "serve",
 }
-SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol"}
+SHARED_NAMES = {"__init__", "index", "kernels", "family", "build", "match", "protocol", "backtest"}
 """Modules that may have the same name, since their folder gives the meaning."""
 MOST_SHARED_CLASSES = 10
 

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from tocsin.cli import (
+    backtest,
     bench,
     check,
     demo,
@@ -53,6 +54,7 @@ def _options(
 
 
 app.command("match")(interruptible(with_matcher_options(match.match)))
+app.command("backtest")(interruptible(backtest.backtest))
 app.command("top-k")(interruptible(with_matcher_options(top_k.top_k)))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(with_matcher_options(check.check)))

@@ -159,7 +159,7 @@ def _match_here(
         looks = "1 subscription looks" if len(looking_back) == 1 else f"{len(looking_back):,} subscriptions look"
         errors().print(f"{looks} back: events count in the order of the files")
     with destination(target, format, overwrite) as (file, chosen):
-        writer = MatchWriter(file, chosen, job.columns, _show)
+        writer = MatchWriter(file, chosen, job.columns, show_rows)
         # The report that follows has the time and the rate.
         with stage(
             "matching", "events", quiet=quiet, told=False, detail=lambda: f"{writer.rows:,} matches"
@@ -197,7 +197,7 @@ def destination(target: Path, format: Format | None, overwrite: bool) -> Iterato
             yield file, chosen
 
 
-def _show(matches: "pa.Table") -> None:
+def show_rows(matches: "pa.Table") -> None:
     """Print matches as a table."""
     table = Table(*matches.column_names)
     for row in matches.slice(0, MOST_SHOWN).to_pylist():

@@ -461,14 +461,21 @@ class _Converter:
     def _list_has(self, node: exp.Expr, tested: exp.Expr, constants: exp.Expr, every: bool) -> Condition:
         """Convert list_has_any and list_has_all: some of the constants, or all of them, are elements."""
         attribute, listed = self._attribute(tested, "list_has_any"), strip(constants)
-        if not isinstance(listed, exp.Array) or not listed.expressions:
+        if isinstance(listed, exp.Null):
+            return Truth(None)
+        if not isinstance(listed, exp.Array):
             raise self._refuse(node, "a list of constants is expected", "Write list_has_any(tags, ['a', 'b'])")
         found: list[Condition] = []
         for item in listed.expressions:
             constant = self._operand(item)
-            if not isinstance(constant, Literal) or constant.value is None:
+            if not isinstance(constant, Literal):
                 raise self._refuse(item, "the list holds something else than constants", "Write ['a', 'b']")
-            found.append(ArrayContains(attribute, constant.value))
+            if constant.value is not None:
+                found.append(ArrayContains(attribute, constant.value))
+        if not found:
+            # No constant is looked for: all of them are found in every list, and none in any.
+            count = derived_name(Call("list_count", (expression_of(attribute),)))
+            return Comparison(count, Op.GE if every else Op.LT, 0)
         return found[0] if len(found) == 1 else And(tuple(found)) if every else Or(tuple(found))
 
     def _each_element(

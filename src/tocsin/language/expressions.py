@@ -305,8 +305,12 @@ class _ExpressionReader:
             return Call("length" if name == "list_length" else name, (read(arguments[0]),))
         if name == "ip_order" and len(arguments) == 1:
             return Call(name, (read(arguments[0]),))
+        if name in ("date_sub", "datesub") and len(arguments) == 3:
+            unit = self._part(node, arguments[0], set(TICKS))
+            return Call("date_sub", (read(arguments[1]), read(arguments[2])), unit)
         if name == "age":
-            raise self._refuse(node, "there is no function age", "Write date_diff('day', earlier, later)")
+            hint = "Write date_sub('day', earlier, later) for whole days, date_diff('day', …) for midnights between"
+            raise self._refuse(node, "age is an interval, which is no value here", hint)
         raise self._reader.unknown(node)
 
     def _type(self, node: exp.Cast) -> str:

@@ -8,6 +8,7 @@ except ImportError as error:
     raise MissingDependencyError("tocsin.spark needs PySpark", "Run pip install 'tocsin[spark]'") from error
 
 from tocsin.spark._placement.ship import Index
+from tocsin.spark.backtest import SparkBacktest, backtest
 from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
 from tocsin.spark.evidence import MatchEvidence
@@ -23,6 +24,8 @@ __all__ = [
     "Inboxes",
     "Index",
     "MatchEvidence",
+    "SparkBacktest",
+    "backtest",
     "build",
     "deliver",
     "local_session",
