@@ -81,7 +81,7 @@ def test_an_example_that_lies_is_found() -> None:
         ("README.md", 15),
         ("docs/index.md", 2),
         ("docs/ranking.md", 8),
-        ("docs/spark.md", 20),
+        ("docs/spark.md", 21),
         ("docs/recipes.md", 7),
         ("docs/tutorials/ads.md", 7),
         ("docs/tutorials/classifieds.md", 7),

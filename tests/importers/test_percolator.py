@@ -23,6 +23,15 @@ MAPPING = {
                 "published": {"type": "date"},
                 "tags": {"type": "keyword"},
                 "ip": {"type": "ip"},
+                "offers": {
+                    "type": "nested",
+                    "properties": {
+                        "seller": {"type": "keyword"},
+                        "note": {"type": "text"},
+                        "price": {"type": "double"},
+                        "until": {"type": "date"},
+                    },
+                },
                 "shop": {"properties": {"city": {"type": "keyword"}, "place": {"type": "geo_point"}}},
             }
         }
@@ -42,6 +51,10 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "tags": ["animal", "fast"],
         "ip": "10.1.2.3",
         "shop": {"city": "Paris", "place": {"lat": 48.85, "lon": 2.35}},
+        "offers": [
+            {"seller": "Ada", "note": "as new", "price": 4.0, "until": "2026-02-07"},
+            {"seller": "Bob", "note": "worn", "price": 2.0},
+        ],
     },
     "dog": {
         "title": "Quick dogs",
@@ -54,6 +67,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "tags": ["animal"],
         "ip": "::1",
         "shop": {"city": "Suva", "place": {"lat": -18.1, "lon": 178.4}},
+        "offers": [{"seller": "Ada", "note": "worn", "price": 9.0, "until": "2026-02-08T12:00:00"}],
     },
     "bare": {"title": "nothing else"},
 }
@@ -260,6 +274,44 @@ def test_date_math(bounds: dict[str, str], expected: set[str]) -> None:
     assert matching({"range": {"published": bounds}}, NOW) == expected
 
 
+def offers(query: dict[str, Any]) -> dict[str, Any]:
+    return {"nested": {"path": "offers", "query": query, "score_mode": "max"}}
+
+
+def all_of(*queries: dict[str, Any]) -> dict[str, Any]:
+    return {"bool": {"must": list(queries)}}
+
+
+ADA, CHEAP = {"term": {"offers.seller": "Ada"}}, {"range": {"offers.price": {"lt": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (offers(ADA), BOTH),
+        (offers(CHEAP), FOX),
+        # The clauses operate on the same nested document.
+        (offers(all_of(ADA, CHEAP)), NONE),
+        (all_of(offers(ADA), offers(CHEAP)), FOX),
+        (offers(all_of(ADA, {"match": {"offers.note": "worn"}})), DOG),
+        (offers({"bool": {"must_not": ADA}}), FOX),
+        ({"bool": {"must_not": offers(ADA)}}, {"bare"}),
+        (offers({"match_all": {}}), BOTH),
+        (offers({"match_none": {}}), NONE),
+        (offers({"exists": {"field": "offers.until"}}), BOTH),
+        (offers({"bool": {"must_not": {"exists": {"field": "offers.until"}}}}), FOX),
+        (offers({"range": {"offers.until": {"gte": "now/d"}}}), DOG),
+        (offers({"range": {"offers.until": {"lte": "2026-02-07"}}}), FOX),
+        (offers({"wildcard": {"offers.seller": "B*b"}}), FOX),
+        (all_of(offers(ADA), {"term": {"stock": 0}}), DOG),
+        (offers({"term": {"offers.seller": '"stock" it''s'}}), NONE),
+    ],
+    ids=str,
+)
+def test_nested(query: dict[str, Any], expected: set[str]) -> None:
+    assert matching(query, NOW) == expected
+
+
 def test_date_math_of_a_term_and_of_what_must_not_be() -> None:
     assert matching({"term": {"published": "now-8d/d"}}, NOW) == FOX
     assert matching({"bool": {"must_not": {"range": {"published": {"gte": "now-7d/d"}}}}}, NOW) == {"fox", "bare"}
@@ -285,7 +337,8 @@ def test_date_math_of_a_term_and_of_what_must_not_be() -> None:
         ({"range": {"published": {"gte": "2026", "time_zone": "Europe/Paris"}}}, "changes with the season"),
         ({"range": {"unknown": {"gte": "2026-01-01"}}}, "give the mapping"),
         ({"range": {"title": {"gte": "a"}}}, "is text"),
-        ({"nested": {"path": "x", "query": {"match_all": {}}}}, "nested"),
+        ({"nested": {"path": "offers", "query": {"term": {"stock": 3}}}}, "nested: a field outside of 'offers'"),
+        ({"nested": {"path": "x", "query": {"nested": {"path": "x.y", "query": {}}}}}, "a list inside the elements"),
         ({"geo_distance": {"distance": "1 parsec", "shop.place": [0, 0]}}, "geo_distance: its form"),
         ({"geo_distance": {"distance": "1km", "distance_type": "plane", "shop.place": [0, 0]}}, "the distance_type"),
         ({"query_string": {"query": "fox~", "default_field": "title"}}, "only similar or near"),

@@ -28,7 +28,7 @@ def check(
     known = _schema(events, schema) if events is not None or schema is not None else None
     matcher = load(file, options)
     if known is not None:
-        with stage(f"comparing {len(matcher):,} subscriptions with the events", "subscriptions") as progress:
+        with stage("comparing with the events", "subscriptions", len(matcher)) as progress:
             warnings = matcher.check(known)
             progress(len(matcher))
         if warnings:

@@ -67,9 +67,16 @@ def plan(
     index: Index,
     details: Annotated[bool, typer.Option("--details", help="Show every step, however many are alike.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every step as JSON and nothing else.")] = False,
+    events: Annotated[
+        Path | None, typer.Option("--events", help="Match these first, and name the most expensive subscriptions.")
+    ] = None,
 ) -> None:
     """Show how the subscriptions of an index are matched, step by step, and why."""
+    from tocsin.files.event_files import read_events
+
     with opened(index, "read") as matcher, stage("reading the index"):
+        if events is not None:
+            matcher.match_batch(read_events(events, matcher))
         found = matcher.plan()
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(step) for step in found.steps], ensure_ascii=False))
@@ -117,7 +124,7 @@ def compact(index: Index) -> None:
     """Merge all segments into one, without the subscriptions that were removed."""
     with opened(index) as matcher:
         before = len(matcher.stats().segments)
-        with stage(f"merging {before:,} segments", "subscriptions") as progress:
+        with stage("merging", "subscriptions", len(matcher), detail=lambda: f"{before:,} segments") as progress:
             matcher.compact()
             progress(len(matcher))
         with stage("writing the index"):

@@ -73,7 +73,7 @@ def load(path: Path, options: MatcherOptions = _DEFAULTS, *, quiet: bool = False
 
 def add(matcher: "Matcher", table: "pa.Table", *, quiet: bool = False) -> None:
     """Add a table of subscriptions to a matcher, which is one stage."""
-    with stage(f"indexing {len(table):,} subscriptions", "subscriptions", quiet=quiet) as progress:
+    with stage("indexing", "subscriptions", len(table), quiet=quiet) as progress:
         matcher.subscribe_many(table)
         progress(len(table))
 
@@ -96,14 +96,9 @@ def matcher_of(
     mode: "OpenMode" = "copy",
 ) -> Iterator["Matcher"]:
     """The matcher of the subscriptions that a command was given, in one of four ways."""
+    check_sources(subscriptions, index, where, where_file)
     from tocsin.matcher import Matcher
 
-    given = [option for option in (subscriptions, index, where, where_file) if option]
-    if len(given) != 1:
-        raise OptionError(
-            "the subscriptions are given twice or not at all",
-            "Give one of --subscriptions, --index, --where and --where-file",
-        )
     if subscriptions is not None:
         matcher = load(subscriptions, options, quiet=quiet)
     elif index is not None:
@@ -117,6 +112,25 @@ def matcher_of(
             matcher.subscribe("where" if len(conditions) == 1 else f"where {number}", condition)
     with matcher:
         yield matcher
+
+
+def check_sources(
+    subscriptions: Path | None, index: Path | None, where: Sequence[str] | None, where_file: Path | None
+) -> None:
+    """Raise OptionError unless one source of subscriptions is given and there: before the library is loaded."""
+    from tocsin.files.formats import data_files
+
+    if sum(map(bool, (subscriptions, index, where, where_file))) != 1:
+        raise OptionError(
+            "the subscriptions are given twice or not at all",
+            "Give one of --subscriptions, --index, --where and --where-file",
+        )
+    if subscriptions is not None:
+        data_files(subscriptions, "subscriptions")
+    if index is not None and not index.is_dir():
+        raise OptionError(f"there is no folder {index}", "Give the folder of an index; tocsin index build makes one")
+    if where_file is not None:
+        _read_text(where_file)
 
 
 def _read_text(path: Path) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
@@ -24,6 +24,7 @@ from tocsin.cli.inputs import (
     Tags,
     Where,
     WhereFile,
+    check_sources,
     matcher_of,
     parse_now,
     parse_tags,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tocsin.files.event_files import EventFiles
+    from tocsin.files.formats import DataFile
     from tocsin.files.job import MatchJob, MatchJobResult
     from tocsin.files.match_writer import OutputFormat
     from tocsin.matcher import Matcher
@@ -106,20 +108,35 @@ def match(
     Subscriptions and event lines that cannot be read are reported and left out; then the exit code is 1. Subscriptions
     that look back see events in the order of the files, or by --order; on Spark they need --order.
     """
-    from tocsin.files.event_files import EventFiles
-    from tocsin.files.job import MatchJob
+    from tocsin.files.formats import data_files
+    from tocsin.storage.atomic_files import whole_folder
 
-    question = question_of(top_k, mode, score_by, interval)
-    job = MatchJob(id, keep or [], parse_tags(tags), question, explain, order, parse_now(now))
-    with matcher_of(subscriptions, index, where, where_file, options, quiet=quiet) as matcher:
-        source = EventFiles(events, matcher.kinds, order=order)
-        on_spark = spark if spark is not None else master is not None or _is_large(source)
+    # Whatever can be wrong is found before the library is loaded, an index built and Spark started, in this order.
+    check_sources(subscriptions, index, where, where_file)
+    files = data_files(events, "events")
+    on_spark = spark if spark is not None else master is not None or _is_large(files)
+    at = parse_now(now)
+    with contextlib.ExitStack() as stack:
+        if on_spark:
+            _check_for_spark(events, output, format, {"--explain": explain, "--now": now is not None})
+            folder = stack.enter_context(whole_folder(output, overwrite))
+        else:
+            target = stack.enter_context(destination(output, format, overwrite))
+        from tocsin.files.event_files import EventFiles
+        from tocsin.files.job import MatchJob
+        from tocsin.files.local_match import check_columns
+
+        question = question_of(top_k, mode, score_by, interval)
+        job = MatchJob(id, keep or [], parse_tags(tags), question, explain, order, at)
+        check_columns(job, events)
+        matcher = stack.enter_context(matcher_of(subscriptions, index, where, where_file, options, quiet=quiet))
         if matcher.rejected:
             errors().print(rejected_table(matcher.rejected))
         if on_spark:
-            outcome = _match_on_spark(matcher, events, output, format, job, master, overwrite, quiet, verbose)
+            outcome = _match_on_spark(matcher, events, folder, format, job, master, quiet, verbose)
         else:
-            outcome = _match_here(matcher, source, output, format, job, overwrite, quiet)
+            source = EventFiles(events, matcher.kinds, order=order)
+            outcome = _match_here(matcher, source, *target, job, quiet)
     if outcome.bad_events:
         errors().print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))
     _report(str(output), matcher, outcome, as_json, quiet)
@@ -127,11 +144,11 @@ def match(
         raise typer.Exit(1)
 
 
-def _is_large(source: "EventFiles") -> bool:
+def _is_large(files: "Sequence[DataFile]") -> bool:
     """Whether Spark is the better way, and there; the terminal is told."""
     import importlib.util
 
-    total = sum(file.path.stat().st_size for file in source.files if file.path != STANDARD)
+    total = sum(file.path.stat().st_size for file in files if file.path != STANDARD)
     if total < ON_SPARK_FROM or importlib.util.find_spec("pyspark") is None:
         return False
     errors().print(f"{total / 2**30:.1f} GiB of events: matching on Spark (--no-spark does it in this process)")
@@ -141,10 +158,9 @@ def _is_large(source: "EventFiles") -> bool:
 def _match_here(
     matcher: "Matcher",
     source: "EventFiles",
-    target: Path,
-    format: Format | None,
+    file: BinaryIO,
+    format: "OutputFormat",
     job: "MatchJob",
-    overwrite: bool,
     quiet: bool,
 ) -> "MatchJobResult":
     from tocsin.files.local_match import match_locally
@@ -158,14 +174,11 @@ def _match_here(
     if looking_back and job.order is None and not quiet:
         looks = "1 subscription looks" if len(looking_back) == 1 else f"{len(looking_back):,} subscriptions look"
         errors().print(f"{looks} back: events count in the order of the files")
-    with destination(target, format, overwrite) as (file, chosen):
-        writer = MatchWriter(file, chosen, job.columns, show_rows)
-        # The report that follows has the time and the rate.
-        with stage(
-            "matching", "events", quiet=quiet, told=False, detail=lambda: f"{writer.rows:,} matches"
-        ) as progress:
-            source.progress = progress
-            return match_locally(job, matcher, source, writer)
+    writer = MatchWriter(file, format, job.columns, show_rows)
+    # The report that follows has the time and the rate.
+    with stage("matching", "events", quiet=quiet, told=False, detail=lambda: f"{writer.rows:,} matches") as progress:
+        source.progress = progress
+        return match_locally(job, matcher, source, writer)
 
 
 @contextlib.contextmanager
@@ -207,31 +220,32 @@ def show_rows(matches: "pa.Table") -> None:
         output().print(f"… and {len(matches) - MOST_SHOWN:,} more; --format jsonl shows all")
 
 
+def _check_for_spark(events: Path, output: Path, format: Format | None, others: dict[str, bool]) -> None:
+    """Raise OptionError for what Spark does not do; `others` are options that are not for it, if they were given."""
+    if STANDARD in (events, output):
+        raise OptionError("Spark reads and writes files", "Give --events and --output as paths, or leave out --spark")
+    for option, is_given in others.items():
+        if is_given:
+            raise OptionError(f"{option} is not for Spark", "Leave out --spark, or the option")
+    if format not in (None, Format.PARQUET, Format.JSONL):
+        raise OptionError(f"Spark does not write {format.value} here", "Choose --format parquet or jsonl")
+
+
 def _match_on_spark(
     matcher: "Matcher",
     events: Path,
-    target: Path,
+    folder: Path,
     format: Format | None,
     job: "MatchJob",
     master: str | None,
-    overwrite: bool,
     quiet: bool,
     verbose: bool,
 ) -> "MatchJobResult":
     from tocsin.index.history_planner import refuse
-    from tocsin.storage.atomic_files import whole_folder
 
-    if STANDARD in (events, target):
-        raise OptionError("Spark reads and writes files", "Give --events and --output as paths, or leave out --spark")
-    for option, given in (("--explain", job.explain), ("--now", job.now)):
-        if given:
-            raise OptionError(f"{option} is not for Spark", "Leave out --spark, or the option")
-    if format not in (None, Format.PARQUET, Format.JSONL):
-        raise OptionError(f"Spark does not write {format.value} here", "Choose --format parquet or jsonl")
     if job.order is None:
         refuse(matcher.looking_back(job.tags), "Give the column that orders events with --order")
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(whole_folder(target, overwrite))
         from tocsin.spark.match_job import match_files
         from tocsin.spark.session import local_session
 

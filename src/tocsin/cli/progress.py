@@ -15,9 +15,10 @@ TOLD_FROM = 1.0
 class Stage:
     """A stage under way: call it with what is done so far."""
 
-    def __init__(self, name: str, noun: str, detail: Callable[[], str]) -> None:
+    def __init__(self, name: str, noun: str, total: int | None, detail: Callable[[], str]) -> None:
         self._name = name
         self._noun = noun
+        self._total = total
         self._detail = detail
         self._count = 0
         self._start = time.perf_counter()
@@ -43,21 +44,29 @@ class Stage:
     def line(self) -> str:
         """What is done, the rate, the time."""
         seconds = self.seconds
-        rate = self._count / max(seconds, 1e-9)
-        counts = [f"{self._count:,} {self._noun}", f"{rate:,.0f} {self._noun}/s"] if self._count else []
-        return f"{self._name}: {', '.join([*counts, *filter(None, [self._detail()]), f'{seconds:.1f} s'])}"
+        total = "" if self._total is None else f" of {self._total:,}"
+        said = [f"{self._count:,}{total} {self._noun}"] if self._count or total else []
+        if self._count:
+            said.append(f"{self._count / max(seconds, 1e-9):,.0f} {self._noun}/s")
+        return f"{self._name}: {', '.join([*said, *filter(None, [self._detail()]), f'{seconds:.1f} s'])}"
 
 
 @contextlib.contextmanager
 def stage(
-    name: str, noun: str = "", *, quiet: bool = False, told: bool = True, detail: Callable[[], str] = str
+    name: str,
+    noun: str = "",
+    total: int | None = None,
+    *,
+    quiet: bool = False,
+    told: bool = True,
+    detail: Callable[[], str] = str,
 ) -> Iterator[Stage]:
     """Show a stage while it runs; if it was long and is to be told of, leave its line.
 
-    `noun` is what is counted, and `detail` more to say at the moment. Where standard error is not a terminal, only the
-    lines of long stages appear.
+    `noun` is what is counted, `total` how many there are if known, and `detail` more to say at the moment. Where
+    standard error is not a terminal, only the lines of long stages appear.
     """
-    running = Stage(name, noun, detail)
+    running = Stage(name, noun, total, detail)
     console = errors()
     with contextlib.nullcontext() if quiet else console.status(running):
         yield running

@@ -3,12 +3,15 @@
 import datetime as dt
 import json
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tocsin.errors import OptionError
 from tocsin.files.event_files import EventFiles, Rows, column
+from tocsin.files.formats import STANDARD, data_files
 from tocsin.files.job import EXPLANATION, MatchJob, MatchJobResult
 from tocsin.files.match_writer import MatchWriter
 from tocsin.matcher import Matcher
@@ -18,15 +21,18 @@ from tocsin.model.result import Evidence
 def match_locally(job: MatchJob, matcher: Matcher, events: EventFiles, writer: MatchWriter) -> MatchJobResult:
     """Match all events and write the matches; if a subscription looks back, each event is remembered."""
     start = time.perf_counter()
-    evidence, first, id_column = Evidence(), 0, job.id
+    evidence, first, id_column = Evidence(), 0, None
     remember = bool(matcher.looking_back(job.tags))
     for batch in events.batches():
-        if first == 0 and id_column is None and "id" in names_of(batch):
-            id_column = "id"
+        if first == 0:
+            columns = names_of(batch)
+            id_column = job.id or ("id" if "id" in columns else None)
+            if str(events.files[0].path) == STANDARD:
+                _demand(job, columns)
         now = job.now or dt.datetime.now(dt.UTC)
         found = _match(job, matcher, batch, now, remember)
         evidence.add_events(Evidence(**json.loads(found.schema.metadata[b"tocsin"])))
-        names = pa.array(range(first, first + len(batch))) if id_column is None else _values(batch, id_column, "--id")
+        names = pa.array(range(first, first + len(batch))) if id_column is None else _values(batch, id_column)
         writer.write(_rows(job, matcher, batch, now, names, found))
         first += len(batch)
     writer.close()
@@ -54,7 +60,7 @@ def _rows(
     numbers = found["event"].combine_chunks()
     ids = found["subscription"].cast(pa.string())
     rows = {"event": names.take(numbers), "subscription": ids, "score": found["score"]}
-    rows |= {name: _values(batch, name, "--keep").take(numbers) for name in job.keep}
+    rows |= {name: _values(batch, name).take(numbers) for name in job.keep}
     if job.explain:
         pairs = zip(numbers.to_pylist(), ids.to_pylist(), strict=True)
         texts = [str(matcher.explain(_event(batch, row), id, now=now)) for row, id in pairs]
@@ -62,19 +68,41 @@ def _rows(
     return pa.table(rows)
 
 
+def check_columns(job: MatchJob, events: Path) -> None:
+    """Raise OptionError if the first events of no file have a column that is asked for; standard input is read once.
+
+    A column that the first ones have may be missing later, where it is NULL.
+    """
+    if str(events) == STANDARD:
+        return
+    found: set[str] = set()
+    for file in data_files(events, "events"):
+        first = next(EventFiles(file.path, {}).batches(), [])
+        found.update(names_of(first))
+        if found.issuperset({*filter(None, [job.id]), *job.keep}):
+            return
+    _demand(job, sorted(found))
+
+
+def _demand(job: MatchJob, columns: Sequence[str]) -> None:
+    """Raise OptionError if a column that is asked for is not among these."""
+    for option, wanted in (("--id", [job.id] if job.id else []), ("--keep", job.keep)):
+        for name in wanted:
+            if name not in columns:
+                there = ", ".join(columns) or "none at all"
+                raise OptionError(f"the events have no column {name!r}", f"Choose with {option} from {there}")
+
+
 def names_of(batch: Rows | pa.RecordBatch) -> list[str]:
     """The names of the columns of a batch."""
     return batch.schema.names if isinstance(batch, pa.RecordBatch) else sorted(set().union(*batch))
 
 
-def _values(batch: Rows | pa.RecordBatch, name: str, option: str) -> pa.Array:
-    """The values of a column of the events."""
-    names = names_of(batch)
-    if name not in names:
-        raise OptionError(
-            f"the events have no column {name!r}", f"Choose with {option} from {', '.join(names) or 'none at all'}"
-        )
-    return batch.column(name) if isinstance(batch, pa.RecordBatch) else column([row.get(name) for row in batch])
+def _values(batch: Rows | pa.RecordBatch, name: str) -> pa.Array:
+    """The values of a column of the events; NULL where no event has it."""
+    if isinstance(batch, pa.RecordBatch):
+        return batch.column(name) if name in batch.schema.names else pa.nulls(len(batch))
+    return column([row.get(name) for row in batch])
 
 
 def _event(batch: Rows | pa.RecordBatch, row: int) -> dict[str, Any]:

@@ -28,7 +28,12 @@ def import_queries(
     for file in [file for path in paths for file in data_files(path, "queries", "jsonl")]:
         for place, document in enumerate(_documents(file), start=1):
             progress(len(imported.subscriptions) + len(imported.rejected))
-            name = str(document.get("_id", document.get("id", f"{file.name} {place}")))
+            name = f"{file.name} {place}"
+            if not isinstance(document, Mapping) or not isinstance(document.get("_source", document), Mapping):
+                way_out = 'Write {"id": "…", "query": {…}}'
+                imported.rejected.append(SubscriptionError("not an object", way_out, subscription=name))
+                continue
+            name = str(document.get("_id", document.get("id", name)))
             source = document.get("_source", document)
             try:
                 where = condition_of(source.get(query_field), fields)
@@ -44,7 +49,7 @@ def import_queries(
     return imported
 
 
-def _documents(file: DataFile) -> Iterator[Mapping[str, Any]]:
+def _documents(file: DataFile) -> Iterator[Any]:
     """The documents of a file. In a bulk request a line with the action comes before each of them."""
     with file.open_text() as lines:
         text = lines.read()
@@ -53,11 +58,14 @@ def _documents(file: DataFile) -> Iterator[Mapping[str, Any]]:
     except ValueError:
         whole = [_parsed(line, file, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if isinstance(whole, dict):
-        whole = whole.get("hits", {}).get("hits", [whole])
+        hits = whole.get("hits")
+        whole = hits.get("hits") if isinstance(hits, dict) else [whole]
+    if not isinstance(whole, list):
+        whole = [whole]
     action: Mapping[str, Any] | None = None
     for one in whole:
-        if set(one) <= {"index", "create"} and len(one) == 1:
-            action = next(iter(one.values()))
+        if isinstance(one, dict) and set(one) <= {"index", "create"} and len(one) == 1:
+            action = dict(next(iter(one.values())) or {})
         else:
             yield one if action is None else {"_id": action.get("_id"), "_source": one}
             action = None

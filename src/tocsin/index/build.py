@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm, RangeColumn
@@ -14,9 +14,6 @@ from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.xpath.family import XPathFamily
-
-NULL_SHARE = 0.02
-"""The share of events that is taken to be NULL in an attribute, before any was seen."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +62,6 @@ def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32s, Int32s]:
     low = np.where(column.has_low, 2 * low_place + 1 + ~column.low_closed, 0)
     high = np.where(column.has_high, 2 * high_place + 1 - ~column.high_closed, domain.last)
     return domain, low.astype(np.int32), high.astype(np.int32)
-
-
-def popularity(column: CodedColumn) -> Float64s:
-    """The share of events at or below each code, from -1 on, if events are spread as predicates' constants are."""
-    last = column.domain.last
-    named = np.concatenate([column.low[column.low > 0], column.high[(column.high >= 0) & (column.high < last)]])
-    weight = np.bincount(np.minimum(named, last), minlength=last + 1).astype(np.float64)
-    spread = np.convolve(weight, np.ones(3))[1:-1] + 1e-3
-    return np.concatenate([[NULL_SHARE], NULL_SHARE + (1 - NULL_SHARE) * np.cumsum(spread) / spread.sum()])
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,7 @@ class ReferenceIndex:
     pairs = None
     needs_codes = True
     rekeyed = 0
+    found_as_one = None
     evaluations = 0
 
     def __init__(self, first: int, count: int) -> None:

@@ -16,14 +16,14 @@ from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
 from tocsin.conjunctions.boolean.build import cover_of
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
-from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
 from tocsin.forks import cached
-from tocsin.index.build import code_columns, conjunctions_of, family_type, number_tests, popularity, rarest_test
+from tocsin.index.build import code_columns, conjunctions_of, family_type, number_tests, rarest_test
 from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
@@ -106,7 +106,9 @@ class Segment:
         filed_under = rarest_test(conjunctions, selective)
         owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, on_history) & options.is_auto
-        shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        shares = [popularity(column.low, column.high, column.domain.last) for column in columns] + [
+            np.array([0.0, 1.0])
+        ] * len(tests.families)
         trees, filed = _plant(form, conjunctions, shares, selective, len(rows.ids))
         combined, together = combine_tests(
             conjunctions, shares, (filed_under < 0) & filed & options.is_auto, ~on_history, selective.size
@@ -158,7 +160,7 @@ class Segment:
             test_null_column=said.test_null_column,
             algorithms=algorithms,
             index=index,
-            owners=shared.owners,
+            owners=shared.owners.with_blocks(index.found_as_one),
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
             trees=trees,
             history_demands=_history_demands(conjunctions, on_history, form, shared.number),
@@ -184,7 +186,7 @@ class Segment:
     @property
     def conjunction_count(self) -> int:
         """The distinct conjunctions."""
-        return self.owners.owner.size
+        return self.owners.owner.size - len(self.index.found_as_one or ())
 
     @property
     def index_bytes(self) -> int:
@@ -196,7 +198,7 @@ class Segment:
     @cached
     def is_one_to_one(self) -> bool:
         """Whether each conjunction has the number of its only subscription."""
-        return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
+        return np.array_equal(self.owners.owner, np.arange(self.owners.owner.size))
 
     @cached
     def lane(self) -> EventLane:

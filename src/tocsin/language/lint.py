@@ -4,7 +4,7 @@ What events have is known from a schema, or from events. Everything here is advi
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -183,6 +183,25 @@ def _complaint(text: str, attribute: str, kinds: Kinds | None, schema: EventSche
         message = f"{attribute!r} is a {_named(present)}, and is compared with a {_named(kinds)}"
         return "kind", message, "Write a constant of its kind, or CAST the attribute"
     return None
+
+
+def lint_attributes(
+    attributes: Iterable[str], compared: Mapping[str, Set[Kind]], schema: EventSchema
+) -> list[SubscriptionWarning]:
+    """Return what is probably not meant by attributes, given the kinds that they are compared with; parses nothing.
+
+    >>> schema = EventSchema.of({"price": "number", "author": "string"})
+    >>> found = lint_attributes(["prize", "author"], {"author": {Kind.NUMBER}}, schema)
+    >>> [warning.message for warning in found]
+    ["'author' is a string, and is compared with a number", "no event has 'prize'"]
+    """
+    found = []
+    for attribute in sorted(attributes):
+        kinds = frozenset(kind.value for kind in compared.get(attribute, ()) if kind is not Kind.ANY)
+        complaint = _complaint("", attribute, kinds or None, schema)
+        if complaint is not None:
+            found.append(SubscriptionWarning(*complaint))
+    return found
 
 
 def _named(kinds: Kinds) -> str:

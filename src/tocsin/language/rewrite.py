@@ -328,8 +328,12 @@ def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = Non
         node = waiting.pop()
         if node is None:
             join = joins.pop()
-            count = len(join.children)
-            done[-count:] = [type(join)(tuple(done[-count:]))]
+            kind, count = type(join), len(join.children)
+            children: list[Node] = []
+            for child in done[-count:]:
+                # An AND in an AND is one: a BETWEEN among others is not merged apart and then again.
+                children += child.children if type(child) is kind else (child,)
+            done[-count:] = [kind(tuple(children))]
         elif isinstance(node, Goal):
             rule = by_type.get(type(node.condition))
             if rule is None:

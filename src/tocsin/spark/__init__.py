@@ -11,7 +11,7 @@ from tocsin.spark._placement.ship import Index
 from tocsin.spark.backtest import SparkBacktest, backtest
 from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
-from tocsin.spark.evidence import MatchEvidence
+from tocsin.spark.evidence import MatchEvidence, last_evidence
 from tocsin.spark.match import match
 from tocsin.spark.session import local_session
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
@@ -28,6 +28,7 @@ __all__ = [
     "backtest",
     "build",
     "deliver",
+    "last_evidence",
     "local_session",
     "match",
     "stream",

@@ -120,7 +120,7 @@ def _contrasted(
             raise OptionError("a changed subscription looks back", 'Give the order of events: order="column"')
         index = (folder, folder)
         found = match_in_order(
-            events, index, ALL_MATCHES, MatchEvidence(), id, order, kept, partitions, ship_index
+            events, index, ALL_MATCHES, MatchEvidence(), id, order, (kept, ()), partitions, ship_index
         ).withColumn("score", F.when(F.startswith(F.col("subscription"), F.lit("+")), 1.0).otherwise(-1.0))
         name = F.substring("subscription", 2, 1 << 30).alias("subscription")
         netted = found.groupBy("event", name, *kept).agg(F.sum("score").alias("score")).filter("score <> 0")
