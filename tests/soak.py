@@ -9,6 +9,7 @@ must be found; of those that come and go, only such that hold. Prints errors, th
 import argparse
 import asyncio
 import datetime as dt
+import faulthandler
 import itertools
 import multiprocessing
 import os
@@ -39,7 +40,7 @@ CHANGING = 2_000
 """Subscriptions that come and go: at most so many stand at a time."""
 BATCH = 16
 FORK_EVERY_S, SPAWN_EVERY_S, JUMP_EVERY_S, SAMPLE_EVERY_S = 10.0, 60.0, 3.0, 2.0
-HANGS_S = 300
+HANGS_S = 120
 """Seconds after which a child that has not ended hangs, however busy the machine is."""
 WARM_UP = 0.25
 """Share of the time before memory counts: caches fill, and threads get their arenas."""
@@ -201,6 +202,7 @@ class Soak:
             process = os.fork()
         if process == 0:
             signal.alarm(HANGS_S)
+            faulthandler.dump_traceback_later(HANGS_S / 2)
             code = 1
             try:
                 self.world.check(number, self.matcher.match(self.world.events[number]).ids)
@@ -319,9 +321,7 @@ def report(soak: Soak, samples: list[tuple[float, float]]) -> None:
     print(", ".join(f"{name}: {count:,}" for name, count in sorted(soak.counts.items())))
     hours, memory = np.array(samples[int(len(samples) * WARM_UP) :]).T
     slope = np.polyfit(hours, memory, 1)[0] if len(hours) > 1 else float("nan")
-    print(
-        f"resident memory: {memory[0]:.0f} MB after the warm-up, {memory[-1]:.0f} MB at the end, {slope:+.1f} MB/hour"
-    )
+    print(f"resident: {memory[0]:.0f} MB after the warm-up, {memory[-1]:.0f} MB at the end, {slope:+.1f} MB/hour")
     print(f"{'ms':14} {'count':>10} {'p50':>9} {'p99':>9} {'p99.9':>9}")
     for name, counted in sorted(soak.latencies.items()):
         shares = " ".join(f"{quantile(counted, share):9.2f}" for share in (0.5, 0.99, 0.999))

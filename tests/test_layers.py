@@ -135,6 +135,11 @@ def test_the_guard_finds_what_it_must(
     assert complaint in found
 
 
+def test_no_property_is_cached_under_a_lock_that_a_fork_can_find_taken() -> None:
+    """Before Python 3.12 that of functools has a lock, which hung forked children; `forks.cached` has none."""
+    assert [path.name for path in modules() if "@cached_property" in path.read_text(encoding="utf-8")] == []
+
+
 def test_a_matcher_loads_neither_papers_nor_spark_nor_benchmarks_nor_what_it_may_not_need() -> None:
     program = "import sys; from tocsin import Matcher; m = Matcher(); m.subscribe('a', 'x < 1'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

@@ -6,6 +6,7 @@ AssertionError for a wrong answer; any other exception that gets out of it is a 
 
 import datetime as dt
 import json
+import random
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -23,10 +24,12 @@ import expression_strategies
 import strategies
 from arrow_cases import LAYOUTS, TYPES, WHERES, columns_of
 from by_duckdb import judge, typed
+from damaging import damage
+from forking import forked
 from random_xpath import NAMESPACES, RandomXPath
 from reference_matcher import ReferenceMatcher
 from text_strategies import agree, logic, soups
-from tocsin import EventError, Matcher, SubscriptionError, UnknownSubscriptionError
+from tocsin import EventError, Matcher, StorageError, SubscriptionError, UnknownSubscriptionError
 from tocsin.files.event_files import EventFiles
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
@@ -308,6 +311,32 @@ class Changes:
         self._reference = deepcopy(self._committed)
 
 
+def check_index(texts: list[str], batch: list[Event], crafted: bool, seed: int) -> None:
+    """An index whose files were damaged names the damage, or answers as before; a crafted one may answer otherwise."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "index")
+        with Matcher.from_table(_numbered(texts), background_merge=False) as matcher:
+            matcher.save(folder)
+            matcher.rescore("0", 2.0)
+            matcher.subscribe("new", texts[0])
+            matcher.publish(batch[0])
+            matcher.commit()
+            expected = [sorted(matcher.match(event)) for event in batch]
+        damage(folder, "crafted" if crafted else "random", random.Random(seed))
+
+        def ask() -> object:
+            try:
+                with Matcher.open(folder, mode="copy", background_merge=False) as opened:
+                    found = [sorted(opened.match(event)) for event in batch]
+                    opened.match_batch(batch * 10)
+                    opened.compact()
+                    return crafted or found == expected == [sorted(opened.match(event)) for event in batch]
+            except StorageError:
+                return True
+
+        assert forked(ask), "a damaged index answers wrongly"
+
+
 _PLAIN = st.one_of(strategies.comparisons(), strategies.comparisons(), strategies.patterns())
 _ANY = strategies.conditions() | strategies.odd_conditions()
 _IDS = st.sampled_from([*"abcdef", "é", "a b"])
@@ -419,5 +448,14 @@ TARGETS: dict[str, Target] = {
     "xml": Target(_documents(), check_xml),
     "json": Target(_case(lines=st.lists(_LINES, max_size=6), texts=_texts(_ANY, 5)), check_json),
     "arrow": Target(_columns(), check_arrow),
+    "index": Target(
+        _case(
+            texts=_texts(strategies.conditions() | strategies.conditions_on_history()),
+            batch=_batch(strategies.events(), 3),
+            crafted=st.booleans(),
+            seed=st.integers(0, 2**32),
+        ),
+        check_index,
+    ),
     "changes": Target(_case(steps=st.lists(_STEPS, min_size=1, max_size=24)), check_changes),
 }

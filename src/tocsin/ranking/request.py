@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int64s, Ragged
 from tocsin.errors import OptionError
+from tocsin.forks import cached
 from tocsin.index.history import Judged
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
@@ -121,7 +121,7 @@ class Question:
         """The factors of attributes that have one."""
         return self.score_by if isinstance(self.score_by, Mapping) else {}
 
-    @cached_property
+    @cached
     def function(self) -> ScoreFunction | None:
         """The function that scores; None for sums and the maximum. Raises OptionError if it is none."""
         if isinstance(self.score_by, Mapping) or self.score_by in ("sum", "max"):

@@ -6,11 +6,12 @@ their order, so that the indexes are asked only where `prefer_counting` would no
 """
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
 from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.forks import cached
 from tocsin.papers.ranked import RANKED, ExactTopK, RelaxedTopK, as_probe, as_rows, prefer_counting
 from tocsin.papers.ranked.threshold import Combination
 from tocsin.ranking.kernels import MAX, Asked, BestHeaps, Weighed
@@ -56,7 +57,7 @@ class RangeRows:
             count=self._members.size,
         )
 
-    @cached_property
+    @cached
     def _relaxed(self) -> RelaxedTopK:
         return RelaxedTopK.build(self._rows, self._index)
 

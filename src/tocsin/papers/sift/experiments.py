@@ -11,7 +11,7 @@ from the rest of that vocabulary. The paper's four matchers know nothing about f
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow as pa
 from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.bench.runner import Figure, Report, Result, timed
 from tocsin.conjunctions.key.drift import Frequencies
+from tocsin.forks import cached
 from tocsin.model.predicate import Word
 from tocsin.papers.sift.brute_force import BruteForce
 from tocsin.papers.sift.count import Count
@@ -50,7 +51,7 @@ class Model:
     theta: float = 0.9
     similarity: float = 0.0
 
-    @cached_property
+    @cached
     def probabilities(self) -> Float64s:
         """The probability of each word of the vocabulary at each place of a document."""
         weights = np.arange(1, self.vocabulary + 1, dtype=np.float64) ** -self.theta
@@ -66,11 +67,11 @@ class Model:
         """The probability that a profile over the first words of the vocabulary matches a document."""
         return float(self.occurrence(vocabulary).mean() ** self.profile_words)
 
-    @cached_property
+    @cached
     def _cumulated(self) -> Float64s:
         return np.cumsum(self.probabilities)
 
-    @cached_property
+    @cached
     def alphabetical(self) -> Float64s:
         """The place of each word of the profile vocabulary in the alphabet: an order without any frequency."""
         words = [str(rank + 1) for rank in range(self.profile_vocabulary)]

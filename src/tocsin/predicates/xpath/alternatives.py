@@ -5,7 +5,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from lxml import etree
 
 from tocsin.arrays import Int32s, Int64s
 from tocsin.errors import EventError
+from tocsin.forks import cached
 from tocsin.invariants import check_fields, check_within, demand
 from tocsin.predicates.xpath.document import EncodedBatch, read_document
 from tocsin.predicates.xpath.expression import Rest, Steps, XPath, has_branches, trunk_first, values_of
@@ -79,7 +79,7 @@ class Alternatives:
         """Bytes of all arrays."""
         return self.owner.nbytes + self.rest.nbytes + self.texts.nbytes
 
-    @cached_property
+    @cached
     def rests(self) -> list[Rest]:
         """The rests by their numbers."""
         return [

@@ -11,7 +11,6 @@ integers, numbered from 0 (`CatalogTables` names their fields):
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin.arrays import Float64s, Int32s
+from tocsin.forks import cached
 from tocsin.invariants import check_starts, check_type, check_within, demand
 from tocsin.predicates.xpath.expression import ANY, Filter, Step, Steps
 from tocsin.predicates.xpath.kernels.filters import (
@@ -94,7 +94,7 @@ class Catalog:
         tables = sum(self._arrays[f"{name}.{part}"].nbytes for name in _TABLES for part in ("data", "offsets"))
         return tables + sum(len(name) + 100 for name in self.names)
 
-    @cached_property
+    @cached
     def hashed_names(self) -> Names:
         """The names in the order of their ids, and the hash table that finds them, made by the first document."""
         offsets = self._arrays["names.offsets"]
