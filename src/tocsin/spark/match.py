@@ -42,6 +42,7 @@ def match(
     shards: int | None = None,
     ship_index: bool | None = None,
     evidence: MatchEvidence | None = None,
+    audit: float = 0.0,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
 
@@ -69,9 +70,13 @@ def match(
     does not depend on the number of `partitions`, by default one for each core.
 
     Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the log says so. With
-    `evidence` they are counted, and the work and time of all tasks.
+    `evidence` they are counted, and the work and time of all tasks. `audit` is the share of the pairs of an event and a
+    subscription that workers judge a second time, as `Matcher(audit=...)` does; `evidence` counts them and the
+    disagreements, which stand in the logs of the workers. Events with an `order` are not audited.
     """
-    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval)
+    if audit and order is not None:
+        raise OptionError("events with an order are not audited", "Leave out the order or the audit")
+    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval, audit)
     if isinstance(events, DataFrame):
         reader = reader or "spark"
     else:
