@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo warm wheel test test-cluster lint types docs canary constraints clean
+.PHONY: demo warm wheel test test-cluster fuzz fuzz-guided soak lint types docs canary constraints clean
 
 demo: warm
 	$(BIN)/tocsin demo
@@ -32,6 +32,23 @@ test: warm lint types
 # A Spark standalone cluster on this machine; executors and drivers are killed. FAULT_RUNS=20 for the long run.
 test-cluster: $(READY)
 	$(BIN)/pytest -m cluster tests/spark
+
+# Random cases against DuckDB, lxml and the reference; another SEED each time, unless one is given. A difference is written
+# to tests/fuzz/corpus, which `make test` replays. TARGETS="sql xml" for some of the targets, CASES for so many of each.
+MINUTES ?= 10
+FUZZ := PYTHONPATH=tests $(BIN)/python -m fuzz --minutes $(MINUTES)
+fuzz: warm
+	$(FUZZ) $(if $(SEED),--seed $(SEED)) $(if $(CASES),--cases $(CASES)) $(TARGETS)
+
+# By coverage, for TARGET=text or TARGET=xml.
+fuzz-guided: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --group fuzz
+	TOCSIN_KERNELS=python PYTHONPATH=tests $(BIN)/python -m fuzz.guided $(TARGET) $(MINUTES)
+
+# Threads, forks and clock jumps beside a writer: errors, the slope of memory, latencies.
+HOURS ?= 1
+soak: warm
+	PYTHONPATH=tests $(BIN)/python -m soak --hours $(HOURS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

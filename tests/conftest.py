@@ -11,9 +11,12 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Shared machines stall now and then: a slow example is no failure. Set HYPOTHESIS_PROFILE=hunt for a long run.
-settings.register_profile("ci", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("hunt", settings.get_profile("ci"), max_examples=10_000)
+# Shared machines stall now and then: a slow example is no failure. The examples of a run are always the same, so that
+# none fails for another reason than what was changed; HYPOTHESIS_PROFILE=hunt tries many others, as does `make fuzz`.
+settings.register_profile(
+    "ci", deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("hunt", settings.get_profile("ci"), max_examples=10_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 SPARK_SETTINGS = {

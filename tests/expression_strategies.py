@@ -86,6 +86,10 @@ _NUMBERS_OF_OTHERS = (
     "dayofweek(M)",
     "date_diff('month', M, M)",
     ("date_diff('hour', M, M)", "date_diff('hour', M::TIMESTAMP, M::TIMESTAMP)"),
+    *(
+        (f"date_sub('{unit}', M, M)", f"date_sub('{unit}', M::TIMESTAMP, M::TIMESTAMP)")
+        for unit in ("day", "hour", "week")
+    ),
     "(D - D)",
 )
 _NUMBERS = (

@@ -41,7 +41,20 @@ COLUMNS: dict[str, list[Any]] = {
     "moment": TIMESTAMPS,
     "body": TEXTS,
     "tags": TAGS,
+    "v": [[], [1], [5], [1, 6], [6, None], [None], [5, 5]],
 }
+ELEMENT_COLUMNS: dict[str, list[Any]] = {
+    "i": INTEGERS[:6],
+    "d": FLOATS[:8],
+    "s": STRINGS,
+    "flag": [True, False],
+    "day": DATES,
+}
+"""The fields of the structs in the list `items`."""
+ITEMS = st.none() | st.lists(
+    st.none() | st.fixed_dictionaries({key: st.sampled_from(v) | st.none() for key, v in ELEMENT_COLUMNS.items()}),
+    max_size=3,
+)
 NUMBERS = ("i", "j", "d", "e", "m")
 WORDS = ("s", '"user.name"')
 BOOLEANS = ("flag", "other")
@@ -91,14 +104,16 @@ _NOT = st.sampled_from(["", "NOT "])
 
 def events(missing: bool = True) -> st.SearchStrategy[Event]:
     """Events with values of the right type or NULL, and attributes that are missing altogether."""
-    fields = {key: st.sampled_from(values) | st.none() for key, values in COLUMNS.items()}
+    fields = {key: st.sampled_from(values) | st.none() for key, values in COLUMNS.items()} | {"items": ITEMS}
     return st.fixed_dictionaries({}, optional=fields) if missing else st.fixed_dictionaries(fields)
 
 
 def odd_events() -> st.SearchStrategy[Event]:
     """Events whose values may be of another kind than the attribute's name suggests."""
     anything = st.sampled_from([value for values in COLUMNS.values() for value in values])
-    return st.fixed_dictionaries({}, optional=dict.fromkeys(COLUMNS, anything | st.none() | st.just({"nested": 1})))
+    fields: dict[str, Any] = dict.fromkeys(COLUMNS, anything | st.none() | st.just({"nested": 1}))
+    element = st.fixed_dictionaries({}, optional=dict.fromkeys(ELEMENT_COLUMNS, anything | st.none()))
+    return st.fixed_dictionaries({}, optional=fields | {"items": anything | st.lists(anything | element, max_size=3)})
 
 
 def _comparisons(attributes: Sequence[str], literals: Sequence[str]) -> st.SearchStrategy[str]:
@@ -178,6 +193,51 @@ def lists_and_texts() -> st.SearchStrategy[str]:
     )
 
 
+def lists() -> st.SearchStrategy[str]:
+    """Conditions on lists of numbers and texts, as DuckDB has them."""
+    number, several = st.sampled_from(["1", "5", "7"]), st.sampled_from(["[1, 6]", "[5]", "[]", "[7, NULL]", "[NULL]"])
+    return st.one_of(
+        st.builds("{} {} {}(v)".format, number, _OPS, st.sampled_from(["ANY", "ALL"])),
+        st.builds("list_has_{}(v, {})".format, st.sampled_from(["any", "all"]), several),
+        st.builds(
+            "list_has_{}(tags, {})".format, st.sampled_from(["any", "all"]), st.sampled_from(["['x', 'z']", "['y']"])
+        ),
+        st.builds("{}(v) {} {}".format, st.sampled_from(["len", "list_max", "list_min", "list_count"]), _OPS, number),
+    )
+
+
+def globs() -> st.SearchStrategy[str]:
+    """GLOB, and LIKE with ANY and ALL."""
+    like = "{} {}LIKE {} ({}, {})".format
+    quantifier, pattern = st.sampled_from(["ANY", "ALL"]), st.sampled_from(PATTERNS)
+    return st.one_of(
+        st.builds("{} GLOB {}".format, st.sampled_from(WORDS), st.sampled_from(["'a*'", "'?b*'", "'[ab]*'", "'*'"])),
+        st.builds(like, st.sampled_from(WORDS), st.sampled_from(["", "I"]), quantifier, pattern, pattern),
+    )
+
+
+def elements() -> st.SearchStrategy[str]:
+    """EXISTS on the elements of a list of structs, and of one of texts; they meet attributes of the event."""
+    of_struct = st.one_of(
+        _comparisons(("x.i", "x.d", "x.d", "i", "m"), NUMBER_LITERALS),
+        _comparisons(("x.s", "s"), STRING_LITERALS),
+        _comparisons(("x.flag", "event.flag"), ["TRUE", "FALSE"]),
+        _comparisons(("x.day", "day"), TIME_LITERALS),
+        st.builds("x.s {}LIKE {}".format, _NOT, st.sampled_from(PATTERNS)),
+        st.builds("x.i * {} > x.d".format, st.sampled_from(["2", "j", "x.i"])),
+        st.sampled_from(["x IS NULL", "x IS NOT NULL", "x.flag", "NOT flag", "regexp_matches(x.s, 'a.*b')", "TRUE"]),
+    )
+    of_text = st.one_of(_comparisons(("x", "s"), ["'x'", "'y'", "'xx'"]), st.just("x LIKE 'x%'"))
+    exists = "{}EXISTS (SELECT 1 FROM UNNEST({}) AS t(x) WHERE {})".format
+    return st.one_of(
+        st.builds(exists, _NOT, st.just("items"), logic(of_struct, max_leaves=4)),
+        st.builds(exists, _NOT, st.just("tags"), logic(of_text, max_leaves=3)),
+        st.sampled_from(
+            ["EXISTS (SELECT 1 FROM UNNEST(items))", "EXISTS (SELECT 1 FROM UNNEST(items) x WHERE x.i > 1)"]
+        ),
+    )
+
+
 def history_terms() -> st.SearchStrategy[str]:
     """The inside of a WHERE on history."""
     number = st.sampled_from(NUMBERS)
@@ -223,7 +283,9 @@ def logic(atoms: st.SearchStrategy[str], max_leaves: int = 8) -> st.SearchStrate
 
 def conditions() -> st.SearchStrategy[str]:
     """Conditions of every family that needs neither history nor XML."""
-    return logic(st.one_of(comparisons(), comparisons(), patterns(), regexps(), letter_escapes(), lists_and_texts()))
+    return logic(
+        st.one_of(comparisons(), comparisons(), patterns(), regexps(), letter_escapes(), lists_and_texts(), elements())
+    )
 
 
 def conditions_on_history() -> st.SearchStrategy[str]:

@@ -1,5 +1,8 @@
 """Vectors of short codes and of bits: compiled and uncompiled functions say the same."""
 
+import sys
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -143,3 +146,73 @@ def test_arrays_by_address() -> None:
         (_compile._bytes_at, small),
     ):
         assert read(array.ctypes.data, array.size).tolist() == array.tolist()
+
+
+class Lists(NamedTuple):
+    starts: Int32s
+    values: Int32s
+
+
+@kernel
+def longest_of(lists: Lists) -> int:
+    """Makes no array: references to its arguments are not counted."""
+    starts, longest = lists.starts, 0
+    for place in range(starts.size - 1):
+        part = lists.values[starts[place] : starts[place + 1]]
+        longest = max(longest, part.size)
+    return longest
+
+
+@kernel
+def same_or_longer(array: Int32s, size: int) -> Int32s:
+    """Returns its argument, or a new array."""
+    return np.zeros(size, np.int32) if array.size < size else array
+
+
+@kernel
+def size_after(lists: Lists, size: int) -> int:
+    """Takes an array from a call."""
+    return same_or_longer(lists.values, size).size + longest_of(lists)
+
+
+@kernel
+def picked_sum(lists: Lists) -> int:
+    """Picks an array by another."""
+    total = 0
+    for value in lists.values[lists.starts]:
+        total += value
+    return total
+
+
+@kernel
+def doubled_sum(lists: Lists) -> int:
+    """Makes an array by an operator."""
+    total = 0
+    for value in lists.values + lists.values:
+        total += value
+    return total
+
+
+@kernel
+def last_part(lists: Lists) -> Int32s:
+    """Returns a part of its argument."""
+    return lists.values[lists.starts[lists.starts.size - 2] :]
+
+
+def test_kernels_keep_no_array_and_free_none() -> None:
+    starts, values = np.array([0, 1, 4], np.int32), np.arange(10, 15, dtype=np.int32)
+    lists = Lists(starts, values)
+    references = sys.getrefcount(starts), sys.getrefcount(values)
+    for _ in range(100):
+        assert longest_of(lists) == 3
+        assert size_after(lists, 2) == 5 + 3
+        assert size_after(lists, 9) == 9 + 3
+        assert picked_sum(lists) == 10 + 11 + 14
+        assert doubled_sum(lists) == 2 * values.sum()
+        assert last_part(lists).tolist() == [11, 12, 13, 14]
+        assert same_or_longer(values, 3).tolist() == values.tolist()
+        assert same_or_longer(values, 7).tolist() == [0] * 7
+    assert (sys.getrefcount(starts), sys.getrefcount(values)) == references
+    part = last_part(Lists(starts, values.copy()))
+    np.full(values.size, 99, np.int32)
+    assert part.tolist() == [11, 12, 13, 14]

@@ -1,7 +1,10 @@
 """What a forked child finds: nothing half-made, no lock held."""
 
+import importlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -130,8 +133,38 @@ def test_what_another_thread_was_computing_is_computed_by_the_child() -> None:
     assert Slow.value.__doc__ == "Take some time."
 
 
+IMPORTED_MEANWHILE = """
+import os, threading, time
+from tocsin.forks import Guard, Level
+
+guard, changing = Guard(Level.INDEX), threading.Event()
+
+def change():
+    with guard:
+        changing.set()
+        time.sleep(0.2)
+        import concurrent.futures.thread
+
+thread = threading.Thread(target=change)
+thread.start()
+changing.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+thread.join()
+"""
+
+
+def test_what_a_thread_imports_while_a_fork_waits_has_no_lock_released_that_nobody_took() -> None:
+    """Python calls the hooks after a fork that stand then, also those that were not there before it."""
+    ran = subprocess.run([sys.executable, "-c", IMPORTED_MEANWHILE], capture_output=True, text=True, check=True)
+    assert "lock" not in ran.stderr
+
+
 @pytest.mark.skipif(not COMPILED, reason="TOCSIN_KERNELS=python compiles nothing")
 def test_a_fork_waits_for_the_compiler() -> None:
+    importlib.import_module("tocsin._numba")  # what tells forks of the compiler's lock
     compiling = threading.Event()
 
     def compile_something() -> None:

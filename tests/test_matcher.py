@@ -153,6 +153,17 @@ def test_attributes_and_kinds() -> None:
     assert matcher.nbytes > 0
 
 
+def test_an_attribute_has_the_kind_of_what_its_tests_compare_it_with() -> None:
+    matcher = matcher_of(
+        a="code LIKE '1%' AND regexp_matches(model, '^1')",
+        b="made >= date_trunc('month', now()) - INTERVAL 1 MONTH AND low < high",
+        c="either < date_trunc('day', now()) AND abs(price) < either",
+    )
+    kinds = {name: {kind.value for kind in kinds} for name, kinds in matcher.kinds.items()}
+    both = {"either": {"time", "number"}, "price": {"number"}}
+    assert kinds == {"code": {"string"}, "model": {"string"}, "made": {"time"}, **both}
+
+
 def test_an_explanation_tells_missing_from_of_another_type_from_false() -> None:
     matcher = Matcher()
     matcher.subscribe("s", "price < 10 AND low < high AND day > DATE '2026-01-01' AND title LIKE '%x%'")

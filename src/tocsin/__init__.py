@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         TocsinError,
         UnknownSubscriptionError,
     )
+    from tocsin.files.backtest import Backtest, backtest
     from tocsin.files.event_files import read_events
     from tocsin.files.subscription_files import SubscriptionFile, read_subscriptions
     from tocsin.index.explanation import Explanation, Verdict
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Backtest",
     "EventError",
     "Evidence",
     "Explanation",
@@ -57,11 +59,13 @@ __all__ = [
     "TocsinError",
     "UnknownSubscriptionError",
     "Verdict",
+    "backtest",
     "read_events",
     "read_subscriptions",
 ]
 
 _HOMES = {
+    "Backtest": "tocsin.files.backtest",
     "Evidence": "tocsin.model.result",
     "Explanation": "tocsin.index.explanation",
     "History": "tocsin.index.history",
@@ -76,6 +80,7 @@ _HOMES = {
     "SubscriptionFile": "tocsin.files.subscription_files",
     "SubscriptionWarning": "tocsin.model.subscription",
     "Verdict": "tocsin.index.explanation",
+    "backtest": "tocsin.files.backtest",
     "read_events": "tocsin.files.event_files",
     "read_subscriptions": "tocsin.files.subscription_files",
 }

@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import ffi
 from numba import carray, njit, types
-from numba.core import cgutils, codegen, compiler, config, sigutils, typing
+from numba.core import cgutils, codegen, compiler, config, sigutils, typed_passes, typing, untyped_passes
+from numba.core import ir as numba_ir
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]  # private
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic
@@ -56,6 +59,9 @@ _SHIPPED_LEVELS = [
 ]
 """The levels whose code this process loads: none where the environment chose one to compile for."""
 
+
+# Numba has an event for each call of LLVM, two in a hundred of the time to compile, and nobody listens.
+ffi.lib._lock._cblist.clear()
 
 _resolve: Any = types.functions.BaseFunction.get_call_type
 _resolved: dict[tuple[Any, ...], Any] = {}
@@ -187,6 +193,65 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba has no types
             self._locks.pop().release()
 
 
+_PARTS = frozenset(("getitem", "static_getitem", "typed_getitem", "getattr", "build_tuple", "getiter", "iternext"))
+"""What gives parts of arguments, which outlive them; but an array that is picked by another is new."""
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _CountNothing(FunctionPass):  # type: ignore[misc]  # Numba has no types
+    """Let a kernel that neither makes arrays nor returns any count no references to those that it is given.
+
+    Of the code of a kernel that takes arrays in tuples, a third counted references to all of them at each use.
+    """
+
+    _name = "count_nothing"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Choose how the kernel is lowered."""
+        kinds = {state.return_type}
+        for block in state.func_ir.blocks.values():
+            for assignment in block.find_insts(numba_ir.Assign):
+                value = assignment.value
+                if isinstance(value, numba_ir.Expr):
+                    call = state.calltypes.get(value)
+                    picks = call is not None and any(isinstance(kind, types.Array) for kind in call.args[1:])
+                    if picks or value.op not in _PARTS:
+                        kinds.add(state.typemap[assignment.target.name])
+        models = state.targetctx.data_model_manager
+        if not any(models[kind].contains_nrt_meminfo() for kind in kinds):
+            state.targetctx = state.targetctx.subtarget(enable_nrt=False)
+            vars(state.targetctx).pop("nrt", None)
+        return False
+
+
+class _Compiler(compiler.CompilerBase):  # type: ignore[misc]  # Numba has no types
+    """Numba's pipeline without what kernels have no use for: closures, contexts, literals, annotations of types."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes."""
+        passes = PassManager("kernel")
+        for one in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.GenericRewrites,
+            untyped_passes.InlineInlinables,
+            untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            _CountNothing,
+            typed_passes.IRLegalization,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(one, one.__name__)
+        passes.finalize()
+        return [passes]
+
+
 class _LinkedLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]  # Numba has no types
     """The code of a kernel for those that call it: it becomes machine code only as a part of theirs."""
 
@@ -240,9 +305,11 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
     def __init__(self, function: Callable[..., Any], inline: str, linked: bool = False) -> None:
         # Nothing calls kernels from C: without wrappers for it, they compile in 0.9 of the time.
         options = {"nopython": True, "nogil": True, "boundscheck": None, "inline": inline, "no_cfunc_wrapper": True}
-        super().__init__(py_func=function, targetoptions={**options, "no_cpython_wrapper": linked})
+        super().__init__(
+            py_func=function, targetoptions={**options, "no_cpython_wrapper": linked}, pipeline_class=_Compiler
+        )
         if linked:
-            self._compiler = _LinkedCompiler(function, self.targetdescr, self.targetoptions, {}, compiler.Compiler)
+            self._compiler = _LinkedCompiler(function, self.targetdescr, self.targetoptions, {}, _Compiler)
         self._cache = _Cache(function, linked)
         self._linked: Kernel | None = self if linked else None
         _made.append(self)

@@ -26,6 +26,7 @@ from tocsin.errors import OptionError, TocsinError
 from tocsin.matcher import Matcher
 from tocsin.model.values import Kind
 from tocsin.ranking.request import Mode
+from tocsin.tuning import TUNING
 
 EVENTS = 300
 """Enough for every kernel of a batch; a few events are matched by other ones."""
@@ -214,10 +215,25 @@ def drive(family: str) -> int:
             _ask(writer)
     if family == "words":
         _match_many_keys()
+    if family == "ranges":
+        _match_many_constants()
     load_compiler()
     from tocsin import _numba
 
     return len(_numba.COMPILATIONS)
+
+
+def _match_many_constants() -> None:
+    """Match with so many constants that values are quantized, and with ranges so wide that bitmaps are cheaper."""
+    count = TUNING.min_even_codes
+    exact = [f"a > {n / 7} AND s = 'v{n % 7}'" for n in range(count)]
+    wide = [
+        f"a < {90 + n / 9} AND b < {200 + n} AND c < {n % 99} AND d < {9 + n % 9} AND e < {n}" for n in range(count)
+    ]
+    table = pa.table({"id": [str(number) for number in range(2 * count)], "where": exact + wide})
+    with Matcher.from_table(table, background_merge=False) as matcher:
+        for size in (1, 2, EVENTS):
+            matcher.match_batch(events(size))
 
 
 def _match_many_keys() -> None:

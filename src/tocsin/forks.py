@@ -5,6 +5,10 @@ the child, and its locks locked for ever. So the thread that forks takes all loc
 way are done. Afterwards both sides let go of them.
 """
 
+# A fork takes the locks of these two as well, and releases them. If another thread imported them while the fork waits
+# for our locks, theirs would be released without having been taken ("release unlocked lock"): they come before us.
+import concurrent.futures.thread  # noqa: F401
+import logging  # noqa: F401
 import os
 import threading
 import weakref

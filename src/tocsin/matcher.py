@@ -19,7 +19,10 @@ from tocsin import registry
 from tocsin.errors import EventError, OptionError, SubscriptionError, UnknownSubscriptionError
 from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
 from tocsin.index.commit import Verify
+from tocsin.index.difference import Standing, difference
+from tocsin.index.encoding import Column
 from tocsin.index.explanation import Explanation, explain
+from tocsin.index.form import StoredForm
 from tocsin.index.history import History
 from tocsin.index.intake import Subscriptions, table_of
 from tocsin.index.options import HistoryKept, Options
@@ -136,6 +139,26 @@ class Matcher:
             audit_log=audit_log,
         )
         made.subscribe_many(subscriptions)
+        return made
+
+    @classmethod
+    def of_changes(cls, before: "Matcher | Subscriptions", after: "Matcher | Subscriptions") -> "Matcher":
+        """Make a matcher of what differs between two matchers or tables, by id and by meaning.
+
+        The subscriptions of `before` have "-" in front of their ids, those of `after` have "+". Texts that a matcher
+        has parsed are not parsed again, nor rows of a table that have not changed.
+
+        >>> before = [{"id": "a", "where": "x > 1"}, {"id": "b", "where": "x < 7"}, {"id": "c", "where": "y = 1"}]
+        >>> after = [{"id": "a", "where": "1 < x"}, {"id": "b", "where": "x < 8"}]
+        >>> list(Matcher.of_changes(before, after))
+        ['+b', '-b', '-c']
+        """
+        made = cls(background_merge=False)
+        standing = (
+            Standing.of_set(one._subscriptions) if isinstance(one, Matcher) else Standing.of_table(table_of(one))
+            for one in (before, after)
+        )
+        made._subscriptions = difference(*standing)
         return made
 
     @classmethod
@@ -283,7 +306,12 @@ class Matcher:
 
     def __iter__(self) -> Iterator[str]:
         """The ids, sorted."""
-        return iter(sorted(subscription.id for subscription in self.subscriptions()))
+        return iter(sorted(self.ids.to_pylist()))
+
+    @property
+    def ids(self) -> pa.Array:
+        """All ids as Arrow has them, in any order."""
+        return Standing.of_set(self._subscriptions).ids
 
     def subscriptions(self) -> Iterator[Subscription]:
         """All subscriptions as they were given, with their scores of now."""
@@ -529,6 +557,12 @@ class Matcher:
         """The attributes that some subscription names."""
         return frozenset().union(*(state.segment.attributes for state in self._subscriptions.current().states))
 
+    @property
+    def forms(self) -> list[tuple[StoredForm, list[Column]]]:
+        """The normal form of each segment, over the codes of its columns; subscriptions that are gone are in it."""
+        states = self._subscriptions.current().states
+        return [(state.segment.form, state.segment.columns) for state in states]
+
     def looking_back(self, tags: Mapping[str, str] | None = None) -> list[str]:
         """The ids of the subscriptions that compare events with the history, sorted; of those with all these tags.
 
@@ -555,9 +589,8 @@ class Matcher:
         derived: set[str] = set()
         for state in self._subscriptions.current().states:
             compared = [(column.attribute, column.kind) for column in state.segment.columns]
-            for name, attribute, family in state.segment.families:
-                if name in ("words", "patterns", "xpath"):
-                    compared.append((attribute, Kind.STRING))
+            for _, _, family in state.segment.families:
+                compared += family.kinds
                 derived |= set(filter(is_derived, family.attributes))
             for attribute, kind in compared:
                 if is_derived(attribute):

@@ -26,10 +26,12 @@ from tocsin.model.condition import (
     Quantified,
     RegexpMatches,
     Truth,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
 )
+from tocsin.model.elements import elements_of
 from tocsin.model.lookup import lookup
 from tocsin.model.text import has_phrase, like, missing_words, parse_words, tokens
 from tocsin.model.values import is_null
@@ -101,6 +103,10 @@ def _like_pattern(node: Like, event: Event, _: History) -> bool | None:
     return judge_text(event, node.attribute, like(str(node.pattern), escape, node.ignore_case))
 
 
+def _unnest_exists(node: UnnestExists, event: Event, _: History) -> bool | None:
+    return any(evaluate(node.condition, element) is True for element in elements_of(event, node.attribute))
+
+
 _TESTS = (RegexpMatches, ArrayContains, WithinDistance, WithinPolygon, AttributeComparison, Exists, Quantified)
 _Evaluator = Callable[[Any, Event, History], bool | None]
 _ATOMS: dict[type, _Evaluator] = {
@@ -114,5 +120,6 @@ _ATOMS: dict[type, _Evaluator] = {
     Like: _like_pattern,
     HasWords: _has_words,
     HasPhrase: _has_phrase,
+    UnnestExists: _unnest_exists,
     **dict.fromkeys(_TESTS, evaluate_test),
 }

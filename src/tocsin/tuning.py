@@ -91,6 +91,14 @@ class Tuning:
     left_by_pairs: int = 8
     """If fewer than one in so many would be left to access pairs, they go into bitmaps as well. Not measured."""
 
+    # Conjunctions that most events satisfy (conjunctions/common/index.py).
+
+    min_common: int = 64
+    """Fewer conjunctions that most events satisfy are not worth blocks. Not measured."""
+    min_common_share: float = 0.25
+    """A conjunction may be in a block if it, and all together, are expected to hold for this share of the events. Not
+    measured."""
+
     # 16-bit codes (predicates/ranges/quantize.py, conjunctions/pairs/build.py).
 
     min_even_codes: int = 4096

@@ -150,3 +150,29 @@ def test_explain_names_what_is_wrong(
     answer = run("explain", subscription, "--subscriptions", subscriptions, "--event", event)
     assert answer.code == 2
     assert complaint in answer.err
+
+
+@pytest.mark.parametrize(
+    ("extra", "complaint"),
+    [
+        (["--schema", "id wrong"], "'id wrong' is not a column and its type"),
+        (["--output", "file/m"], "cannot write file/m"),
+        (["--checkpoint", "file/c"], "cannot write file/c"),
+        (["--index", "nowhere"], "there is no index in"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_before_spark_starts(
+    tmp_path: Path, extra: list[str], complaint: str
+) -> None:
+    with Matcher() as matcher:
+        matcher.save(tmp_path / "index")
+    (tmp_path / "events").mkdir()
+    (tmp_path / "file").touch()
+    code = (
+        "import sys; from tocsin.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(9 if 'pyspark' in sys.modules else code)"
+    )
+    arguments = ["stream", "--index", "index", "--events", "events", "--output", "m", "--checkpoint", "c", *extra]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert complaint in done.stderr

@@ -49,6 +49,26 @@ def test_exported_queries_become_a_file_of_subscriptions(
     assert run("import", "percolator", file, "--output", target).code == 2
 
 
+def test_what_is_not_a_query_is_reported_and_sinks_no_other(run: "Run", tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text(
+        '[1, "a", {"query": 3}, {"_source": 4}, {"id": "good", "query": {"match_all": {}}}]'
+    )
+    answer = run("import", "percolator", tmp_path / "odd.json", "--output", tmp_path / "s.jsonl")
+    assert (answer.code, answer.err.count("not an object")) == (1, 3)
+    assert json.loads((tmp_path / "s.jsonl").read_text())["id"] == "good"
+    for text in ("3", '{"hits": 3}', '{"hits": {"hits": 3}}', "[]"):
+        (tmp_path / "odd.json").write_text(text)
+        assert run("import", "percolator", tmp_path / "odd.json", "--output", tmp_path / f"{len(text)}.csv").code <= 1
+
+
+def test_rules_that_are_not_yaml_are_reported(run: "Run", tmp_path: Path) -> None:
+    for name, content in (("a.yml", b"title: [a\n"), ("b.yml", b"\xff\xfe"), ("c.yml", b"just text\n")):
+        (tmp_path / name).write_bytes(content)
+    answer = run("import", "sigma", tmp_path, "--output", tmp_path / "s.jsonl")
+    assert (answer.code, answer.err.count("not a file of rules")) == (1, 3)
+    assert (tmp_path / "s.jsonl").read_text() == ""
+
+
 def test_a_mapping_says_what_fields_are(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
     queries = write_lines("q.jsonl", [{"id": "new", "query": {"range": {"day": {"gte": "2026-01-01"}}}}])
     mapping = write_lines("m.json", [{"q": {"mappings": {"properties": {"day": {"type": "date"}}}}}])

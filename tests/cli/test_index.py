@@ -246,3 +246,13 @@ def test_plan_says_how_and_why(run: "Run", index: Path) -> None:
     assert run("index", "plan", index, "--details").out == f"{plan.details()}\n"
     steps = json.loads(run("index", "plan", index, "--json").out)
     assert [step["choice"] for step in steps] == [step.choice for step in plan.steps]
+
+
+def test_plan_names_the_most_expensive_subscription_for_events(run: "Run", tmp_path: Path) -> None:
+    subscriptions, events, index = tmp_path / "subs.jsonl", tmp_path / "events.jsonl", tmp_path / "index"
+    rows = [{"id": f"s{n}", "where": f"a = {n}"} for n in range(50)] + [{"id": "all", "where": "a >= 0"}]
+    subscriptions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    events.write_text("".join(json.dumps({"a": n % 50}) + "\n" for n in range(300)))
+    run("index", "build", subscriptions, "--output", index)
+    assert "most expensive" not in run("index", "plan", index).out
+    assert "the most expensive subscriptions: all " in run("index", "plan", index, "--events", events).out

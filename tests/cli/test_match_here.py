@@ -201,7 +201,12 @@ def test_the_report_as_json(run: "Run", write_lines: "WriteLines", tmp_path: Pat
         (["--events", "broken.parquet"], "cannot read broken.parquet"),
         (["--output", "m.xml"], "the format of m.xml cannot be told"),
         (["--output", "m.txt", "--format", "table"], "a table is for the terminal"),
-        (["--output", "e.jsonl/m.csv"], "e.jsonl"),
+        (["--output", "e.jsonl/m.csv"], "e.jsonl is not a folder"),
+        (["--output", "/proc/m.csv"], "cannot write /proc/m.csv: "),
+        (["--output", "/proc/m"], "cannot write /proc/m: "),
+        (["--spark", "--output", "out", "--id", "isbn"], "no column 'isbn'. Choose with --id from id, price, shop"),
+        (["--spark", "--output", "/proc/m"], "cannot write /proc/m: "),
+        (["--spark", "--output", "out", "--now", "2026-01-01"], "--now is not for Spark"),
         (["--index", "nowhere"], "given twice"),
         (["--where-file", "nowhere.sql"], "given twice"),
         (["--mode", "relaxed"], "--top-k"),
@@ -228,6 +233,58 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert complaint in answer.err
     assert len(answer.err.splitlines()) == 1, answer.err
     assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        ["--subscriptions", "nowhere.jsonl", "--events", "e.jsonl"],
+        ["--index", "nowhere", "--events", "e.jsonl"],
+        ["--where-file", "nowhere", "--events", "e.jsonl"],
+        ["--where", "price < 10", "--events", "nowhere.jsonl"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl/m"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl/m", "--spark"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--now", "soon"],
+    ],
+)
+def test_a_mistake_is_found_before_anything_is_loaded(
+    write_lines: "WriteLines", tmp_path: Path, mistake: list[str]
+) -> None:
+    write_lines("e.jsonl", EVENTS)
+    code = (
+        "import sys; from tocsin.cli import main; code = main(['match', *sys.argv[1:]]); "
+        "loaded = {'tocsin.matcher', 'numba', 'pyspark'} & set(sys.modules); "
+        "sys.exit(f'loaded {loaded}' if loaded else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *mistake], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+
+
+def test_a_full_disk_is_told_by_the_name_of_the_output(write_lines: "WriteLines", tmp_path: Path) -> None:
+    write_lines("e.jsonl", [{"id": number, "price": 1} for number in range(2_000)])
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000)); "
+        "from tocsin.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    matching = ["match", "--where", "price < 10", "--events", "e.jsonl", "--quiet", "--format", "jsonl"]
+    for output in ("m.jsonl", "folder"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *matching, "--output", output], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: cannot write ")
+        assert f"{output}: File too large. Free some space on the disk" in done.stderr
+        assert os.listdir(tmp_path) == ["e.jsonl"]
+
+
+def test_a_column_may_be_missing_in_later_events(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    for name, events in (("a", EVENTS[:1]), ("b", [{"id": "z", "price": 1}])):
+        write_lines(f"events/{name}.jsonl", events)
+    answer = run("match", "--where", "price < 10", "--events", folder, "--keep", "shop")
+    assert rows(answer) == [("a", "where", 1.0, "north"), ("z", "where", 1.0, None)]
 
 
 def test_a_file_of_subscriptions_with_strange_columns_and_equal_ids(run: "Run", write_lines: "WriteLines") -> None:

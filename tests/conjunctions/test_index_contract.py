@@ -9,10 +9,12 @@ import numpy.typing as npt
 import pytest
 
 from contracts.conjunction_index_contract import Case, ConjunctionIndexContract, Index
-from tocsin.arrays import Bools, Float64s
+from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.conjunctions.bitmaps import build
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
-from tocsin.conjunctions.choose import CombinedIndex
+from tocsin.conjunctions.choose import CombinedIndex, _cheaper
+from tocsin.conjunctions.coded import Events
+from tocsin.conjunctions.common.index import _can_be_common
 from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.conjunctions.protocol import Filing
 from tocsin.tuning import TUNING
@@ -75,7 +77,44 @@ class TestCombinedHalfInBitmaps(TestCombined):
             chosen: Bools = can_be & (np.arange(can_be.size) % 2 == 0)
             return chosen
 
-        return CombinedIndex._of(filing_of(case), every_other)
+        filing = filing_of(case)
+        return CombinedIndex._of(filing, every_other, np.zeros(filing.split, bool))
+
+
+class Expanded:
+    """An index whose blocks are found by their conjunctions."""
+
+    def __init__(self, index: CombinedIndex) -> None:
+        self._index, self.arrays, self.check = index, index.arrays, index.check
+
+    def match(self, events: Events) -> tuple[Int32s, int]:
+        pairs, candidates = self._index.match(events)
+        blocks = self._index.found_as_one
+        if blocks is None:
+            return pairs, candidates
+        first = self._index.split
+        whole = [(event, number - first) for event, number in pairs.tolist() if number >= first]
+        expanded = [
+            (event, conjunction)
+            for event, block in whole
+            for conjunction in blocks.values[blocks.starts[block] : blocks.starts[block + 1]].tolist()
+        ]
+        rows = np.array(expanded, np.int32).reshape(-1, 2)
+        return np.concatenate([pairs[pairs[:, 1] < first], rows]), candidates
+
+
+class TestCombinedInBlocks(TestCombined):
+    """Whatever can be in a block is, or every other one of them."""
+
+    def build(self, case: Case) -> Index:
+        filing = filing_of(case)
+        common = _can_be_common(filing)
+        if filing.split % 2:
+            common[::2] = False
+        return Expanded(CombinedIndex._of(filing, _cheaper, common))
+
+    def from_arrays(self, arrays: Arrays) -> Index:
+        return Expanded(CombinedIndex.from_arrays(arrays))
 
 
 class TestCombinedByOneWay(TestCombined):

@@ -9,6 +9,7 @@ from tocsin.arrays import Int32s, Int64s
 from tocsin.conjunctions import owners as owner_kernels
 from tocsin.conjunctions.owners import (
     Owners,
+    _fill_events,
     count_by_event,
     events_of,
     fill_by_event,
@@ -78,7 +79,11 @@ def test_count_and_fill_pairs(seed: int) -> None:
 
 def test_events_of() -> None:
     starts = np.array([0, 2, 2, 5])
-    assert events_of(starts, 10).tolist() == np.repeat([10, 11, 12], np.diff(starts)).tolist()
+    numbers = np.repeat([10, 11, 12], np.diff(starts)).tolist()
+    assert events_of(starts, 10).tolist() == numbers
+    events = np.zeros(starts[-1], np.int64)
+    _fill_events(starts, 10, events)
+    assert events.tolist() == numbers
 
 
 def test_append_kept() -> None:

@@ -23,6 +23,15 @@ MAPPING = {
                 "published": {"type": "date"},
                 "tags": {"type": "keyword"},
                 "ip": {"type": "ip"},
+                "offers": {
+                    "type": "nested",
+                    "properties": {
+                        "seller": {"type": "keyword"},
+                        "note": {"type": "text"},
+                        "price": {"type": "double"},
+                        "until": {"type": "date"},
+                    },
+                },
                 "shop": {"properties": {"city": {"type": "keyword"}, "place": {"type": "geo_point"}}},
             }
         }
@@ -42,6 +51,10 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "tags": ["animal", "fast"],
         "ip": "10.1.2.3",
         "shop": {"city": "Paris", "place": {"lat": 48.85, "lon": 2.35}},
+        "offers": [
+            {"seller": "Ada", "note": "as new", "price": 4.0, "until": "2026-02-07"},
+            {"seller": "Bob", "note": "worn", "price": 2.0},
+        ],
     },
     "dog": {
         "title": "Quick dogs",
@@ -54,12 +67,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "tags": ["animal"],
         "ip": "::1",
         "shop": {"city": "Suva", "place": {"lat": -18.1, "lon": 178.4}},
+        "offers": [{"seller": "Ada", "note": "worn", "price": 9.0, "until": "2026-02-08T12:00:00"}],
     },
     "bare": {"title": "nothing else"},
 }
 
 
-def matching(query: dict[str, Any]) -> set[str]:
+def matching(query: dict[str, Any], now: dt.datetime | None = None) -> set[str]:
     """The documents that the translated query matches."""
     matcher = Matcher()
     matcher.subscribe("query", condition_of(query, FIELDS))
@@ -68,7 +82,7 @@ def matching(query: dict[str, Any]) -> set[str]:
         event = dict(document)
         if "published" in event:
             event["published"] = dt.datetime.fromisoformat(event["published"])
-        if matcher.match(event).ids:
+        if matcher.match(event, now=now).ids:
             found.add(name)
     return found
 
@@ -207,6 +221,102 @@ def test_a_query_matches_the_same_documents(query: dict[str, Any], expected: set
     assert matching(query) == expected
 
 
+NOW = dt.datetime(2026, 2, 8, 10, 15, 30, tzinfo=dt.UTC)
+"""A Sunday; the fox was published on a Saturday half an hour before February, the dog as February began."""
+FOX, DOG, BOTH = {"fox"}, {"dog"}, {"fox", "dog"}
+
+MATH: list[tuple[dict[str, str], set[str]]] = [
+    ({"gte": "now-7d"}, NONE),
+    ({"gte": "now-8d"}, BOTH),
+    ({"lt": "now-7d-10h-15m-30s"}, FOX),
+    ({"gte": "now-7d/d"}, DOG),
+    ({"lt": "now-7d/d"}, FOX),
+    ({"gt": "now-8d/d"}, DOG),
+    ({"lte": "now-8d/d"}, FOX),
+    ({"gte": "now-7d/d", "lt": "now/d"}, DOG),
+    ({"gte": "now/M"}, DOG),
+    ({"gt": "now/M"}, NONE),
+    ({"gt": "now-1M/M"}, DOG),
+    ({"lte": "now-M/1M"}, FOX),
+    ({"gte": "now/y"}, BOTH),
+    ({"gt": "now/y"}, NONE),
+    ({"lt": "now+1y/y"}, BOTH),
+    # A week begins on Monday: now - 1w is Sunday, February 1.
+    ({"gte": "now-1w/w"}, BOTH),
+    ({"gt": "now-1w/w"}, NONE),
+    ({"lt": "now/w"}, BOTH),
+    ({"gte": "now-178h/h"}, DOG),
+    ({"gte": "now-179h/h"}, BOTH),
+    # The last instant of February, a month earlier, is that of January 28.
+    ({"lte": "now/M-1M"}, NONE),
+    ({"lt": "now/M-1M"}, NONE),
+    ({"lt": "now/M-1M+32d"}, BOTH),
+    # Days and months are those of the time zone; now is now everywhere.
+    ({"gte": "now-7d/d", "time_zone": "+01:00"}, BOTH),
+    ({"lt": "now-7d/d", "time_zone": "+01:00"}, NONE),
+    ({"gte": "now/M", "time_zone": "+01:00"}, BOTH),
+    ({"gte": "now/M", "time_zone": "-01:00"}, NONE),
+    ({"gte": "now-8d", "time_zone": "+05:30"}, BOTH),
+    # The same on a fixed date. What stands before || is not rounded.
+    ({"gte": "2026-02-15||/M", "time_zone": "+01:00"}, BOTH),
+    ({"lte": "2026-01-15||/M", "time_zone": "+01:00"}, NONE),
+    ({"lte": "2026-01-31"}, FOX),
+    ({"lte": "2026-01-31||+12h"}, NONE),
+    ({"lte": "2026-01-31||+12h/d"}, FOX),
+    ({"gt": "2026-01-01||+1M/d"}, NONE),
+    ({"gte": "2026-01-01||+1M/d"}, DOG),
+    ({"lte": "2026-02-10||/M-1M"}, NONE),
+]
+
+
+@pytest.mark.parametrize(("bounds", "expected"), MATH, ids=[str(bounds) for bounds, _ in MATH])
+def test_date_math(bounds: dict[str, str], expected: set[str]) -> None:
+    assert matching({"range": {"published": bounds}}, NOW) == expected
+
+
+def offers(query: dict[str, Any]) -> dict[str, Any]:
+    return {"nested": {"path": "offers", "query": query, "score_mode": "max"}}
+
+
+def all_of(*queries: dict[str, Any]) -> dict[str, Any]:
+    return {"bool": {"must": list(queries)}}
+
+
+ADA, CHEAP = {"term": {"offers.seller": "Ada"}}, {"range": {"offers.price": {"lt": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (offers(ADA), BOTH),
+        (offers(CHEAP), FOX),
+        # The clauses operate on the same nested document.
+        (offers(all_of(ADA, CHEAP)), NONE),
+        (all_of(offers(ADA), offers(CHEAP)), FOX),
+        (offers(all_of(ADA, {"match": {"offers.note": "worn"}})), DOG),
+        (offers({"bool": {"must_not": ADA}}), FOX),
+        ({"bool": {"must_not": offers(ADA)}}, {"bare"}),
+        (offers({"match_all": {}}), BOTH),
+        (offers({"match_none": {}}), NONE),
+        (offers({"exists": {"field": "offers.until"}}), BOTH),
+        (offers({"bool": {"must_not": {"exists": {"field": "offers.until"}}}}), FOX),
+        (offers({"range": {"offers.until": {"gte": "now/d"}}}), DOG),
+        (offers({"range": {"offers.until": {"lte": "2026-02-07"}}}), FOX),
+        (offers({"wildcard": {"offers.seller": "B*b"}}), FOX),
+        (all_of(offers(ADA), {"term": {"stock": 0}}), DOG),
+        (offers({"term": {"offers.seller": '"stock" its'}}), NONE),
+    ],
+    ids=str,
+)
+def test_nested(query: dict[str, Any], expected: set[str]) -> None:
+    assert matching(query, NOW) == expected
+
+
+def test_date_math_of_a_term_and_of_what_must_not_be() -> None:
+    assert matching({"term": {"published": "now-8d/d"}}, NOW) == FOX
+    assert matching({"bool": {"must_not": {"range": {"published": {"gte": "now-7d/d"}}}}}, NOW) == {"fox", "bare"}
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
@@ -222,11 +332,13 @@ def test_a_query_matches_the_same_documents(query: dict[str, Any], expected: set
         ({"match_phrase": {"title": {"query": "a b", "slop": 2}}}, "slop"),
         ({"term": {"title": "Quick"}}, "is not one of its words in lower case"),
         ({"terms": {"author": {"index": "x", "id": "1", "path": "y"}}}, "another document"),
-        ({"range": {"published": {"gte": "now-7d"}}}, "depends on when it is read"),
+        ({"range": {"published": {"gte": "now-7q"}}}, "'now-7q' is not date math"),
+        ({"range": {"published": {"gte": "now/2d"}}}, "'now/2d' is not date math"),
         ({"range": {"published": {"gte": "2026", "time_zone": "Europe/Paris"}}}, "changes with the season"),
         ({"range": {"unknown": {"gte": "2026-01-01"}}}, "give the mapping"),
         ({"range": {"title": {"gte": "a"}}}, "is text"),
-        ({"nested": {"path": "x", "query": {"match_all": {}}}}, "nested"),
+        ({"nested": {"path": "offers", "query": {"term": {"stock": 3}}}}, "nested: a field outside of 'offers'"),
+        ({"nested": {"path": "x", "query": {"nested": {"path": "x.y", "query": {}}}}}, "a list inside the elements"),
         ({"geo_distance": {"distance": "1 parsec", "shop.place": [0, 0]}}, "geo_distance: its form"),
         ({"geo_distance": {"distance": "1km", "distance_type": "plane", "shop.place": [0, 0]}}, "the distance_type"),
         ({"query_string": {"query": "fox~", "default_field": "title"}}, "only similar or near"),

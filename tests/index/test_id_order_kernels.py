@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 
 from tocsin.index.id_order import (
     DIGIT_BITS,
+    RUN_STEP,
     IdOrder,
     _insert_sorted,
+    _merge_behind,
     _sort_by_bits,
     _sort_by_digit,
+    _sorted_until,
     append_lists,
     named_only,
     sort_lists,
@@ -43,6 +46,22 @@ def test_long_lists_are_sorted(lists: list[list[int]], twice: bool) -> None:
     starts, values = ragged(lists)
     sort_lists(starts, values, 500)
     assert lists_of(starts, values) == [sorted(one) for one in lists]
+
+
+@given(st.integers(0, 300), st.lists(st.integers(0, 500), max_size=200))
+def test_what_begins_in_order_is_merged_with_the_others(ordered: int, others: list[int]) -> None:
+    starts, values = ragged([[3], [*range(7, 7 + ordered), *others], [2, 1]])
+    sort_lists(starts, values, 500)
+    assert lists_of(starts, values) == [[3], sorted([*range(7, 7 + ordered), *others]), [1, 2]]
+
+
+def test_the_beginning_that_is_in_order_is_found_and_merged() -> None:
+    values = np.array([9, *range(0, 400, 2), 5, 5, 401], np.int32)
+    end = _sorted_until(values, 1, values.size)
+    assert 201 - RUN_STEP <= end <= 201
+    other = np.empty(values.size, np.int32)
+    _merge_behind(values, 1, 201, values.size, other)
+    assert values.tolist() == [9, *sorted([*range(0, 400, 2), 5, 5, 401])]
 
 
 def test_a_part_is_sorted_by_bits_unless_a_value_is_there_twice() -> None:

@@ -51,6 +51,7 @@ def described(text: str) -> str:
     history=st.lists(strategies.events() | strategies.odd_events(), max_size=4),
 )
 @example("NOT (s LIKE '%a%' OR s LIKE '%b%')", [{"s": "b"}, {"s": "z"}, {}], [])
+@example("(flag <= 'true') IS NOT TRUE", [{"flag": value} for value in (True, False, 1, "true", "z", None, [1])], [])
 @example("(i < 5) IS NOT TRUE", [{"i": "x"}, {"i": 5}, {}], [])
 def test_what_is_printed_means_the_condition(text: str, events: Events, history: Events) -> None:
     condition, printed = parse(text), parse(described(text))

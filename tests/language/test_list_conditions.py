@@ -19,6 +19,8 @@ COMPARED = [f"{{}} {op} {quantifier}(v)" for op in ("<", "<=", "=", "<>", ">", "
 NUMERIC = [
     *(text.format(5) for text in COMPARED),
     *("list_has_any(v, [1, 6])", "list_has_all(v, [1, 6])", "array_has_any(v, [7, 8])", "v && [5]", "v @> [5, 6]"),
+    *("list_has_any(v, [])", "list_has_all(v, [])", "list_has_all(v, [NULL])", "list_has_any(v, [1, NULL])"),
+    *("list_has_any(v, NULL)", "NOT list_has_any(v, [])", "list_has_all(v, [NULL, 5])"),
     *("len(v) > 1", "length(v) = 0", "array_length(v) = 2", "list_max(v) > 5", "list_min(v) = 1", "list_count(v) = 1"),
     *("NOT (5 < ANY(v))", "(5 < ANY(v)) IS NULL", "NOT (5 >= ALL(v))", "(5 = ANY(v)) IS NULL", "x < ANY(v)"),
 ]
@@ -73,7 +75,7 @@ def test_values_that_are_no_lists_have_no_elements() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["list_has_any(v, [])", "list_has_all(v, [NULL])", "list_has_any(v, x)", "x = ANY(v)"]
+    "where", ["list_has_any(v, [x])", "list_has_all(v, ['a', [1]])", "list_has_any(v, x)", "x = ANY(v)"]
 )
 def test_refused(where: str) -> None:
     with pytest.raises(SubscriptionError):

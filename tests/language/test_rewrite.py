@@ -148,6 +148,9 @@ CASES: dict[str, list[tuple[str, list[Conjunction]]]] = {
     "test_exists": [
         ("NOT EXISTS (SELECT 1 FROM history)", None),  # type: ignore[list-item]  # looked at below
     ],
+    "test_elements": [
+        ("NOT EXISTS (SELECT 1 FROM UNNEST(a) x WHERE x > 1)", None),  # type: ignore[list-item]  # looked at below
+    ],
     "test_as_it_is": [("array_contains(a, 1)", None)],  # type: ignore[list-item]  # looked at below
     # Merging.
     "alternatives": [
@@ -197,6 +200,12 @@ def test_exists_is_never_null(text: str) -> None:
     ((predicate,),) = normalise(parse(text)).leaves
     assert isinstance(predicate, _Tested)
     assert predicate.accepts is Accepts.FALSE
+
+
+def test_no_list_has_no_elements() -> None:
+    ((predicate,),) = normalise(parse("NOT EXISTS (SELECT 1 FROM UNNEST(a) x WHERE x > 1)")).leaves
+    assert isinstance(predicate, _Tested)
+    assert predicate.accepts == Accepts.FALSE | Accepts.NULL
 
 
 def test_a_test_keeps_null_apart() -> None:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reference_matcher import ReferenceMatcher
@@ -102,6 +102,15 @@ def test_columns_changes_and_files(
 
 @given(
     texts=st.lists(conditions_on_history(), min_size=1, max_size=6), batch=st.lists(events(), max_size=6), sizes=SIZES
+)
+@example(
+    texts=[
+        "i = 0",
+        "NOT ((day IS NULL) IS TRUE)",
+        "EXISTS (SELECT 1 FROM history h) AND i = ALL (SELECT i FROM history h WHERE event.j > 0) AND j IS NULL",
+    ],
+    batch=[{}, {}],
+    sizes=(0, 1),
 )
 def test_history(texts: list[str], batch: list[Event], sizes: tuple[int, int]) -> None:
     judge = ReferenceMatcher()

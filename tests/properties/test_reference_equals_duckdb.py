@@ -35,7 +35,9 @@ def matches(form: Expression, event: dict[str, Any], history: Events) -> bool:
 
 @given(
     texts=st.lists(
-        strategies.logic(st.one_of(strategies.comparisons(), strategies.patterns())), min_size=1, max_size=8
+        strategies.logic(st.one_of(strategies.comparisons(), strategies.patterns(), strategies.elements())),
+        min_size=1,
+        max_size=8,
     ),
     events=SEVERAL_EVENTS,
 )

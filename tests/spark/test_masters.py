@@ -44,8 +44,13 @@ if master.startswith("connect:"):
             refuse()
         except tocsin.errors.OptionError as error:
             refused.append("the server" in error.message)
+changed = spark.createDataFrame([("two", "a = 3"), ("nested", "4 < s.b")], "id string, where string")
+tested = tocsin_spark.backtest(events, spark.createDataFrame(wheres[:2], "id string, where string"), changed, id="key")
+rules = spark.createDataFrame([(7, "a = 2", {"user": "ada"})], "id int, where string, tags map<string,string>")
 texts = spark.createDataFrame([(1, "x"), (2, "y"), (3, "z")], "key int, a string").repartition(2)
 evidence, none = tocsin_spark.MatchEvidence(), tocsin_spark.MatchEvidence()
+columns = ["where", "user"]
+typed = tocsin_spark.match(events, rules, id="key", subscription_columns=columns)
 answer = {
     "history": sorted(row["event"] for row in in_order.collect()),
     "refused": refused,
@@ -54,6 +59,9 @@ answer = {
     "evidence": [evidence.get().events, evidence.get().matches, none.get().events, none.get().mismatches],
     "again": tocsin_spark.match(events, index, id="key").count(),
     "rejected": [row["subscription"] for row in index.rejected.collect()],
+    "changes": sorted(map(list, tested.changes.collect())),
+    "columns": [list(row) for row in typed.collect()],
+    "last evidence": tocsin_spark.last_evidence().matches,
     "session": type(spark).__module__,
 }
 spark.stop()
@@ -90,5 +98,8 @@ def test_the_index_reaches_workers_that_do_not_see_the_folders_of_the_driver(mas
         "evidence": [2, 2, 3, {"a": 3}],
         "again": 2,
         "rejected": ["bad"],
+        "changes": [[1, "two", "lost"], [2, "two", "gained"]],
+        "columns": [[1, 7, 1.0, "a = 2", "ada"]],
+        "last evidence": 2,
         "session": session,
     }

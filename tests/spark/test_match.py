@@ -75,6 +75,78 @@ def test_events_of_every_type_match_as_in_process(spark: "SparkSession") -> None
     assert {(row["event"], row["subscription"]) for row in found} == expected
 
 
+@pytest.mark.parametrize("type_", ["long", "date", "decimal(12,2)"])
+def test_ids_of_subscriptions_keep_their_type(spark: "SparkSession", tmp_path: Path, type_: str) -> None:
+    ids = {"long": 2**60, "date": dt.date(2026, 5, 1), "decimal(12,2)": Decimal("7.50")}
+    rules = spark.createDataFrame([(ids[type_], "x > 1")], f"id {type_}, where string")
+    events = spark.createDataFrame([(1, 2), (2, 1)], "key int, x int")
+    tocsin_spark.build(rules, tmp_path / "index")
+    for source in (rules, tmp_path / "index"):
+        matches = tocsin_spark.match(events, source, id="key", shards=1)
+        assert matches.schema["subscription"].dataType == rules.schema["id"].dataType
+        assert pairs(matches) == {(1, ids[type_])}
+    tocsin_spark.build(subscriptions(spark, {"a": "x > 1"}), tmp_path / "index")
+    assert pairs(tocsin_spark.match(events, tmp_path / "index", id="key")) == {(1, "a")}
+
+
+def test_ids_that_have_no_text_are_refused(spark: "SparkSession") -> None:
+    rules = spark.createDataFrame([(bytearray(b"x"), "x > 1")], "id binary, where string")
+    with pytest.raises(OptionError, match="ids are binary"):
+        tocsin_spark.match(spark.range(1), rules, id="id")
+
+
+def test_columns_of_the_subscription(spark: "SparkSession", tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.subscribe("a", "x > 1", tags={"user": "ada"})
+    matcher.subscribe("b", "x > 1 AND x > ALL (SELECT x FROM history)", tags={"user": "bob"})
+    matcher.subscribe("c", "x > 0")
+    matcher.save(tmp_path / "index")
+    events = spark.createDataFrame([(1, 2, "p"), (2, 1, "q")], "key int, x int, page string")
+    columns = ["where", "user"]
+    found = tocsin_spark.match(
+        events, tmp_path / "index", id="key", order="key", keep_columns=["page"], subscription_columns=columns
+    )
+    assert found.columns == ["event", "subscription", "score", "page", "where", "user"]
+    assert sorted(tuple(row)[3:] for row in found.collect()) == [
+        ("p", "x > 0", None),
+        ("p", "x > 1", "ada"),
+        ("p", "x > 1 AND x > ALL (SELECT x FROM history)", "bob"),
+        ("q", "x > 0", None),
+    ]
+    mine = tocsin_spark.match(events, tmp_path / "index", id="key", tags={"user": "ada"}, subscription_columns=["user"])
+    assert [tuple(row) for row in mine.collect()] == [(1, "a", 1.0, "ada")]
+    for name, kept in (("score", []), ("page", ["page"])):
+        with pytest.raises(OptionError, match=f"'{name}' is already a column"):
+            tocsin_spark.match(
+                events,
+                tmp_path / "index",
+                id="key",
+                order="key",
+                keep_columns=kept,
+                subscription_columns=[name],
+            )
+
+
+def test_attributes_are_checked_when_match_is_called(spark: "SparkSession", caplog: pytest.LogCaptureFixture) -> None:
+    events = spark.createDataFrame([(1, 5, "x")], "key int, price int, name string")
+    wheres = {"a": "prize < 9", "b": "name > 7", "c": "price < 9 AND name = 'x'"}
+    matches = tocsin_spark.match(events, subscriptions(spark, wheres), id="key")
+    said = [record.getMessage() for record in caplog.records if record.name.endswith("event_columns")]
+    assert said == ["no event has 'prize'. Did you mean 'price'?"]
+    caplog.clear()
+    tocsin_spark.match(events, subscriptions(spark, {"b": "name > 7"}), id="key")
+    assert "'name' is a string, and is compared with a number" in caplog.text
+    assert matches.count() == 1
+
+
+def test_the_evidence_of_the_last_call(spark: "SparkSession", caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "tocsin.spark.evidence")
+    tocsin_spark.match(spark.range(30), subscriptions(spark, {"low": "id < 10"}), id="id").count()
+    found = tocsin_spark.last_evidence()
+    assert (found.events, found.matches) == (30, 10)
+    assert "30 events" in caplog.text
+
+
 def test_many_events_in_several_partitions_equal_the_matcher_in_process(spark: "SparkSession") -> None:
     events = spark.range(1000, numPartitions=3).selectExpr("id AS key", "id % 97 AS a", "id % 13 / 2.0D AS b")
     wheres = {f"s{n}": f"a BETWEEN {n} AND {n + 3} AND b < {n % 7}.5" for n in range(60)}

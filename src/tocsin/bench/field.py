@@ -20,8 +20,8 @@ from tocsin.arrays import Float64s, Int32s
 from tocsin.bench.field_rivals import Ends, Ranges, hem, match_events, nbytes, rein
 from tocsin.bench.runner import Cell, Figure, Report, Result, processor_timed
 from tocsin.conjunctions.choose import CombinedIndex
+from tocsin.conjunctions.coded import popularity
 from tocsin.conjunctions.protocol import Filing
-from tocsin.index.build import CodedColumn, popularity
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
@@ -168,8 +168,7 @@ def by_one_way(segment: Segment, in_bitmaps: bool) -> Segment:
     shares = []
     for place, column in enumerate(segment.columns):
         rows = np.flatnonzero(conjunctions.column == place)
-        ends = conjunctions.low[rows], conjunctions.high[rows]
-        shares.append(popularity(CodedColumn("", column.kind, column.domain, rows.astype(np.int32), *ends)))
+        shares.append(popularity(conjunctions.low[rows], conjunctions.high[rows], column.domain.last))
     short = {p: c.quantizer.of_codes(c.domain) for p, c in enumerate(segment.columns) if c.quantizer is not None}
     none = np.full(conjunctions.count, -1, np.int32)
     filing = Filing(conjunctions, conjunctions.count, shares, none, np.empty(0), short, np.empty(0, bool))

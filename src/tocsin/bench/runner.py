@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -74,6 +74,12 @@ class Report:
     figures: list[Figure] = field(default_factory=list)
     disagreements: list[str] = field(default_factory=list)
     """Engines whose answers differ; a run with any of them has failed."""
+
+    latest: ClassVar["Report | None"] = None
+    """The report of the benchmark under way, for its progress on the terminal."""
+
+    def __post_init__(self) -> None:
+        Report.latest = self
 
     def claim(self, claim: str, expected: str, measured: str, holds: bool) -> None:
         """Add one claim with its verdict."""

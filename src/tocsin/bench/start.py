@@ -2,7 +2,8 @@
 
 Every family is a process of its own. With an empty cache it compiles what it needs and nothing else; with a warm one it
 loads that. Rows that build on others (a match after a change) time only their own part. Single changes among many
-subscriptions are timed in one more process, after some that are not counted.
+subscriptions are timed in one more process, after some that are not counted; it also compiles relaxed `top_k`, in a row
+of its own, so that the first one among many subscriptions shows what is built for it.
 """
 
 import json
@@ -83,7 +84,7 @@ import json, sys, tempfile, time
 import numpy as np, pyarrow as pa
 from tocsin.matcher import Matcher
 
-size, ranked, count = map(int, sys.argv[1:])
+size, ranked, count = map(int, sys.argv[2:])
 random = np.random.default_rng(1)
 taken, spread = {}, {}
 
@@ -113,6 +114,10 @@ def each(name, do, given):
     taken[name] = float(np.median(processor))
     spread[name] = [float(x) for x in np.percentile(wall, [50, 99, 100])]
 
+small = Matcher(background_merge=False)
+small.subscribe_many(table(100))
+small.top_k(event(), 10)
+once(sys.argv[1], lambda: small.top_k(event(), 10, mode="relaxed"))
 best = Matcher(background_merge=False)
 best.subscribe_many(table(ranked))
 best.top_k(event(), 10)
@@ -154,6 +159,7 @@ BARS = {"ranges": 8.0, "words": 5.0, "patterns": 5.0, "xpath": 10.0}
 MOST_RESIDENT_MB = 120
 MOST_SUBSCRIBE_S = 150e-6
 MOST_COMMIT_S = 5e-3
+COMPILED_RELAXED = "relaxed top_k, compiled"
 RANKED = 100_000
 """Subscriptions among which the first relaxed top_k is timed."""
 CHANGES = 2_500
@@ -172,7 +178,7 @@ def run(*, subscriptions: int = 1_000_000, quick: bool = False) -> Report:
             cache = Path(folder) / family
             measured[family] = [_process(_PROGRAM, cache, family) for _ in ("empty", "warm")]
         sizes = (subscriptions, min(RANKED, subscriptions), CHANGES)
-        changes = _process(_CHANGES, Path(folder) / "ranges", *map(str, sizes))
+        changes = _process(_CHANGES, Path(folder) / "ranges", COMPILED_RELAXED, *map(str, sizes))
     for family, (empty, warm) in measured.items():
         # What the ranges cost stands in their own row.
         names = [name for name in empty["taken"] if family == "ranges" or name == f"first match, {family}"]
@@ -181,7 +187,8 @@ def run(*, subscriptions: int = 1_000_000, quick: bool = False) -> Report:
             report.results.append(Result(name, extra=dict(extra)))
     for name, seconds in changes["taken"].items():
         wall = dict(zip(("wall_p50_s", "wall_p99_s", "wall_max_s"), changes["spread"].get(name, ()), strict=False))
-        report.results.append(Result(name, extra={"warm_cache_s": seconds, **wall}))
+        state = "empty_cache_s" if name == COMPILED_RELAXED else "warm_cache_s"
+        report.results.append(Result(name, extra={state: seconds, **wall}))
     for family, (empty, warm) in measured.items():
         seconds, bar = empty["taken"][f"first match, {family}"], BARS[family]
         report.claim(f"first match of {family}, empty cache", f"{bar:g} s", f"{seconds:.1f} s", seconds <= bar)

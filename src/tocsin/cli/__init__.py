@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from tocsin.cli import (
+    backtest,
     bench,
     check,
     demo,
@@ -25,6 +26,7 @@ from tocsin.cli import (
     warm,
 )
 from tocsin.cli.console import errors, interruptible, tell_of_compilation
+from tocsin.cli.matcher_options import with_matcher_options
 from tocsin.errors import TocsinError
 
 app = typer.Typer(
@@ -51,16 +53,17 @@ def _options(
     pass
 
 
-app.command("match")(interruptible(match.match))
-app.command("top-k")(interruptible(top_k.top_k))
+app.command("match")(interruptible(with_matcher_options(match.match)))
+app.command("backtest")(interruptible(backtest.backtest))
+app.command("top-k")(interruptible(with_matcher_options(top_k.top_k)))
 app.command("stream")(interruptible(stream.stream))
-app.command("check")(interruptible(check.check))
-app.command("explain")(interruptible(explain.explain))
+app.command("check")(interruptible(with_matcher_options(check.check)))
+app.command("explain")(interruptible(with_matcher_options(explain.explain)))
 app.command("replay")(interruptible(replay.replay))
 app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
-app.command("serve")(interruptible(serve.serve))
+app.command("serve")(interruptible(with_matcher_options(serve.serve)))
 app.add_typer(keys.app, name="keys")
 app.add_typer(index.app, name="index")
 app.add_typer(import_.app, name="import")

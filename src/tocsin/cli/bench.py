@@ -11,7 +11,9 @@ from typing import Annotated, get_type_hints
 
 import typer
 
+from tocsin.bench.runner import Report, show
 from tocsin.cli.console import errors, interruptible, output
+from tocsin.cli.progress import stage
 
 PACKAGE = Path(__file__).parent.parent
 
@@ -41,7 +43,8 @@ def command_of(name: str) -> Callable[..., None]:
     run = importlib.import_module(f"tocsin.{module}").run
 
     def command(json: bool, output_folder: Path | None, **parameters: object) -> None:
-        report = run(**parameters)
+        with stage(f"bench {name}", told=False, detail=_last_result):
+            report = run(**parameters)
         if json:
             typer.echo(report.to_json())
         else:
@@ -70,6 +73,15 @@ def command_of(name: str) -> Callable[..., None]:
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in options}
     command.__doc__ = run.__doc__
     return command
+
+
+def _last_result() -> str:
+    """What the benchmark under way measured last."""
+    if Report.latest is None or not Report.latest.results:
+        return ""
+    done = Report.latest.results
+    rate = "" if done[-1].events_per_s is None else f" {show(done[-1].events_per_s)} events/s"
+    return f"{len(done)} results, the last {done[-1].engine}{rate}"
 
 
 def _register(name: str, summary: str) -> None:

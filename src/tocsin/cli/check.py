@@ -8,6 +8,8 @@ import typer
 
 from tocsin.cli.console import output, rejected_table, warnings_table
 from tocsin.cli.inputs import load
+from tocsin.cli.matcher_options import MatcherOptions
+from tocsin.cli.progress import stage
 
 if TYPE_CHECKING:
     from tocsin.model.schema import EventSchema
@@ -19,11 +21,16 @@ def check(
     file: Annotated[Path, typer.Argument(help="Subscriptions as .jsonl, .csv or .parquet.")],
     events: Annotated[Path | None, typer.Option(help="Events to compare names and kinds of attributes with.")] = None,
     schema: Annotated[Path | None, typer.Option(help="The same as JSON: names with their kinds.")] = None,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Check a file of subscriptions and report all that would be rejected, and what is probably not meant."""
-    matcher = load(file)
-    if events is not None or schema is not None:
-        warnings = matcher.check(_schema(events, schema))
+    known = _schema(events, schema) if events is not None or schema is not None else None
+    matcher = load(file, options)
+    if known is not None:
+        with stage("comparing with the events", "subscriptions", len(matcher)) as progress:
+            warnings = matcher.check(known)
+            progress(len(matcher))
         if warnings:
             output().print(warnings_table(warnings))
     stands = matcher.stats()
@@ -40,7 +47,8 @@ def _schema(events: Path | None, schema: Path | None) -> "EventSchema":
     from tocsin.model.schema import EventSchema
 
     if schema is None:
-        return EventSchema.of(read_events(str(events)))
+        with stage("reading events", "events") as progress:
+            return EventSchema.of(read_events(str(events), progress=progress))
     try:
         named = json.loads(schema.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from tocsin.cli.console import errors, facts, output
+from tocsin.cli.console import facts, output
 from tocsin.cli.inputs import load
+from tocsin.cli.progress import Stage, stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ def demo(
     with clock.stage("compile, or load what is compiled"):
         compile_for(matcher)
     with contextlib.ExitStack() as stack:
-        with clock.stage("start Spark"), errors().status("starting Spark"):
+        with clock.stage("start Spark"):
             session = stack.enter_context(local_session(master))
         index, read = folder / "index", folder / "events.parquet"
         for old in (index, read):
@@ -84,12 +84,6 @@ def demo(
         raise typer.Exit(1)
 
 
-class Stage:
-    """A part of the demo, and how long it took."""
-
-    seconds = 0.0
-
-
 class Clock:
     """The stages of the demo, with their wall-clock times."""
 
@@ -98,11 +92,10 @@ class Clock:
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
-        """Time one stage."""
-        stage, start = Stage(), time.perf_counter()
-        yield stage
-        stage.seconds = time.perf_counter() - start
-        self.stages.append((name, stage.seconds))
+        """Show and time one stage."""
+        with stage(name, told=False) as running:  # a table at the end tells of all
+            yield running
+        self.stages.append((name, running.seconds))
 
 
 def busiest(matches: "pa.Table", count: int = 10) -> "object":

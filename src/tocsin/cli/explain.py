@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.console import output
-from tocsin.cli.inputs import Index, Subscriptions, Where, WhereFile, matcher_of
+from tocsin.cli.inputs import Index, Now, Subscriptions, Where, WhereFile, matcher_of, parse_now
+from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.errors import EventError, OptionError
 
 
@@ -20,6 +21,9 @@ def explain(
     details: Annotated[
         bool, typer.Option("--details", help="Show every predicate, also of a condition with very many.")
     ] = False,
+    now: Now = None,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Show which predicates of a subscription hold for an event and which fail.
 
@@ -27,7 +31,8 @@ def explain(
     """
     from tocsin.files.event_files import conversions_of_json, converted
 
-    with matcher_of(subscriptions, index, where, where_file) as matcher:
+    at = parse_now(now)
+    with matcher_of(subscriptions, index, where, where_file, options) as matcher:
         # A subscription that was rejected is explained by its error.
         for error in matcher.rejected:
             if error.subscription == subscription:
@@ -37,7 +42,7 @@ def explain(
             raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
         read = converted(read_event(event), conversions_of_json(matcher.kinds))
         for id in ids:
-            explanation = matcher.explain(read, id)
+            explanation = matcher.explain(read, id, now=at)
             text = explanation.details() if details else str(explanation)
             output().print(text, highlight=False, markup=False, soft_wrap=True)
             if index is None and id in matcher.looking_back():

@@ -1,12 +1,14 @@
 """`tocsin import …`: subscriptions from other systems."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tocsin.cli.console import errors, facts, interruptible, rejected_table
+from tocsin.cli.progress import Stage, stage
 from tocsin.errors import MissingDependencyError, OptionError
 
 if TYPE_CHECKING:
@@ -29,17 +31,11 @@ def percolator(
 
     What has no exact equivalent is reported with the reason and left out; then the exit code is 1.
     """
-    from tocsin.importers.imported import Imported
     from tocsin.importers.percolator import Fields
     from tocsin.importers.stored_queries import import_queries
 
     fields = Fields.of_mapping(_read_json(mapping) if mapping else {}, lists or ())
-    imported = Imported()
-    for file in files:
-        found = import_queries(file, fields, query_field)
-        imported.subscriptions += found.subscriptions
-        imported.rejected += found.rejected
-    _write(imported, output, overwrite)
+    _write(output, overwrite, lambda progress: import_queries(files, fields, query_field, progress))
 
 
 def sigma(
@@ -63,17 +59,19 @@ def sigma(
         raise MissingDependencyError(
             "pySigma is not installed", "Install it with: pip install 'tocsin[sigma]'"
         ) from error
-    _write(import_rules(rules, pipeline or (), raw), output, overwrite)
+    _write(output, overwrite, lambda progress: import_rules(rules, pipeline or (), raw, progress))
 
 
-def _write(imported: "Imported", output: Path, overwrite: bool) -> None:
-    """Write the subscriptions and report the rules that were left out."""
+def _write(output: Path, overwrite: bool, translate: Callable[[Stage], "Imported"]) -> None:
+    """Translate the rules, write the subscriptions and report what was left out."""
     from tocsin.files.subscription_files import WRITERS
     from tocsin.storage.atomic_files import whole_file
 
     if output.suffix not in WRITERS:
         raise OptionError(f"the format of {output} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
     with whole_file(output, overwrite) as target:
+        with stage("translating", "rules") as progress:
+            imported = translate(progress)
         WRITERS[output.suffix](imported.subscriptions, target)
     if imported.rejected:
         errors().print(rejected_table(imported.rejected))

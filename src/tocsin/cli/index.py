@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tocsin.cli.console import errors, facts, interruptible, output, rejected_table, titled
+from tocsin.cli.matcher_options import MatcherOptions, with_matcher_options
+from tocsin.cli.progress import stage
 from tocsin.errors import OptionError, StorageError, UnknownSubscriptionError
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ def build(
     file: Source,
     output: Annotated[Path, typer.Option(help="The folder of the index; it must not exist yet.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that exists.")] = False,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Build an index from a file of subscriptions; the folder appears when the index is whole."""
     from tocsin.cli.inputs import load
@@ -38,8 +42,9 @@ def build(
         if overwrite and output.exists():
             stack.enter_context(replaceable(output))
         folder = stack.enter_context(whole_folder(output, overwrite))
-        matcher = load(file)
-        matcher.save(folder)
+        matcher = load(file, options)
+        with stage("writing the index"):
+            matcher.save(folder)
         matcher.close()
     report(output, matcher)
 
@@ -49,7 +54,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
 ) -> None:
     """Show what an index holds: counts, segments, bytes, and the subscriptions that are expensive or useless."""
-    with opened(index, "read") as matcher:
+    with opened(index, "read") as matcher, stage("reading the index"):
         stats = matcher.stats()
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(stats), ensure_ascii=False))
@@ -62,9 +67,16 @@ def plan(
     index: Index,
     details: Annotated[bool, typer.Option("--details", help="Show every step, however many are alike.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every step as JSON and nothing else.")] = False,
+    events: Annotated[
+        Path | None, typer.Option("--events", help="Match these first, and name the most expensive subscriptions.")
+    ] = None,
 ) -> None:
     """Show how the subscriptions of an index are matched, step by step, and why."""
-    with opened(index, "read") as matcher:
+    from tocsin.files.event_files import read_events
+
+    with opened(index, "read") as matcher, stage("reading the index"):
+        if events is not None:
+            matcher.match_batch(read_events(events, matcher))
         found = matcher.plan()
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(step) for step in found.steps], ensure_ascii=False))
@@ -74,13 +86,16 @@ def plan(
 
 def add(index: Index, file: Source) -> None:
     """Add the subscriptions of a file; one with an id that stands already replaces it."""
+    from tocsin.cli.inputs import add as add_table
     from tocsin.files.subscription_files import read_subscriptions
 
-    read = read_subscriptions(file)
     with opened(index) as matcher:
-        matcher.subscribe_many(read.table)
+        with stage("reading subscriptions", "rows") as progress:
+            read = read_subscriptions(file, progress=progress)
+        add_table(matcher, read.table)
         matcher.rejected[:0] = read.rejected
-        matcher.commit()
+        with stage("writing the index"):
+            matcher.commit()
     report(index, matcher)
 
 
@@ -109,8 +124,10 @@ def compact(index: Index) -> None:
     """Merge all segments into one, without the subscriptions that were removed."""
     with opened(index) as matcher:
         before = len(matcher.stats().segments)
-        with errors().status("merging"):
+        with stage("merging", "subscriptions", len(matcher), detail=lambda: f"{before:,} segments") as progress:
             matcher.compact()
+            progress(len(matcher))
+        with stage("writing the index"):
             matcher.commit()
         after = len(matcher.stats().segments)
     errors().print(facts(str(index), [("segments before", f"{before:,}"), ("segments now", f"{after:,}")]))
@@ -126,13 +143,15 @@ def verify(index: Index) -> None:
     folder = Folder(index)
     table = Table("file", "bytes")
     table.columns[1].justify = "right"
-    for name in store.verify(folder):
-        table.add_row(name, f"{(index / name).stat().st_size:,}")
+    with stage("comparing checksums"):
+        for name in store.verify(folder):
+            table.add_row(name, f"{(index / name).stat().st_size:,}")
     history = folder.history(folder.committed())
     if history.exists():
-        # As a reader: a check changes nothing, and the writer may be at work.
-        stored = History.of_reader(lambda: history, Options())
-        stored.check_files()
+        with stage("comparing checksums of the history"):
+            # As a reader: a check changes nothing, and the writer may be at work.
+            stored = History.of_reader(lambda: history, Options())
+            stored.check_files()
         table.add_row(f"history, {len(stored):,} events", "")
     output().print(titled(f"{index}: all is well", table))
 
@@ -147,7 +166,7 @@ def upgrade(
     from tocsin.index.upgrade import upgrade as upgrade_folder
     from tocsin.storage.container import VERSION
 
-    with errors().status("upgrading"):
+    with stage("upgrading"):
         done = upgrade_folder(index, drop_rejected=drop_rejected)
     if done.rejected:
         errors().print(rejected_table(done.rejected))
@@ -176,13 +195,16 @@ def export(
         raise OptionError(f"{file} exists", "Choose another file, or replace it with --overwrite")
     from tocsin.storage.atomic_files import write_file
 
-    with opened(index, "read") as matcher:
+    with opened(index, "read") as matcher, stage("reading the index", "subscriptions") as progress:
         subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)
-    write_file(file, lambda target: WRITERS[file.suffix](subscriptions, target))
+        progress(len(subscriptions))
+    with stage("writing the file", "subscriptions") as progress:
+        write_file(file, lambda target: WRITERS[file.suffix](subscriptions, target))
+        progress(len(subscriptions))
     errors().print(facts(str(file), [("subscriptions", f"{len(subscriptions):,}")]))
 
 
-for _command in (build, info, plan, add, remove, compact, verify, upgrade, export):
+for _command in (with_matcher_options(build), info, plan, add, remove, compact, verify, upgrade, export):
     app.command()(interruptible(_command))
 
 

@@ -1,6 +1,7 @@
 """What several commands take: where subscriptions come from, tags, the best k."""
 
 import contextlib
+import datetime as dt
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -10,13 +11,18 @@ import typer
 from rich.text import Text
 
 from tocsin.cli.console import errors
+from tocsin.cli.matcher_options import MatcherOptions
+from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tocsin.matcher import Matcher, OpenMode
     from tocsin.ranking.request import Question, ScoreBy
 
 MOST_NAMED = 10
+_DEFAULTS = MatcherOptions()
 
 Subscriptions = Annotated[
     Path | None, typer.Option(help="Subscriptions: id, where[, score, weights, tags]; a file or a folder.")
@@ -27,6 +33,9 @@ Where = Annotated[
 ]
 WhereFile = Annotated[Path | None, typer.Option(help="A file with one condition, instead of --subscriptions.")]
 Events = Annotated[Path, typer.Option(help="Events: a file, a folder of files, or - for standard input.")]
+Now = Annotated[
+    str | None, typer.Option(help="The time that now() means, as in 2026-01-15T12:00; that of the clock if not given.")
+]
 Tags = Annotated[
     list[str] | None, typer.Option("--tags", help="Only subscriptions with this tag, as in user=ada; may be repeated.")
 ]
@@ -46,19 +55,27 @@ class IntervalRule(Enum):
     WITHIN = "within"
 
 
-def load(path: Path) -> "Matcher":
+def load(path: Path, options: MatcherOptions = _DEFAULTS, *, quiet: bool = False) -> "Matcher":
     """Build a matcher from a file of subscriptions; `rejected` also holds the lines that are not subscriptions."""
     from tocsin.files.subscription_files import read_subscriptions
     from tocsin.matcher import Matcher
 
-    with errors().status("reading subscriptions") as status:
-        read = read_subscriptions(path)
-        status.update(f"building the index of {len(read.table):,} subscriptions")
-        matcher = Matcher.from_table(read.table)
+    keywords = options.keywords()
+    with stage("reading subscriptions", "rows", quiet=quiet) as progress:
+        read = read_subscriptions(path, progress=progress)
+    matcher = Matcher(**keywords)
+    add(matcher, read.table, quiet=quiet)
     matcher.rejected[:0] = read.rejected
     _tell(read.unknown, "columns that are not of a subscription are left out")
     _tell(read.duplicates, "ids stand several times; the last of each counts")
     return matcher
+
+
+def add(matcher: "Matcher", table: "pa.Table", *, quiet: bool = False) -> None:
+    """Add a table of subscriptions to a matcher, which is one stage."""
+    with stage("indexing", "subscriptions", len(table), quiet=quiet) as progress:
+        matcher.subscribe_many(table)
+        progress(len(table))
 
 
 def _tell(names: Sequence[str], what: str) -> None:
@@ -73,25 +90,23 @@ def matcher_of(
     index: Path | None = None,
     where: Sequence[str] | None = None,
     where_file: Path | None = None,
+    options: MatcherOptions = _DEFAULTS,
     *,
+    quiet: bool = False,
     mode: "OpenMode" = "copy",
 ) -> Iterator["Matcher"]:
     """The matcher of the subscriptions that a command was given, in one of four ways."""
+    check_sources(subscriptions, index, where, where_file)
     from tocsin.matcher import Matcher
 
-    given = [option for option in (subscriptions, index, where, where_file) if option]
-    if len(given) != 1:
-        raise OptionError(
-            "the subscriptions are given twice or not at all",
-            "Give one of --subscriptions, --index, --where and --where-file",
-        )
     if subscriptions is not None:
-        matcher = load(subscriptions)
+        matcher = load(subscriptions, options, quiet=quiet)
     elif index is not None:
+        options.refuse_for(index)
         # A merge in the background would be thrown away at the end of the command.
         matcher = Matcher.open(index, mode=mode, background_merge=False)
     else:
-        matcher = Matcher(background_merge=False)
+        matcher = Matcher(**options.keywords(), background_merge=False)
         conditions = [_read_text(where_file)] if where_file else list(where or ())
         for number, condition in enumerate(conditions, start=1):
             matcher.subscribe("where" if len(conditions) == 1 else f"where {number}", condition)
@@ -99,11 +114,42 @@ def matcher_of(
         yield matcher
 
 
+def check_sources(
+    subscriptions: Path | None, index: Path | None, where: Sequence[str] | None, where_file: Path | None
+) -> None:
+    """Raise OptionError unless one source of subscriptions is given and there: before the library is loaded."""
+    from tocsin.files.formats import data_files
+
+    if sum(map(bool, (subscriptions, index, where, where_file))) != 1:
+        raise OptionError(
+            "the subscriptions are given twice or not at all",
+            "Give one of --subscriptions, --index, --where and --where-file",
+        )
+    if subscriptions is not None:
+        data_files(subscriptions, "subscriptions")
+    if index is not None and not index.is_dir():
+        raise OptionError(f"there is no folder {index}", "Give the folder of an index; tocsin index build makes one")
+    if where_file is not None:
+        _read_text(where_file)
+
+
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"cannot read {path}: {error}", "Give a file of text with one condition") from error
+
+
+def parse_now(text: str | None) -> dt.datetime | None:
+    """The time of --now.
+
+    >>> parse_now("2026-01-15T12:00")
+    datetime.datetime(2026, 1, 15, 12, 0)
+    """
+    try:
+        return None if text is None else dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise OptionError(f"--now is {text!r}", "Write a time as in 2026-01-15T12:00") from error
 
 
 def parse_tags(tags: Sequence[str] | None) -> dict[str, str]:

@@ -4,8 +4,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
@@ -20,20 +19,26 @@ from tocsin.cli.inputs import (
     Index,
     IntervalRule,
     Mode,
+    Now,
     Subscriptions,
     Tags,
     Where,
     WhereFile,
+    check_sources,
     matcher_of,
+    parse_now,
     parse_tags,
     question_of,
 )
+from tocsin.cli.matcher_options import MatcherOptions
+from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tocsin.files.event_files import EventFiles
+    from tocsin.files.formats import DataFile
     from tocsin.files.job import MatchJob, MatchJobResult
     from tocsin.files.match_writer import OutputFormat
     from tocsin.matcher import Matcher
@@ -84,6 +89,7 @@ def match(
     order: Annotated[
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
     ] = None,
+    now: Now = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say of each match which predicates held.")] = False,
     spark: Annotated[
         bool | None,
@@ -94,25 +100,43 @@ def match(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no report.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Match files of events against subscriptions: on this machine, or on Spark.
 
     Subscriptions and event lines that cannot be read are reported and left out; then the exit code is 1. Subscriptions
     that look back see events in the order of the files, or by --order; on Spark they need --order.
     """
-    from tocsin.files.event_files import EventFiles
-    from tocsin.files.job import MatchJob
+    from tocsin.files.formats import data_files
+    from tocsin.storage.atomic_files import whole_folder
 
-    job = MatchJob(id, keep or [], parse_tags(tags), question_of(top_k, mode, score_by, interval), explain, order)
-    with matcher_of(subscriptions, index, where, where_file) as matcher:
-        source = EventFiles(events, matcher.kinds, order=order)
-        on_spark = spark if spark is not None else master is not None or _is_large(source)
+    # Whatever can be wrong is found before the library is loaded, an index built and Spark started, in this order.
+    check_sources(subscriptions, index, where, where_file)
+    files = data_files(events, "events")
+    on_spark = spark if spark is not None else master is not None or _is_large(files)
+    at = parse_now(now)
+    with contextlib.ExitStack() as stack:
+        if on_spark:
+            _check_for_spark(events, output, format, {"--explain": explain, "--now": now is not None})
+            folder = stack.enter_context(whole_folder(output, overwrite))
+        else:
+            target = stack.enter_context(destination(output, format, overwrite))
+        from tocsin.files.event_files import EventFiles
+        from tocsin.files.job import MatchJob
+        from tocsin.files.local_match import check_columns
+
+        question = question_of(top_k, mode, score_by, interval)
+        job = MatchJob(id, keep or [], parse_tags(tags), question, explain, order, at)
+        check_columns(job, events)
+        matcher = stack.enter_context(matcher_of(subscriptions, index, where, where_file, options, quiet=quiet))
         if matcher.rejected:
             errors().print(rejected_table(matcher.rejected))
         if on_spark:
-            outcome = _match_on_spark(matcher, events, output, format, job, master, overwrite, verbose)
+            outcome = _match_on_spark(matcher, events, folder, format, job, master, quiet, verbose)
         else:
-            outcome = _match_here(matcher, source, output, format, job, overwrite, quiet)
+            source = EventFiles(events, matcher.kinds, order=order)
+            outcome = _match_here(matcher, source, *target, job, quiet)
     if outcome.bad_events:
         errors().print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))
     _report(str(output), matcher, outcome, as_json, quiet)
@@ -120,11 +144,11 @@ def match(
         raise typer.Exit(1)
 
 
-def _is_large(source: "EventFiles") -> bool:
+def _is_large(files: "Sequence[DataFile]") -> bool:
     """Whether Spark is the better way, and there; the terminal is told."""
     import importlib.util
 
-    total = sum(file.path.stat().st_size for file in source.files if file.path != STANDARD)
+    total = sum(file.path.stat().st_size for file in files if file.path != STANDARD)
     if total < ON_SPARK_FROM or importlib.util.find_spec("pyspark") is None:
         return False
     errors().print(f"{total / 2**30:.1f} GiB of events: matching on Spark (--no-spark does it in this process)")
@@ -134,10 +158,9 @@ def _is_large(source: "EventFiles") -> bool:
 def _match_here(
     matcher: "Matcher",
     source: "EventFiles",
-    target: Path,
-    format: Format | None,
+    file: BinaryIO,
+    format: "OutputFormat",
     job: "MatchJob",
-    overwrite: bool,
     quiet: bool,
 ) -> "MatchJobResult":
     from tocsin.files.local_match import match_locally
@@ -151,9 +174,11 @@ def _match_here(
     if looking_back and job.order is None and not quiet:
         looks = "1 subscription looks" if len(looking_back) == 1 else f"{len(looking_back):,} subscriptions look"
         errors().print(f"{looks} back: events count in the order of the files")
-    with destination(target, format, overwrite) as (file, chosen), _counted(quiet) as progress:
-        writer = MatchWriter(file, chosen, job.columns, _show)
-        return match_locally(job, matcher, source, writer, progress)
+    writer = MatchWriter(file, format, job.columns, show_rows)
+    # The report that follows has the time and the rate.
+    with stage("matching", "events", quiet=quiet, told=False, detail=lambda: f"{writer.rows:,} matches") as progress:
+        source.progress = progress
+        return match_locally(job, matcher, source, writer)
 
 
 @contextlib.contextmanager
@@ -185,7 +210,7 @@ def destination(target: Path, format: Format | None, overwrite: bool) -> Iterato
             yield file, chosen
 
 
-def _show(matches: "pa.Table") -> None:
+def show_rows(matches: "pa.Table") -> None:
     """Print matches as a table."""
     table = Table(*matches.column_names)
     for row in matches.slice(0, MOST_SHOWN).to_pylist():
@@ -195,75 +220,49 @@ def _show(matches: "pa.Table") -> None:
         output().print(f"… and {len(matches) - MOST_SHOWN:,} more; --format jsonl shows all")
 
 
-@contextlib.contextmanager
-def _counted(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Events, matches and the rate on the terminal."""
-    start = time.perf_counter()
-    with contextlib.nullcontext() if quiet else errors().status("matching") as status:
-
-        def progress(events: int, matches: int) -> None:
-            if status is not None:
-                rate = events / (time.perf_counter() - start)
-                status.update(f"matching: {events:,} events, {matches:,} matches, {rate:,.0f} events/s")
-
-        yield progress
+def _check_for_spark(events: Path, output: Path, format: Format | None, others: dict[str, bool]) -> None:
+    """Raise OptionError for what Spark does not do; `others` are options that are not for it, if they were given."""
+    if STANDARD in (events, output):
+        raise OptionError("Spark reads and writes files", "Give --events and --output as paths, or leave out --spark")
+    for option, is_given in others.items():
+        if is_given:
+            raise OptionError(f"{option} is not for Spark", "Leave out --spark, or the option")
+    if format not in (None, Format.PARQUET, Format.JSONL):
+        raise OptionError(f"Spark does not write {format.value} here", "Choose --format parquet or jsonl")
 
 
 def _match_on_spark(
     matcher: "Matcher",
     events: Path,
-    target: Path,
+    folder: Path,
     format: Format | None,
     job: "MatchJob",
     master: str | None,
-    overwrite: bool,
+    quiet: bool,
     verbose: bool,
 ) -> "MatchJobResult":
     from tocsin.index.history_planner import refuse
-    from tocsin.storage.atomic_files import whole_folder
 
-    if STANDARD in (events, target):
-        raise OptionError("Spark reads and writes files", "Give --events and --output as paths, or leave out --spark")
-    if job.explain:
-        raise OptionError("--explain is not for Spark", "Leave out --spark, or the option")
-    if format not in (None, Format.PARQUET, Format.JSONL):
-        raise OptionError(f"Spark does not write {format.value} here", "Choose --format parquet or jsonl")
     if job.order is None:
         refuse(matcher.looking_back(job.tags), "Give the column that orders events with --order")
-    with whole_folder(target, overwrite) as folder:
-        return run_on_spark(
-            matcher, events, folder, job, master=master, format=format or Format.PARQUET, verbose=verbose
-        )
-
-
-def run_on_spark(
-    matcher: "Matcher",
-    events: Path,
-    folder: Path,
-    job: "MatchJob",
-    *,
-    master: str | None,
-    format: Format,
-    verbose: bool = False,
-) -> "MatchJobResult":
-    """Run the job on Spark with its progress on the terminal."""
-    from tocsin.spark.match_job import match_files
-    from tocsin.spark.session import local_session
-
     with contextlib.ExitStack() as stack:
-        with errors().status("starting Spark"):
+        from tocsin.spark.match_job import match_files
+        from tocsin.spark.session import local_session
+
+        with stage("starting Spark", quiet=quiet):
             session = stack.enter_context(local_session(master or "local[*]", verbose=verbose))
-        progress = stack.enter_context(progress_bar())
-        return match_files(session, matcher, events, folder, job, format=format.value, progress=progress)
+        progress = stack.enter_context(_bar(quiet))
+        chosen = (format or Format.PARQUET).value
+        return match_files(session, matcher, events, folder, job, format=chosen, progress=progress)
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator["Progress"]:
+def _bar(quiet: bool) -> Iterator["Progress"]:
     """A bar of Spark tasks on the terminal; none if standard error is a file."""
     from rich.progress import Progress as Bar
 
     console = errors()
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("matching", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.console import errors
+from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.errors import MissingDependencyError, OptionError
 
 
@@ -27,8 +28,13 @@ def serve(
         float, typer.Option(min=0, max=1, help="The share of pairs of event and subscription to judge a second time.")
     ] = 0.0,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a running example from a temporary folder.")] = False,
+    *,
+    options: MatcherOptions,
 ) -> None:
-    """Serve an index: one writer process, several matching processes, inboxes, and a page to look at."""
+    """Serve an index: one writer process, several matching processes, inboxes, and a page to look at.
+
+    The options of the matcher are for an index that is made; one that is there has its own.
+    """
     try:
         from tocsin.serve.settings import ServerSettings
         from tocsin.serve.supervisor import serve as run
@@ -41,6 +47,8 @@ def serve(
         raise OptionError("give the folder of an index, or --demo", "Such as tocsin serve index")
     with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as temporary:
         folder = Path(temporary) / "index" if index is None else index
+        if options.given:
+            _make(folder, options)
         state = state or folder / "serve"
         settings = ServerSettings(
             index=str(folder),
@@ -63,3 +71,14 @@ def serve(
                 play(address)
 
         run(settings, host, port, ready)
+
+
+def _make(folder: Path, options: MatcherOptions) -> None:
+    """Make an index with these options. Raises OptionError if there is one already."""
+    from tocsin.matcher import Matcher
+    from tocsin.storage.folder import Folder
+
+    if Folder(folder).newest() is not None:
+        options.refuse_for(folder)
+    with Matcher(**options.keywords()) as matcher:
+        matcher.save(folder)

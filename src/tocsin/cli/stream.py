@@ -1,6 +1,7 @@
 """`tocsin stream`: match the files that are put into a folder, as they come."""
 
 import contextlib
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,9 +13,18 @@ import typer
 from tocsin.cli.console import errors, facts
 from tocsin.cli.match import Format
 from tocsin.errors import OptionError
+from tocsin.storage.atomic_files import check_place
 
 if TYPE_CHECKING:
     from tocsin.spark.stream_job import Progress
+
+
+SPARK_TYPES = re.compile(
+    "array|bigint|binary|boolean|byte|char|character|date|dec|decimal|double|float|int|integer|interval|long|map|numeric|"
+    "real|short|smallint|string|struct|timestamp|timestamp_ltz|timestamp_ntz|tinyint|varchar|variant|void",
+    re.IGNORECASE,
+)
+"""The types that a schema of Spark's may name."""
 
 
 def stream(
@@ -50,6 +60,10 @@ def stream(
         raise OptionError("--dedupe and --digest are for inboxes", "Name the tag of a subscriber with --inbox-tag")
     if not events.is_dir():
         raise OptionError(f"there is no folder {events}", "Give the folder that files of events are put into")
+    for folder in (output, checkpoint):
+        check_place(folder)
+    if schema is not None:
+        check_schema(schema)
     _check_index(index)
     from tocsin.spark.session import local_session
     from tocsin.spark.stream_job import Delivery, Progress, follow, stream_files, wait_for_a_file
@@ -88,6 +102,24 @@ def stream(
         )
         follow(query, asked_to_stop)
     console.print(facts(str(output), figures(done)))
+
+
+def check_schema(text: str) -> None:
+    """Raise OptionError if a column of --schema has no type of Spark's: only Spark can tell the rest, when it runs.
+
+    >>> check_schema("id long, price decimal(10, 2), tags array<string>")
+    >>> check_schema("id wrong")
+    Traceback (most recent call last):
+        ...
+    tocsin.errors.OptionError: --schema: 'id wrong' is not a column and its type. Write "id long, price double"
+    """
+    # Commas inside brackets belong to a type.
+    for column in re.split(r",(?![^<(]*[>)])", text):
+        found = re.fullmatch(r"\s*(?:`[^`]+`|\w+)[\s:]+(\w+).*", column, re.DOTALL)
+        if found is None or SPARK_TYPES.fullmatch(found[1]) is None:
+            raise OptionError(
+                f"--schema: {column.strip()!r} is not a column and its type", 'Write "id long, price double"'
+            )
 
 
 def _check_index(path: Path) -> None:

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.inputs import Events, Index, IntervalRule, Mode, Subscriptions
+from tocsin.cli.inputs import Events, Index, IntervalRule, Mode, Now, Subscriptions
 from tocsin.cli.match import STANDARD, Format, match
+from tocsin.cli.matcher_options import MatcherOptions
 
 
 def top_k(
@@ -28,6 +29,9 @@ def top_k(
     order: Annotated[
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
     ] = None,
+    now: Now = None,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Print the best subscriptions of each event as JSON Lines, best first: `tocsin match --top-k` has more options."""
     match(
@@ -42,4 +46,6 @@ def top_k(
         score_by=score_by,
         interval=interval,
         order=order,
+        now=now,
+        options=options,
     )

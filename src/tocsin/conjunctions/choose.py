@@ -1,8 +1,9 @@
-"""The automatic choice between three ways, for each conjunction: Key, access pairs and bitmaps.
+"""The automatic choice between four ways, for each conjunction: Key, blocks, access pairs and bitmaps.
 
 Conjunctions of tests alone go under their rarest test (Key): words, patterns and paths have no grid to be filed in, and
-Key reads a few bytes for each of their conjunctions, 63 events at a time. The others go where they are estimated to
-cost an event less (`estimate.py`): by access pairs if two of their predicates are selective, else in bitmaps.
+Key reads a few bytes for each of their conjunctions, 63 events at a time. Those that most events satisfy, if there are
+many, go into blocks that are found as one (`common/`). The others go where they are estimated to cost an event less
+(`estimate.py`): by access pairs if two of their predicates are selective, else in bitmaps.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.arrays import Bools, Float64s, Int32s, Ragged
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions, Events
+from tocsin.conjunctions.common.index import CommonIndex, choose_common
 from tocsin.conjunctions.estimate import cost_by_pairs, cost_in_bitmaps
 from tocsin.conjunctions.key.drift import Drift
 from tocsin.conjunctions.key.index import KeyIndex
@@ -34,7 +36,7 @@ _UNKNOWN = np.full((2, 2), np.nan)
 
 @dataclass(frozen=True)
 class CombinedIndex:
-    """Conjunctions 0 to `split` - 1 by access pairs or in bitmaps, those from `split` on under one of their tests."""
+    """Conjunctions 0 to `split` - 1 by access pairs, in bitmaps or in blocks, the others under one of their tests."""
 
     split: int
     pairs: PairIndex
@@ -43,6 +45,8 @@ class CombinedIndex:
     """None if no conjunction is in bitmaps."""
     estimates: Float64s
     """Nanoseconds an event: `estimates[i, j]` for the conjunctions of way i, if they were filed by way j."""
+    common: CommonIndex | None = None
+    """None if no conjunction is in a block."""
 
     @cached
     def drift(self) -> Drift:
@@ -52,24 +56,28 @@ class CombinedIndex:
     @classmethod
     def build(cls, filing: Filing) -> "CombinedIndex":
         """File conjunctions: those before the split by the way that costs less, the others under their rarest test."""
-        return cls._of(filing, _cheaper)
+        return cls._of(filing, _cheaper, choose_common(filing))
 
     @classmethod
     def by_one_way(cls, filing: Filing, in_bitmaps: bool) -> "CombinedIndex":
         """File the conjunctions before the split by access pairs only, or in bitmaps as far as possible."""
-        return cls._of(filing, lambda _, can_be: can_be & in_bitmaps)
+        return cls._of(filing, lambda _, can_be: can_be & in_bitmaps, np.zeros(filing.split, bool))
 
     @classmethod
-    def _of(cls, filing: Filing, choose: Callable[[Float64s, Bools], Bools]) -> "CombinedIndex":
+    def _of(cls, filing: Filing, choose: Callable[[Float64s, Bools], Bools], common: Bools) -> "CombinedIndex":
         conjunctions, split = filing.conjunctions, filing.split
         all_before = np.arange(split, dtype=np.int32)
         prepared = _prepare(filing, all_before)
         costs = np.stack([cost_by_pairs(prepared), cost_in_bitmaps(prepared)])
-        in_bitmaps = choose(costs, _can_be_in_bitmaps(filing))
-        by_pairs = np.flatnonzero(~in_bitmaps).astype(np.int32)
-        bitmaps = None
+        in_bitmaps = choose(costs, _can_be_in_bitmaps(filing) & ~common)
+        by_pairs = np.flatnonzero(~in_bitmaps & ~common).astype(np.int32)
+        bitmaps = blocks = None
         if by_pairs.size < split:
             prepared = _prepare(filing, by_pairs)
+        if common.any():
+            numbers = np.flatnonzero(common).astype(np.int32)
+            blocks = CommonIndex.build(conjunctions.select(numbers), numbers, conjunctions.count)
+        if in_bitmaps.any():
             numbers = np.flatnonzero(in_bitmaps).astype(np.int32)
             bitmaps = BitmapIndex.build(conjunctions.select(numbers), filing.popularity).renumbered(numbers)
         return cls(
@@ -77,22 +85,27 @@ class CombinedIndex:
             PairIndex.of(prepared).renumbered(by_pairs, split),
             _key(filing),
             bitmaps,
-            np.stack([costs[:, ~in_bitmaps].sum(axis=1), costs[:, in_bitmaps].sum(axis=1)]),
+            np.stack([costs[:, by_pairs].sum(axis=1), costs[:, in_bitmaps].sum(axis=1)]),
+            blocks,
         )
 
     @property
     def _by_pairs(self) -> int:
         """How many conjunctions are filed by access pairs."""
-        return self.split - (len(self.bitmaps) if self.bitmaps is not None else 0)
+        return self.split - len(self.bitmaps or ()) - len(self.common or ())
 
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
         """Find the conjunctions of each event, by all ways; for the arguments see `ConjunctionIndex.match`."""
         parts: list[Pairs] = []
+        if self.common is not None:
+            # First, since the subscriptions of blocks are in order: the lists of events then begin with them.
+            parts.append(self.common.match(events))
         if self._by_pairs:
             parts.append(by_pairs if by_pairs is not None else self.pairs.match(events, codes_of))
         if self.bitmaps is not None:
             parts.append(self.bitmaps.match(events))
-        if len(self.key):
+        # Where nothing is TRUE, no key holds: a single event without rare attributes spares the calls.
+        if len(self.key) and events.true.size:
             self.drift.observe(events.true_starts, events.true)
             parts.append(self.key.match(events.true_starts, events.true))
         if len(parts) == 1:
@@ -102,8 +115,13 @@ class CombinedIndex:
 
     @property
     def needs_codes(self) -> bool:
-        """Whether some conjunction has a test, more predicates than its postings carry, or is in bitmaps."""
-        return self.pairs.needs_codes or self.bitmaps is not None
+        """Whether some conjunction has a test, more predicates than its postings carry, or is in bitmaps or blocks."""
+        return self.pairs.needs_codes or self.bitmaps is not None or self.common is not None
+
+    @property
+    def found_as_one(self) -> Ragged | None:
+        """The conjunctions of each block."""
+        return self.common.members if self.common is not None else None
 
     @property
     def rekeyed(self) -> int:
@@ -126,6 +144,8 @@ class CombinedIndex:
         arrays |= {f"key.{name}": array for name, array in self.key.arrays().items()}
         if self.bitmaps is not None:
             arrays |= {f"bitmaps.{name}": array for name, array in self.bitmaps.arrays().items()}
+        if self.common is not None:
+            arrays |= {f"common.{name}": array for name, array in self.common.arrays().items()}
         return arrays
 
     @classmethod
@@ -135,9 +155,9 @@ class CombinedIndex:
         algorithms: tuple[str, str] = ("auto", "auto"),  # noqa: ARG003  # these are the only ones
     ) -> "CombinedIndex":
         """The index that `arrays` came from, without copying."""
-        pairs, key, bitmaps = (
+        pairs, key, bitmaps, common = (
             {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            for prefix in ("pairs.", "key.", "bitmaps.")
+            for prefix in ("pairs.", "key.", "bitmaps.", "common.")
         )
         return cls(
             int(pairs["split"][0]),
@@ -145,14 +165,14 @@ class CombinedIndex:
             KeyIndex.from_arrays(key),
             BitmapIndex.from_arrays(bitmaps) if bitmaps else None,
             arrays.get("estimates", _UNKNOWN),
+            CommonIndex.from_arrays(common) if common else None,
         )
 
     def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels of all ways within their arrays."""
         check_type("estimates", self.estimates, np.float64, 2)
         demand(0 <= self.split <= bounds.conjunctions, "pairs.split", "it is behind the last conjunction")
-        in_bitmaps = len(self.bitmaps) if self.bitmaps is not None else 0
-        demand(in_bitmaps <= self.split, "bitmaps.demands.conjunction", "bitmaps have conjunctions behind the split")
+        demand(self._by_pairs >= 0, "pairs.split", "bitmaps and blocks have conjunctions behind it")
         with under("pairs."):
             self.pairs.check_arrays(bounds)
         with under("key."):
@@ -160,28 +180,36 @@ class CombinedIndex:
         if self.bitmaps is not None:
             with under("bitmaps."):
                 self.bitmaps.check_arrays(bounds)
+        if self.common is not None:
+            with under("common."):
+                self.common.check_arrays(bounds)
 
     def check(self) -> None:
         """Assert what matching relies on."""
         self.pairs.check()
         self.key.check()
         assert self.key.ids.min(initial=self.split) == self.split, "Key has the conjunctions from the split on"
+        rows, rectangles = self.pairs.postings.rows, self.pairs.postings.rectangles
+        filed = [np.unique(np.concatenate([rectangles[:, CONJUNCTION], rows[:, CONJUNCTION]]))]
         if self.bitmaps is not None:
             self.bitmaps.check()
-            posted = np.concatenate(
-                [self.pairs.postings.rectangles[:, CONJUNCTION], self.pairs.postings.rows[:, CONJUNCTION]]
-            )
-            in_bitmaps = self.bitmaps.demands.conjunction
-            assert not np.isin(in_bitmaps, posted).any(), "no conjunction is filed twice"
-            assert np.unique(posted).size + in_bitmaps.size == self.split, "every conjunction is filed"
+            filed.append(self.bitmaps.demands.conjunction)
+        if self.common is not None:
+            self.common.check()
+            filed.append(self.common.blocks.conjunction)
+        if len(filed) > 1:
+            together = np.sort(np.concatenate(filed))
+            assert np.array_equal(together, np.arange(self.split)), "every conjunction is filed, by one way"
 
     def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
         """Say how conjunctions are filed by each way, and what that is estimated to cost."""
         yield Step(
             "",
-            "each conjunction by access pairs, in bitmaps, or under the rarest of its tests",
+            "each conjunction by access pairs, in bitmaps, in a block, or under the rarest of its tests",
             "tests alone under the rarest; others where they are estimated to cost an event less",
         )
+        if self.common is not None:
+            yield from self.common.describe()
         if self._by_pairs:
             yield from self.pairs.describe(self._by_pairs, column_name)
             yield Step(", access pairs", *self._reason(_PAIRS))

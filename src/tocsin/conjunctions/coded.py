@@ -8,6 +8,8 @@ import numpy as np
 from tocsin.arrays import Float64s, Int32s, Int64s, UInt16s
 from tocsin.model.predicate import Accepts
 
+NULL_SHARE = 0.02
+"""The share of events that is taken to be NULL in an attribute, before any was seen."""
 TRUE, FALSE, NULL = Accepts.TRUE.value, Accepts.FALSE.value, Accepts.NULL.value
 """The truth values of a test, as the bits that arrays and kernels have for them."""
 NOT_TRUE = FALSE | NULL
@@ -98,6 +100,17 @@ class RangePredicates:
         """The same predicates, as wide as the ranges of `conjunctions` are."""
         total = np.concatenate([[0.0], np.cumsum(conjunctions.high - conjunctions.low + 1.0)])
         return replace(self, width=(total[self.end] - total[self.first]) / (self.end - self.first))
+
+
+def popularity(low: Int32s, high: Int32s, last: int) -> Float64s:
+    """Estimate the share of events at or below each code, from -1 on: as the ends of ranges are spread.
+
+    `last` is the largest code.
+    """
+    named = np.concatenate([low[low > 0], high[(high >= 0) & (high < last)]])
+    weight = np.bincount(np.minimum(named, last), minlength=last + 1).astype(np.float64)
+    spread = np.convolve(weight, np.ones(3))[1:-1] + 1e-3
+    return np.concatenate([[NULL_SHARE], NULL_SHARE + (1 - NULL_SHARE) * np.cumsum(spread) / spread.sum()])
 
 
 def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> RangePredicates:

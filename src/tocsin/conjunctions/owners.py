@@ -1,11 +1,12 @@
 """From (event, conjunction) pairs in no order to the subscriptions of each event."""
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 from tocsin._compile import kernel
-from tocsin.arrays import Bools, Int32s, Int64s
+from tocsin.arrays import Bools, Int32s, Int64s, Ragged
 
 
 class Owners(NamedTuple):
@@ -18,6 +19,25 @@ class Owners(NamedTuple):
     owner: Int32s
     starts: Int64s
     members: Int32s
+
+    def with_blocks(self, blocks: Ragged | None) -> "Owners":
+        """Return the owners with those of blocks of conjunctions, which are numbered behind all conjunctions."""
+        if blocks is None:
+            return self
+        owner, members, starts = [self.owner], [self.members], [self.starts]
+        groups, end = self.starts.size - 1, int(self.starts[-1])
+        for first, last in itertools.pairwise(blocks.starts.tolist()):
+            of_block = self.owner[blocks.values[first:last]]
+            shared = [self.members[self.starts[~one] : self.starts[~one + 1]] for one in of_block[of_block < 0]]
+            distinct = np.unique(np.concatenate([of_block[of_block >= 0], *shared]))
+            if distinct.size == 1:
+                owner.append(distinct)
+                continue
+            owner.append(np.array([~groups], np.int32))
+            groups, end = groups + 1, end + distinct.size
+            members.append(distinct)
+            starts.append(np.array([end]))
+        return Owners(np.concatenate(owner), np.concatenate(starts), np.concatenate(members))
 
 
 @kernel
@@ -135,12 +155,20 @@ def group_by_event(pairs: Int32s, owners: Owners, dropped: Bools, several: Bools
 
 
 @kernel
-def events_of(starts: Int64s, first: int) -> Int64s:
-    """The number of the event of each value, if the events are numbered from `first` on."""
-    events = np.empty(starts[-1], np.int64)
+def _fill_events(starts: Int64s, first: int, events: Int64s) -> None:
+    """Write the number of the event of each value, if the events are numbered from `first` on."""
     for event in range(starts.size - 1):
         for place in range(np.uint64(starts[event]), np.uint64(starts[event + 1])):
             events[place] = first + event
+
+
+def events_of(starts: Int64s, first: int) -> Int64s:
+    """The number of the event of each value, if the events are numbered from `first` on.
+
+    NumPy allocates them, in large pages: 20,000 matches an event took 73 µs in pages of 4 kB.
+    """
+    events = np.empty(int(starts[-1]), np.int64)
+    _fill_events(starts, first, events)
     return events
 
 

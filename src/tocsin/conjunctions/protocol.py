@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy.typing as npt
 
-from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.arrays import Bools, Float64s, Int32s, Ragged
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.predicates.ranges.quantize import ShortCodes
 
@@ -84,6 +84,13 @@ class ConjunctionIndex(Protocol):
     @property
     def pairs(self) -> "PairIndex | None":
         """The part that shares the layout of a batch with other segments; None if there is no such part."""
+
+    @property
+    def found_as_one(self) -> Ragged | None:
+        """Blocks of conjunctions: `match` may give the number of a block, behind all conjunctions, for all of it.
+
+        None if there are none.
+        """
 
     @property
     def rekeyed(self) -> int:

@@ -32,7 +32,7 @@ def addressed(matches: pa.RecordBatch, subscriptions: SubscriptionLookup, tag: s
     """
     column = matches.column("subscription")
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    names = inboxes_of(subscriptions, encoded.dictionary.to_pylist(), tag)
+    names = inboxes_of(subscriptions, encoded.dictionary.cast(pa.string()).to_pylist(), tag)
     inboxes = pa.array(names, pa.string()).take(encoded.indices)
     return pa.RecordBatch.from_arrays([*matches.columns, inboxes], names=[*matches.schema.names, INBOX])
 

@@ -42,11 +42,18 @@ _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _log = logging.getLogger(__name__)
 
 
-def read_events(path: str | Path, matcher: Matcher | None = None, *, order: str | None = None) -> pa.Table:
+def read_events(
+    path: str | Path,
+    matcher: Matcher | None = None,
+    *,
+    order: str | None = None,
+    progress: Callable[[int], object] = lambda _: None,
+) -> pa.Table:
     """Read events from JSON Lines, CSV, Parquet or Arrow into a table: a file, compressed or not, a folder, or `-`.
 
     With a matcher, texts become the times and numbers that its subscriptions compare them with. A column with values of
-    several types becomes text. Lines that are not events are left out, and the log says which.
+    several types becomes text. Lines that are not events are left out, and the log says which. `progress` is called
+    with the number of events so far.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "events.jsonl"
@@ -56,7 +63,7 @@ def read_events(path: str | Path, matcher: Matcher | None = None, *, order: str 
     >>> matcher.match_batch(read_events(file, matcher), id="id")["event"].to_pylist()
     [1]
     """
-    source = EventFiles(Path(path), {} if matcher is None else matcher.kinds, order=order)
+    source = EventFiles(Path(path), {} if matcher is None else matcher.kinds, order=order, progress=progress)
     tables = [batch_table(batch) for batch in source.batches()]
     if source.bad:
         shown = "; ".join(f"line {number}: {line[:60]}" for number, line in source.bad_lines)
@@ -67,24 +74,41 @@ def read_events(path: str | Path, matcher: Matcher | None = None, *, order: str 
 class EventFiles:
     """The events of a file, of the files of a folder, or of standard input, and what could not be read.
 
-    With `order`, all events are read first and sorted by that column; NULL comes first, as on Spark.
+    With `order`, all events are read first and sorted by that column; NULL comes first, as on Spark. `progress` is
+    called with the number of events that have been read.
     """
 
-    def __init__(self, path: Path, kinds: Kinds, *, order: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        kinds: Kinds,
+        *,
+        order: str | None = None,
+        progress: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self.files = data_files(path, "events")
         self.bad = 0
         """Lines that are not events."""
         self.bad_lines: list[tuple[int | None, str]] = []
         """The first of them: the number of the line, and its text."""
         self._order = order
+        self.progress = progress
         self._of_json = conversions_of_json(kinds)
         self._of_csv = dict(_conversions(kinds))
         self._texts = {name for name, compared in kinds.items() if compared - {Kind.ANY} == {Kind.STRING}}
 
     def batches(self) -> Iterator[Rows | pa.RecordBatch]:
         """The events in order: dicts from JSON and CSV, record batches from Parquet and Arrow."""
-        found = (batch for file in self.files for batch in self._batches_of(file))
+        found = self._read()
         yield from found if self._order is None else _sorted(list(found), self._order)
+
+    def _read(self) -> Iterator[Rows | pa.RecordBatch]:
+        read = 0
+        for file in self.files:
+            for batch in self._batches_of(file):
+                read += len(batch)
+                self.progress(read)
+                yield batch
 
     def _batches_of(self, file: DataFile) -> Iterator[Rows | pa.RecordBatch]:
         try:

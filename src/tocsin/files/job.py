@@ -1,5 +1,6 @@
 """What a job that matches files is asked to do, and what it did; on this machine or on Spark."""
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ class MatchJob:
     """Whether each match comes with its explanation."""
     order: str | None = None
     """The column that orders events, for subscriptions that look back."""
+    now: dt.datetime | None = None
+    """The time that `now()` means; None: the clock's, for each batch."""
 
     @property
     def columns(self) -> list[str]:

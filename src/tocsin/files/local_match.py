@@ -1,62 +1,96 @@
 """Match files of events on this machine, in the order of the files."""
 
+import datetime as dt
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tocsin.errors import OptionError
 from tocsin.files.event_files import EventFiles, Rows, column
+from tocsin.files.formats import STANDARD, data_files
 from tocsin.files.job import EXPLANATION, MatchJob, MatchJobResult
 from tocsin.files.match_writer import MatchWriter
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 
-Progress = Callable[[int, int], None]
-"""Called with the number of events so far, and of matches."""
 
-
-def match_locally(
-    job: MatchJob, matcher: Matcher, events: EventFiles, writer: MatchWriter, progress: Progress
-) -> MatchJobResult:
+def match_locally(job: MatchJob, matcher: Matcher, events: EventFiles, writer: MatchWriter) -> MatchJobResult:
     """Match all events and write the matches; if a subscription looks back, each event is remembered."""
     start = time.perf_counter()
-    evidence, first, id_column = Evidence(), 0, job.id
+    evidence, first, id_column = Evidence(), 0, None
     remember = bool(matcher.looking_back(job.tags))
     for batch in events.batches():
-        if first == 0 and id_column is None and "id" in names_of(batch):
-            id_column = "id"
-        found = _match(job, matcher, batch, remember)
+        if first == 0:
+            columns = names_of(batch)
+            id_column = job.id or ("id" if "id" in columns else None)
+            if str(events.files[0].path) == STANDARD:
+                _demand(job, columns)
+        now = job.now or dt.datetime.now(dt.UTC)
+        found = _match(job, matcher, batch, now, remember)
         evidence.add_events(Evidence(**json.loads(found.schema.metadata[b"tocsin"])))
-        names = pa.array(range(first, first + len(batch))) if id_column is None else _values(batch, id_column, "--id")
-        writer.write(_rows(job, matcher, batch, names, found))
+        names = pa.array(range(first, first + len(batch))) if id_column is None else _values(batch, id_column)
+        writer.write(_rows(job, matcher, batch, now, names, found))
         first += len(batch)
-        progress(first, writer.rows)
     writer.close()
     return MatchJobResult(first, writer.rows, time.perf_counter() - start, evidence, events.bad, events.bad_lines)
 
 
-def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, remember: bool) -> pa.Table:
+def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, now: dt.datetime, remember: bool) -> pa.Table:
     match = matcher.publish_batch if remember else matcher.match_batch
     asked = job.question
     if asked is None:
-        return match(batch, tags=job.tags)
-    return match(batch, tags=job.tags, top_k=asked.k, mode=asked.mode, score_by=asked.score_by, interval=asked.interval)
+        return match(batch, tags=job.tags, now=now)
+    ranking = {"top_k": asked.k, "mode": asked.mode, "score_by": asked.score_by, "interval": asked.interval}
+    return match(batch, tags=job.tags, now=now, **ranking)  # type: ignore[arg-type]  # both take them
 
 
-def _rows(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, names: pa.Array, found: pa.Table) -> pa.Table:
+def _rows(
+    job: MatchJob,
+    matcher: Matcher,
+    batch: Rows | pa.RecordBatch,
+    now: dt.datetime,
+    names: pa.Array,
+    found: pa.Table,
+) -> pa.Table:
     """The matches of a batch, with events by their names and the columns to keep."""
     numbers = found["event"].combine_chunks()
     ids = found["subscription"].cast(pa.string())
     rows = {"event": names.take(numbers), "subscription": ids, "score": found["score"]}
-    rows |= {name: _values(batch, name, "--keep").take(numbers) for name in job.keep}
+    rows |= {name: _values(batch, name).take(numbers) for name in job.keep}
     if job.explain:
         pairs = zip(numbers.to_pylist(), ids.to_pylist(), strict=True)
-        texts = [str(matcher.explain(_event(batch, row), id)) for row, id in pairs]
+        texts = [str(matcher.explain(_event(batch, row), id, now=now)) for row, id in pairs]
         rows[EXPLANATION] = pa.array(texts, pa.string())
     return pa.table(rows)
+
+
+def check_columns(job: MatchJob, events: Path) -> None:
+    """Raise OptionError if the first events of no file have a column that is asked for; standard input is read once.
+
+    A column that the first ones have may be missing later, where it is NULL.
+    """
+    if str(events) == STANDARD:
+        return
+    found: set[str] = set()
+    for file in data_files(events, "events"):
+        first = next(EventFiles(file.path, {}).batches(), [])
+        found.update(names_of(first))
+        if found.issuperset({*filter(None, [job.id]), *job.keep}):
+            return
+    _demand(job, sorted(found))
+
+
+def _demand(job: MatchJob, columns: Sequence[str]) -> None:
+    """Raise OptionError if a column that is asked for is not among these."""
+    for option, wanted in (("--id", [job.id] if job.id else []), ("--keep", job.keep)):
+        for name in wanted:
+            if name not in columns:
+                there = ", ".join(columns) or "none at all"
+                raise OptionError(f"the events have no column {name!r}", f"Choose with {option} from {there}")
 
 
 def names_of(batch: Rows | pa.RecordBatch) -> list[str]:
@@ -64,14 +98,11 @@ def names_of(batch: Rows | pa.RecordBatch) -> list[str]:
     return batch.schema.names if isinstance(batch, pa.RecordBatch) else sorted(set().union(*batch))
 
 
-def _values(batch: Rows | pa.RecordBatch, name: str, option: str) -> pa.Array:
-    """The values of a column of the events."""
-    names = names_of(batch)
-    if name not in names:
-        raise OptionError(
-            f"the events have no column {name!r}", f"Choose with {option} from {', '.join(names) or 'none at all'}"
-        )
-    return batch.column(name) if isinstance(batch, pa.RecordBatch) else column([row.get(name) for row in batch])
+def _values(batch: Rows | pa.RecordBatch, name: str) -> pa.Array:
+    """The values of a column of the events; NULL where no event has it."""
+    if isinstance(batch, pa.RecordBatch):
+        return batch.column(name) if name in batch.schema.names else pa.nulls(len(batch))
+    return column([row.get(name) for row in batch])
 
 
 def _event(batch: Rows | pa.RecordBatch, row: int) -> dict[str, Any]:

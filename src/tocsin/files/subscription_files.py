@@ -57,10 +57,11 @@ class SubscriptionFile:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def read_subscriptions(path: str | Path) -> SubscriptionFile:
+def read_subscriptions(path: str | Path, *, progress: Callable[[int], object] = lambda _: None) -> SubscriptionFile:
     """Read subscriptions from JSON Lines, CSV, Parquet or Arrow: a file, compressed or not, a folder, or `-`.
 
     The columns are `id` and `where`, and may be `score`, `weights`, `tags` and `params`; `Matcher.from_table` takes it.
+    `progress` is called with the number of rows so far.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "subscriptions.csv"
@@ -83,6 +84,7 @@ def read_subscriptions(path: str | Path) -> SubscriptionFile:
                 rejected.append(error)
             if isinstance(row, dict):
                 unknown |= set(row) - set(TYPES)
+            progress(len(rows))
     used = [name for name in TYPES if name in ("id", "where") or any(name in row for row in rows)]
     columns = {name: pa.array([row.get(name) for row in rows], TYPES[name]) for name in used}
     if rows or not tables:

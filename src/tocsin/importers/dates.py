@@ -1,21 +1,30 @@
-"""Dates as Elasticsearch writes them in ranges: partial ones, epochs, formats, and date math on a fixed anchor."""
+"""Dates as Elasticsearch writes them in ranges: partial ones, epochs, formats, and date math.
+
+Math on a fixed date is done here; math on `now` becomes an expression, which is computed when an event is matched. As
+in Elasticsearch, a bound of `gt` or `lte` means the last instant of what it names or is rounded to, that of `gte` or
+`lt` the first; a date before `||` is not rounded itself; and a time zone is that of dates without one, of rounding and
+of months.
+"""
 
 import calendar
 import datetime as dt
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin.importers.sql import literal
+
 
 class DateMathError(ValueError):
-    """A date that is not understood, or that depends on when it is read."""
+    """A date that is not understood."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A point in time; with `is_end`, the instant just before it is meant."""
+    """A point in time as SQL; with `is_end`, the instant just before it is meant."""
 
-    at: dt.datetime
+    sql: str
     is_end: bool
 
 
@@ -25,37 +34,88 @@ _ISO = re.compile(
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
 _PATTERNS = {"yyyy": "year", "uuuu": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
-_STEP = re.compile(r"(?P<rounding>/)(?P<of>[yMwdhHms])|(?P<sign>[+-])(?P<count>\d+)(?P<unit>[yMwdhHms])")
+_STEP = re.compile(r"(?P<sign>[+-])(?P<count>\d*)(?P<unit>[yMwdhHms])|/1?(?P<rounded>[yMwdhHms])")
+_UNITS = {
+    "y": "year",
+    "M": "month",
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "H": "hour",
+    "m": "minute",
+    "s": "second",
+}
 _LAST = dt.timedelta(microseconds=1)
 
 
-def date_bound(value: Any, *, round_up: bool, format: str | None = None, zone: str | None = None) -> Moment:
-    """Read a bound of a range of dates; what it leaves open is filled up to the end for `gt` and `lte`.
+@dataclass(frozen=True)
+class _Step:
+    """A step of date math: so many units later, or rounded to a unit."""
 
-    >>> date_bound("2026-01-31||+1M/d", round_up=False).at.date(), date_bound("2026-01", round_up=True).at.isoformat()
-    (datetime.date(2026, 2, 28), '2026-01-02T00:00:00+00:00')
+    unit: str
+    count: int | None
+    """None: rounded."""
+
+
+def date_bound(value: Any, *, round_up: bool, format: str | None = None, zone: str | None = None) -> Moment:
+    """Read a bound of a range of dates; `round_up` for `gt` and `lte`.
+
+    >>> date_bound("2026-01-31||+1M/d", round_up=False).sql, date_bound("2026-01", round_up=True).sql
+    ("TIMESTAMP '2026-02-28 00:00:00'", "TIMESTAMP '2026-01-02 00:00:00'")
+    >>> date_bound("now-7d/d", round_up=False).sql
+    "date_trunc('day', now() - INTERVAL 7 DAY)"
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
-    text, _, steps = str(value).partition("||")
+    text, has_math, math = str(value).partition("||")
     if text.startswith("now"):
-        raise DateMathError(f"{value!r} depends on when it is read")
-    at, is_end = _read(text, round_up, format, zone)
+        return _from_now(list(_steps(text[3:], value)), round_up, _zone(zone))
+    at, is_end = _read(text, round_up and not has_math, format, zone)
+    at = at.astimezone(_zone(zone))
+    for step in _steps(math, value):
+        if step.count is not None:
+            at = _moved(at, step.count, step.unit)
+        else:
+            at, is_end = _rounded(at, step.unit), round_up
+            at = _moved(at, 1, step.unit) - _LAST if round_up else at
+    at = (at + _LAST if is_end else at).astimezone(dt.UTC).replace(tzinfo=None)
+    return Moment(literal(at), is_end)
+
+
+def _steps(math: str, value: Any) -> Iterator[_Step]:
     place = 0
-    while place < len(steps):
-        step = _STEP.match(steps, place)
+    while place < len(math):
+        step = _STEP.match(math, place)
         if step is None:
             raise DateMathError(f"{value!r} is not date math")
-        if step["rounding"]:
-            at = _rounded(at, step["of"])
-            if round_up:
-                at, is_end = _moved(at, 1, step["of"]) - _LAST, True
-            else:
-                is_end = False
+        if step["rounded"]:
+            yield _Step(_UNITS[step["rounded"]], None)
         else:
-            at = _moved(at, int(step["sign"] + step["count"]), step["unit"])
+            yield _Step(_UNITS[step["unit"]], int(step["sign"] + (step["count"] or "1")))
         place = step.end()
-    return Moment(at + _LAST if is_end else at, is_end)
+
+
+def _from_now(steps: list[_Step], round_up: bool, zone: dt.tzinfo) -> Moment:
+    """Write date math on `now` as an expression, in the time of a zone."""
+    offset = zone.utcoffset(None) or dt.timedelta()
+    minutes = offset // dt.timedelta(minutes=1)
+    sql, is_end = _later("now()", minutes, "minute"), False
+    for number, step in enumerate(steps, start=1):
+        if step.count is not None:
+            sql = _later(sql, step.count, step.unit)
+            continue
+        sql, is_end = f"date_trunc('{step.unit}', {sql})", round_up
+        if round_up:
+            sql = _later(sql, 1, step.unit)
+            if number < len(steps):  # a month after the last instant is not the one after the next
+                sql = _later(sql, -1, "microsecond")
+    if is_end and steps[-1].count is not None:
+        sql = _later(sql, 1, "microsecond")
+    return Moment(_later(sql, -minutes, "minute"), is_end)
+
+
+def _later(sql: str, count: int, unit: str) -> str:
+    return f"{sql} {'-' if count < 0 else '+'} INTERVAL {abs(count)} {unit.upper()}" if count else sql
 
 
 def _read(text: str, round_up: bool, format: str | None, zone: str | None) -> tuple[dt.datetime, bool]:
@@ -118,25 +178,17 @@ def _zone(name: str | None) -> dt.tzinfo:
 
 
 def _rounded(at: dt.datetime, unit: str) -> dt.datetime:
-    start = {
-        "y": {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0},
-        "M": {"day": 1, "hour": 0, "minute": 0, "second": 0},
-        "w": {"hour": 0, "minute": 0, "second": 0},
-        "d": {"hour": 0, "minute": 0, "second": 0},
-        "h": {"minute": 0, "second": 0},
-        "H": {"minute": 0, "second": 0},
-        "m": {"second": 0},
-        "s": {},
-    }[unit]
-    rounded = at.replace(microsecond=0, **start)  # type: ignore[arg-type]
-    return rounded - dt.timedelta(days=rounded.weekday()) if unit == "w" else rounded
+    """The beginning of the unit that a time is in; a week begins on Monday."""
+    units = ("year", "month", "day", "hour", "minute", "second")
+    first = {"month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
+    smaller = units[units.index("day" if unit == "week" else unit) + 1 :]
+    rounded = at.replace(microsecond=0, **{name: first[name] for name in smaller})  # type: ignore[arg-type]
+    return rounded - dt.timedelta(days=rounded.weekday()) if unit == "week" else rounded
 
 
 def _moved(at: dt.datetime, count: int, unit: str) -> dt.datetime:
-    if unit in "yM":
-        months = at.year * 12 + at.month - 1 + count * (12 if unit == "y" else 1)
-        year, month = divmod(months, 12)
-        day = min(at.day, calendar.monthrange(year, month + 1)[1])
-        return at.replace(year=year, month=month + 1, day=day)
-    name = {"w": "weeks", "d": "days", "h": "hours", "H": "hours", "m": "minutes", "s": "seconds"}[unit]
-    return at + dt.timedelta(**{name: count})
+    if unit not in ("year", "month"):
+        return at + dt.timedelta(**{f"{unit}s": count})
+    months = at.year * 12 + at.month - 1 + count * (12 if unit == "year" else 1)
+    year, month = divmod(months, 12)
+    return at.replace(year=year, month=month + 1, day=min(at.day, calendar.monthrange(year, month + 1)[1]))

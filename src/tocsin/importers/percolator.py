@@ -5,7 +5,6 @@ becomes `(…) IS NOT TRUE`. Fields have one value; those that hold lists are na
 equivalent raises `UntranslatableError` with the reason.
 """
 
-import datetime as dt
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from tocsin.importers.dates import DateMathError, Moment, date_bound
 from tocsin.importers.imported import UntranslatableError
 from tocsin.importers.query_string import Clause, Phrase, QueryStringError, Range, Term, parse_query_string
 from tocsin.importers.sql import (
+    ELEMENT,
     Wildcard,
     all_of,
     any_of,
@@ -29,6 +29,7 @@ from tocsin.importers.sql import (
     literal,
     name,
     not_true,
+    on_element,
 )
 from tocsin.model.places import metres
 
@@ -93,8 +94,10 @@ def condition_of(query: Query, fields: Fields | None = None) -> str:
 
 
 class _Translator:
-    def __init__(self, fields: Fields) -> None:
+    def __init__(self, fields: Fields, inside: str | None = None) -> None:
         self._fields = fields
+        self._inside = inside
+        """The list of objects that the query is on the elements of."""
 
     def query(self, query: Any) -> str:
         """The condition of a query: an object with one key, the type of the query."""
@@ -114,6 +117,7 @@ class _Translator:
             "match_all": self._match_all,
             "match_none": self._match_none,
             "bool": self._bool,
+            "nested": self._nested,
             "constant_score": self._constant_score,
             "dis_max": self._dis_max,
             "boosting": self._boosting,
@@ -154,6 +158,17 @@ class _Translator:
         if should:
             required.append(_at_least(least, should))
         return all_of([*required, *excluded])
+
+    def _nested(self, body: Query) -> str:
+        """A condition on one element of a list of objects; other fields do not exist for it."""
+        _only("nested", body, "path", "query", "score_mode", "ignore_unmapped", "inner_hits")
+        path = str(body["path"])
+        if self._inside is not None:
+            raise UntranslatableError("nested", f"a list inside the elements of {self._inside!r}")
+        where = on_element(_Translator(self._fields, path).query(body["query"]), path)
+        if where is None:
+            raise UntranslatableError("nested", f"a field outside of {path!r}")
+        return f"EXISTS (SELECT 1 FROM UNNEST({name(path)}) {ELEMENT} WHERE {where})"
 
     def _constant_score(self, body: Query) -> str:
         return self.query(body["filter"])
@@ -314,7 +329,9 @@ class _Translator:
                 bound = date_bound(value, round_up=key in ("gt", "lte"), format=format, zone=zone)
             except DateMathError as error:
                 raise UntranslatableError(part, f"{column!r}: {error}") from error
-            conditions.append(_moment_condition(column, key, bound))
+            # Texts of attributes are read as times when events are read; those inside of lists are not.
+            value = name(column) if self._inside is None else f"TRY_CAST({name(column)} AS TIMESTAMP)"
+            conditions.append(_moment_condition(value, key, bound))
         return all_of(conditions)
 
     # Words.
@@ -557,7 +574,6 @@ _JOINED = re.compile(r"\w+(?:[.:'’·][^\W\d_]+|(?<=\d)[.,;'](?=\d)\d+|_\w+)|\w
 
 _REASONS = {
     "fuzzy": "words that are only similar",
-    "nested": "the elements of a list of objects are not looked into",
     "geo_shape": "shapes are not conditions here",
     "script": "programs are not conditions",
     "script_score": "programs are not conditions",
@@ -595,11 +611,10 @@ def _has_words(column: str, words: Sequence[str]) -> str:
     return f"has_words({name(column)}, {literal(' '.join(words))})"
 
 
-def _moment_condition(column: str, key: str, bound: Moment) -> str:
+def _moment_condition(value: str, key: str, bound: Moment) -> str:
     """A bound in time. The last instant of a day is written as before the next day."""
     signs = {"gt": ">=", "lte": "<"} if bound.is_end else {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-    moment = bound.at.astimezone(dt.UTC).replace(tzinfo=None)
-    return f"{name(column)} {signs[key]} TIMESTAMP '{moment.isoformat(sep=' ')}'"
+    return f"{value} {signs[key]} {bound.sql}"
 
 
 def _one_field(part: str, body: Any) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from sigma.collection import SigmaCollection
 from sigma.conditions import (
     ConditionAND,
@@ -46,17 +47,23 @@ SCORES = {"informational": 1.0, "low": 2.0, "medium": 3.0, "high": 4.0, "critica
 """The score of a subscription by the level of its rule."""
 
 
-def import_rules(paths: Sequence[Path], pipelines: Sequence[Path] = (), raw: str | None = None) -> Imported:
+def import_rules(
+    paths: Sequence[Path],
+    pipelines: Sequence[Path] = (),
+    raw: str | None = None,
+    progress: Callable[[int], object] = lambda _: None,
+) -> Imported:
     """Translate the rules of files and folders; what has no equivalent is rejected with the reason, rule by rule.
 
     `pipelines` are processing pipelines of pySigma, as YAML files: they rename fields and add log sources. Keywords
-    without a field are looked for in the attribute `raw`.
+    without a field are looked for in the attribute `raw`. `progress` is called with the number of rules so far.
     """
     pipeline = _pipeline(pipelines)
     imported = Imported()
     for path in paths:
         for file in _rule_files(path):
-            for rule in SigmaCollection.from_yaml(file.read_text(encoding="utf-8-sig"), collect_errors=True).rules:
+            for rule in _rules(file, imported):
+                progress(len(imported.subscriptions) + len(imported.rejected))
                 id = str(getattr(rule, "id", None) or rule.title or file.name)
                 try:
                     imported.subscriptions.append(_subscription(rule, id, pipeline, raw))
@@ -67,12 +74,22 @@ def import_rules(paths: Sequence[Path], pipelines: Sequence[Path] = (), raw: str
     return imported
 
 
+def _rules(file: Path, imported: Imported) -> Sequence[Any]:
+    """The rules of a file; one that is not YAML is rejected as a whole."""
+    try:
+        return SigmaCollection.from_yaml(file.read_text(encoding="utf-8-sig"), collect_errors=True).rules
+    except (yaml.YAMLError, SigmaError, UnicodeDecodeError, AttributeError, TypeError) as error:
+        message = f"not a file of rules: {' '.join(str(error).split())}"
+        imported.rejected.append(SubscriptionError(message, "Write it as YAML", subscription=file.name))
+        return []
+
+
 def _pipeline(paths: Sequence[Path]) -> ProcessingPipeline | None:
     found: ProcessingPipeline | None = None
     for path in paths:
         try:
             one = ProcessingPipeline.from_yaml(path.read_text(encoding="utf-8"))
-        except (OSError, SigmaError) as error:
+        except (OSError, ValueError, yaml.YAMLError, SigmaError) as error:
             raise OptionError(f"cannot read {path}: {error}", "Give a processing pipeline of pySigma") from error
         found = one if found is None else found + one
     return found

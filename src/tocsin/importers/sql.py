@@ -10,6 +10,11 @@ from tocsin.errors import SubscriptionError
 from tocsin.importers.imported import UntranslatableError
 from tocsin.model.regexp import check_expression
 
+ELEMENT = "element"
+"""What an element of a list is called."""
+
+# A text, or a name with its dots: the odd ones of what `split` gives.
+_NAMES = re.compile(r"""('(?:[^']|'')*'|"(?:[^"]|"")*"(?:\."(?:[^"]|"")*")*)""")
 _TRIVIAL = {"TRUE": True, "FALSE": False}
 
 
@@ -40,6 +45,23 @@ def literal(value: Any) -> str:
 def is_in(attribute: str, values: Sequence[Any]) -> str:
     """An attribute is one of some values; FALSE if there are none."""
     return f"{name(attribute)} IN ({', '.join(map(literal, values))})" if values else "FALSE"
+
+
+def on_element(condition: str, path: str) -> str | None:
+    """Write a condition on fields below a list as one on an element of it; None if it names another attribute.
+
+    >>> print(on_element('"items"."name" = "items"."brand"', "items"))
+    element."name" = element."brand"
+    >>> on_element('"price" > 5', "items")
+    """
+    pieces = _NAMES.split(condition)
+    for place, found in enumerate(pieces):
+        if place % 2 and found.startswith('"'):
+            below = found.removeprefix(f"{name(path)}.")
+            if below == found:
+                return None
+            pieces[place] = f"{ELEMENT}.{below}"
+    return "".join(pieces)
 
 
 class Wildcard(Enum):

@@ -1,7 +1,7 @@
 """Read the queries that a percolator has stored: documents of an index, as they are exported."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,28 @@ from tocsin.importers.percolator import Fields, condition_of
 from tocsin.model.subscription import Subscription
 
 
-def import_queries(path: Path, fields: Fields, query_field: str = "query") -> Imported:
-    """Translate the stored queries of a file or folder; those without an exact equivalent are rejected with the reason.
+def import_queries(
+    paths: Sequence[Path],
+    fields: Fields,
+    query_field: str = "query",
+    progress: Callable[[int], object] = lambda _: None,
+) -> Imported:
+    """Translate the stored queries of files and folders; what has no exact equivalent is rejected with the reason.
 
     A file holds documents, one a line or as an array: hits of a search (`_id`, `_source`), lines of a bulk request, or
     objects with an `id`. The query is in `query_field`; other fields that hold a text become tags.
+    `progress` is called with the number of queries so far.
     """
     imported = Imported()
-    for file in data_files(path, "queries", "jsonl"):
+    for file in [file for path in paths for file in data_files(path, "queries", "jsonl")]:
         for place, document in enumerate(_documents(file), start=1):
-            name = str(document.get("_id", document.get("id", f"{file.name} {place}")))
+            progress(len(imported.subscriptions) + len(imported.rejected))
+            name = f"{file.name} {place}"
+            if not isinstance(document, Mapping) or not isinstance(document.get("_source", document), Mapping):
+                way_out = 'Write {"id": "…", "query": {…}}'
+                imported.rejected.append(SubscriptionError("not an object", way_out, subscription=name))
+                continue
+            name = str(document.get("_id", document.get("id", name)))
             source = document.get("_source", document)
             try:
                 where = condition_of(source.get(query_field), fields)
@@ -37,7 +49,7 @@ def import_queries(path: Path, fields: Fields, query_field: str = "query") -> Im
     return imported
 
 
-def _documents(file: DataFile) -> Iterator[Mapping[str, Any]]:
+def _documents(file: DataFile) -> Iterator[Any]:
     """The documents of a file. In a bulk request a line with the action comes before each of them."""
     with file.open_text() as lines:
         text = lines.read()
@@ -46,11 +58,14 @@ def _documents(file: DataFile) -> Iterator[Mapping[str, Any]]:
     except ValueError:
         whole = [_parsed(line, file, number) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if isinstance(whole, dict):
-        whole = whole.get("hits", {}).get("hits", [whole])
+        hits = whole.get("hits")
+        whole = hits.get("hits") if isinstance(hits, dict) else [whole]
+    if not isinstance(whole, list):
+        whole = [whole]
     action: Mapping[str, Any] | None = None
     for one in whole:
-        if set(one) <= {"index", "create"} and len(one) == 1:
-            action = next(iter(one.values()))
+        if isinstance(one, dict) and set(one) <= {"index", "create"} and len(one) == 1:
+            action = dict(next(iter(one.values())) or {})
         else:
             yield one if action is None else {"_id": action.get("_id"), "_source": one}
             action = None

@@ -78,6 +78,8 @@ def answer(
         found = list(match_segments(snapshot, batch, request.tags, judged, evidence))
         in_order = request.ordered and bool(found)
         rows = [_in_order(snapshot, found)] if in_order else [_rows(state, slices) for state, slices in found]
+        for state, truths in zip(snapshot.states, judged, strict=True):
+            state.work.observe(batch, truths, evidence.history_s)
     evidence.errors |= batch.unreadable
     return Answer(rows, evidence)
 
@@ -169,6 +171,7 @@ def match_one(
             ids += state.segment.ids.at(numbers)
             scores += state.scores[numbers].tolist()
             segments += 1
+        state.work.observe(batch, truths, evidence.history_s)
     if segments > 1:
         order = sorted(range(len(ids)), key=ids.__getitem__)
         ids, scores = [ids[place] for place in order], [scores[place] for place in order]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.arrays import Bools, Int32s
 from tocsin.conjunctions.coded import Conjunctions
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm, RangeColumn
@@ -14,9 +14,6 @@ from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.xpath.family import XPathFamily
-
-NULL_SHARE = 0.02
-"""The share of events that is taken to be NULL in an attribute, before any was seen."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +64,6 @@ def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32s, Int32s]:
     return domain, low.astype(np.int32), high.astype(np.int32)
 
 
-def popularity(column: CodedColumn) -> Float64s:
-    """The share of events at or below each code, from -1 on, if events are spread as predicates' constants are."""
-    last = column.domain.last
-    named = np.concatenate([column.low[column.low > 0], column.high[(column.high >= 0) & (column.high < last)]])
-    weight = np.bincount(np.minimum(named, last), minlength=last + 1).astype(np.float64)
-    spread = np.convolve(weight, np.ones(3))[1:-1] + 1e-3
-    return np.concatenate([[NULL_SHARE], NULL_SHARE + (1 - NULL_SHARE) * np.cumsum(spread) / spread.sum()])
-
-
 @dataclass(frozen=True)
 class NumberedTests:
     """The distinct tests of a segment, family by family."""
@@ -101,7 +89,17 @@ class NumberedTests:
 def _build_family(name: str, attribute: str, tests: Sequence[Test], options: Options) -> Family:
     if name == "xpath":
         return XPathFamily.build(attribute, tests, options.namespaces, options.xpath)
-    return FAMILIES[name].build(attribute, tests, options.namespaces)
+    return family_type(name).build(attribute, tests, options.namespaces)
+
+
+def family_type(name: str) -> type[Family]:
+    """Return the family that segments store under a name."""
+    if name != "elements":
+        return FAMILIES[name]
+    # A family that has a segment: each imports the other.
+    from tocsin.index.element_family import ElementFamily
+
+    return ElementFamily
 
 
 def number_tests(form: NormalForm, options: Options) -> NumberedTests:

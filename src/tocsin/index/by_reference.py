@@ -10,7 +10,7 @@ whole history for each condition that looks back.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -31,6 +31,7 @@ from tocsin.invariants import check_strings, demand
 from tocsin.language.parse import parse
 from tocsin.model.condition import And, Condition, Exists, IsTruth, Not, Or, Quantified
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.values import Kind
 from tocsin.predicates.evaluate import History
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.history.batch_tests import BatchTruths
@@ -65,6 +66,7 @@ class ReferenceFamily:
     """Whole subscriptions as tests: number i is TRUE for an event if the text of subscription i is."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, texts: Strings, namespaces: Mapping[str, str]) -> None:
         self._texts, self._namespaces = texts, namespaces
@@ -159,6 +161,7 @@ class ReferenceIndex:
     pairs = None
     needs_codes = True
     rekeyed = 0
+    found_as_one = None
     evaluations = 0
 
     def __init__(self, first: int, count: int) -> None:

@@ -1,5 +1,6 @@
 """Why a subscription matched an event, or did not."""
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from tocsin.index.options import Options
 from tocsin.language.normal_form import Nesting, NormalForm
 from tocsin.language.to_sql import describe
 from tocsin.model.casts import Time, to_text
-from tocsin.model.condition import AttributeComparison, Exists, Quantified, XPathExists
+from tocsin.model.condition import AttributeComparison, Exists, Quantified, UnnestExists, XPathExists
 from tocsin.model.events import Event
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
@@ -18,7 +19,7 @@ from tocsin.model.sql_text import constant
 from tocsin.model.subscription import Subscription
 from tocsin.model.untyped import is_untyped, source_of
 from tocsin.model.values import Kind, Moment, is_null, kind_of
-from tocsin.predicates.evaluate import holds
+from tocsin.predicates.evaluate import holding_element, holds
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.predicates.xpath.oracle import failing_step
 
@@ -138,6 +139,9 @@ def _judge(predicate: Predicate, event: Event, options: Options, history: Histor
     if isinstance(predicate, Tested) and isinstance(predicate.test, (Exists, Quantified)):
         return _judge_history(predicate, predicate.test, event, history)
     detail = _values(predicate, event)
+    if isinstance(predicate, Tested) and isinstance(predicate.test, UnnestExists):
+        place = holding_element(predicate.test, event)
+        detail += "" if place is None else f", its element {place + 1} is one"
     if holds(predicate, event, (), options.namespaces):
         return Verdict(predicate, True, detail)
     if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
@@ -175,7 +179,7 @@ def _attributes(predicate: Predicate) -> Sequence[str]:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = str(value) if isinstance(value, dt.date) else repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 

@@ -18,7 +18,7 @@ from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.errors import OptionError
 from tocsin.index.snapshot import SegmentState
 from tocsin.model.events import Event, EventBatch
-from tocsin.model.predicate import Test, Tested
+from tocsin.model.predicate import Conjunction, Test, Tested
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.batch_tests import BatchTruths
 from tocsin.predicates.history.encode import Encoded
@@ -67,15 +67,22 @@ class HistoryPlanner:
         self._candidates = self._constants_alone() if self.order.constants_first else None
 
     def _prefilter(self, subscriptions: list[int], family: HistoryFamily) -> Prefilter:
-        """Register every conjunction of the subscriptions that look back, once for equal texts, with its tests."""
+        """Register every conjunction of the subscriptions that look back, once for equal texts, with its tests.
+
+        A conjunction that another one covers may have tests that nobody demands, on attributes that are not kept: it
+        is registered without them.
+        """
         number: dict[Test, int] = {test: place for place, test in enumerate(family.tests)}
+        needed = set(self.needed.tolist())
+        unneeded = {test for test, place in number.items() if place not in needed}
         segment = self._state.segment
         of_text = {segment.texts[n]: n for n in subscriptions}
-        conjunctions = segment.normal_form(np.array(list(of_text.values()), np.int32)).conjunctions()
-        for conjunction in conjunctions:
+        registered: list[Conjunction] = []
+        for conjunction in segment.normal_form(np.array(list(of_text.values()), np.int32)).conjunctions():
             tests = [predicate.test for predicate in conjunction if isinstance(predicate, Tested)]
-            self._tests_of.append(BitMap(number[test] for test in tests if test in number))
-        return Prefilter(enumerate(conjunctions), self._store)
+            self._tests_of.append(BitMap(number[test] for test in tests if test in number and test not in unneeded))
+            registered.append(tuple(p for p in conjunction if not (isinstance(p, Tested) and p.test in unneeded)))
+        return Prefilter(enumerate(registered), self._store)
 
     def _constants_alone(self) -> PairIndex | None:
         """Return the access pairs of the segment under the assumption that every test on the history holds."""

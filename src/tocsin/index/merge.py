@@ -5,12 +5,13 @@ subscription is rewritten about log(n) times in its life, and there are at most 
 has lost more than half of its subscriptions is rewritten as well.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.arrays import Float64s, Int64s
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import Segment
@@ -46,6 +47,18 @@ def due(segments: Sequence[LiveSegment]) -> list[LiveSegment]:
     return []
 
 
+def gather(chosen: Iterable[tuple[Segment, Int64s, Float64s]]) -> tuple[SubscriptionRows, NormalForm]:
+    """Return some subscriptions of segments, by number, and their normal form; with each segment come its scores."""
+    ids, texts, extras, scores, forms = [], [], [], [np.empty(0)], []
+    for segment, numbers, all_scores in chosen:
+        ids += [segment.ids[number] for number in numbers.tolist()]
+        texts += [segment.texts[number] for number in numbers.tolist()]
+        extras += [segment.extras[number] for number in numbers.tolist()]
+        scores.append(all_scores[numbers])
+        forms.append(segment.normal_form(numbers.astype(np.int32)))
+    return SubscriptionRows(ids, texts, np.concatenate(scores), extras), NormalForm.joined(forms)
+
+
 class Merger:
     """One merge: `build` runs beside changes of the segments, and `finish` applies those changes to the result."""
 
@@ -59,18 +72,15 @@ class Merger:
 
     def build(self, options: Options) -> Segment:
         """Build one segment of all subscriptions that were live when the merge began, without touching the others."""
-        ids, texts, extras, scores, forms = [], [], [], [], []
-        for live, numbers, changed in zip(self.segments, self._numbers, self._scores, strict=True):
-            segment = live.segment
-            ids += [segment.ids[number] for number in numbers.tolist()]
-            texts += [segment.texts[number] for number in numbers.tolist()]
-            extras += [segment.extras[number] for number in numbers.tolist()]
-            scores += [changed.get(number, float(segment.scores[number])) for number in numbers.tolist()]
-            forms.append(segment.normal_form(numbers.astype(np.int32)))
-        by_id = np.asarray(pc.sort_indices(pa.array(ids, pa.large_string()))).astype(np.int64)
+        scores = []
+        for live, changed in zip(self.segments, self._scores, strict=True):
+            scores.append(live.segment.scores.copy())
+            scores[-1][list(changed)] = list(changed.values())
+        segments = [live.segment for live in self.segments]
+        rows, form = gather(zip(segments, self._numbers, scores, strict=True))
+        by_id = np.asarray(pc.sort_indices(pa.array(rows.ids, pa.large_string()))).astype(np.int64)
         self._new_number = np.argsort(by_id)
-        rows = SubscriptionRows(ids, texts, np.array(scores, np.float64), extras)
-        return Segment.build(rows.take(by_id), NormalForm.joined(forms).select(by_id), options)
+        return Segment.build(rows.take(by_id), form.select(by_id), options)
 
     def finish(self, merged: Segment) -> LiveSegment:
         """Return the segment that replaces the others, with the changes that came while it was built."""

@@ -18,6 +18,9 @@ _FAMILIES = {
     "words": "all words and phrases of a text are found in one pass",
     "patterns": "the literal fragments of all patterns are found in one pass; only their patterns are verified",
     "xpath": "expressions share their paths; equal ones are matched once",
+    "regexps": "the literal fragments of all expressions are found in one pass; RE2 verifies what has them",
+    "places": "areas are filed in the cells that they cover; only those of an event's cell are verified",
+    "elements": "elements are matched as events are, with the conditions on them as subscriptions",
     "arrays": "the elements of a list are looked up among the constants",
     "history": "answered from aggregates of the history, or from bitmaps of old events",
     "reference": "whole subscriptions, judged one by one as they were written",
@@ -57,7 +60,7 @@ def plan(snapshot: Snapshot, history: Sequence[tuple[Order, Savings] | None]) ->
         steps += _expensive(name, state)
         steps += _history(name, judged)
         steps.append(Step(f"{name}, top-k", *state.ranking.plan()))
-    return Plan(tuple(steps))
+    return Plan((*steps, *_measured(snapshot)))
 
 
 def _phase_2(name: str, segment: Segment) -> Iterator[Step]:
@@ -108,6 +111,18 @@ def _expensive(name: str, state: SegmentState) -> Iterator[Step]:
             yield Step(
                 f"{name}, {numbers.size:,} subscriptions ({ids}{', …' * (numbers.size > MOST_NAMED)})", choice, reason
             )
+
+
+def _measured(snapshot: Snapshot) -> Iterator[Step]:
+    """The subscriptions that took the most time of the events so far."""
+    shares = snapshot.expensive(MOST_NAMED)
+    if shares:
+        events = max(state.work.events for state in snapshot.states)
+        yield Step(
+            "the most expensive subscriptions",
+            ", ".join(f"{id} {100 * share:.1f} %" for id, share in shares.items()),
+            f"their shares of the time of an event, measured on {events:,} events",
+        )
 
 
 def _history(name: str, judged: tuple[Order, Savings] | None) -> Iterator[Step]:

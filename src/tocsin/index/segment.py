@@ -1,11 +1,11 @@
 """A segment: an immutable set of subscriptions with its index, as named arrays that a file can hold."""
 
+import contextlib
 import json
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -16,14 +16,14 @@ from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
 from tocsin.conjunctions.boolean.build import cover_of
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
-from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
 from tocsin.forks import cached
-from tocsin.index.build import code_columns, conjunctions_of, number_tests, popularity, rarest_test
+from tocsin.index.build import code_columns, conjunctions_of, family_type, number_tests, rarest_test
 from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
@@ -39,7 +39,7 @@ from tocsin.model.expression_tree import given_attributes
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
-from tocsin.predicates.families import FAMILIES, Family, Probed
+from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.registry import by_reference, conjunction_index
@@ -106,7 +106,9 @@ class Segment:
         filed_under = rarest_test(conjunctions, selective)
         owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, on_history) & options.is_auto
-        shares = [popularity(column) for column in columns] + [np.array([0.0, 1.0])] * len(tests.families)
+        shares = [popularity(column.low, column.high, column.domain.last) for column in columns] + [
+            np.array([0.0, 1.0])
+        ] * len(tests.families)
         trees, filed = _plant(form, conjunctions, shares, selective, len(rows.ids))
         combined, together = combine_tests(
             conjunctions, shares, (filed_under < 0) & filed & options.is_auto, ~on_history, selective.size
@@ -158,7 +160,7 @@ class Segment:
             test_null_column=said.test_null_column,
             algorithms=algorithms,
             index=index,
-            owners=shared.owners,
+            owners=shared.owners.with_blocks(index.found_as_one),
             several=counts > 1 if (counts > 1).any() else NO_BOOLS,
             trees=trees,
             history_demands=_history_demands(conjunctions, on_history, form, shared.number),
@@ -184,7 +186,7 @@ class Segment:
     @property
     def conjunction_count(self) -> int:
         """The distinct conjunctions."""
-        return self.owners.owner.size
+        return self.owners.owner.size - len(self.index.found_as_one or ())
 
     @property
     def index_bytes(self) -> int:
@@ -196,7 +198,7 @@ class Segment:
     @cached
     def is_one_to_one(self) -> bool:
         """Whether each conjunction has the number of its only subscription."""
-        return np.array_equal(self.owners.owner, np.arange(self.conjunction_count))
+        return np.array_equal(self.owners.owner, np.arange(self.owners.owner.size))
 
     @cached
     def lane(self) -> EventLane:
@@ -491,7 +493,8 @@ class MappedSegment(Segment):
         if name not in Segment.__dataclass_fields__:
             raise AttributeError(name)
         container: Container = self.__dict__["_container"]
-        with reading(container.path or Path("a segment")):
+        # The segment inside a family is named by the file that holds it.
+        with contextlib.nullcontext() if container.path is None else reading(container.path):
             if name in ("texts", "extras"):
                 fields: dict[str, Any] = {name: self._said(name, container.arrays)}
             elif name == "form":
@@ -537,8 +540,8 @@ def _matching_fields(container: Container) -> dict[str, Any]:
         columns.append(Column(str(attribute), Kind(kind), domain, Quantizer.stored(steps) if steps else None))
     families = []
     for place, (name, attribute) in enumerate(meta["families"]):
-        family_type = by_reference().ReferenceFamily if name == "reference" else FAMILIES[name]
-        family = family_type.from_arrays(attribute, _under(f"family.{place}.", arrays))
+        kind_of_family = by_reference().ReferenceFamily if name == "reference" else family_type(name)
+        family = kind_of_family.from_arrays(attribute, _under(f"family.{place}.", arrays))
         families.append((name, attribute, family))
     index_name, matcher_name = algorithms = tuple(meta["algorithms"])
     index_type = conjunction_index(index_name, matcher_name)

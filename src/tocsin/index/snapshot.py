@@ -12,6 +12,7 @@ from tocsin.index.array_pool import ArrayPool
 from tocsin.index.id_order import IdOrder
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.index.shared_layout import SharedLayout
+from tocsin.index.work import SegmentWork, most_expensive
 from tocsin.model.subscription import Subscription
 from tocsin.predicates.families import Probed
 from tocsin.ranking.exact import ExactTopK, SegmentRanking
@@ -31,6 +32,7 @@ class SegmentState:
     def __init__(
         self,
         ranking: SegmentRanking,
+        work: SegmentWork,
         dropped: Bools,
         scores: Float64s,
         lacking: Callable[[Tags], Bools],
@@ -38,6 +40,7 @@ class SegmentState:
     ) -> None:
         self.segment = ranking.segment
         self.ranking = ranking
+        self.work = work
         self.dropped = dropped
         """Whether each subscription has a tombstone; empty if none has."""
         self.scores = scores
@@ -97,6 +100,11 @@ class Snapshot:
         """The scores of all subscriptions by rank."""
         return self.id_order.in_order([state.scores for state in self.states])
 
+    def expensive(self, most: int) -> dict[str, float]:
+        """Return the subscriptions that took the most time of the events so far, each with its share."""
+        measured = [(state.work, state.segment.ids, state.dropped) for state in self.states]
+        return most_expensive(measured, most)
+
     @cached
     def nothing_judged(self) -> list[dict[int, Probed]]:
         """For each segment, no family that was judged elsewhere."""
@@ -126,7 +134,7 @@ class LiveSegment:
         self._dropped: ArrayPool[bool] = ArrayPool(lambda: np.zeros(len(segment), bool), dict.fromkeys(dropped, True))
         self._scores: ArrayPool[float] = ArrayPool(lambda: segment.scores.copy(), scores or {})
         self._state: SegmentState | None = None
-        self._ranking = SegmentRanking(segment)
+        self._ranking, self._work = SegmentRanking(segment), SegmentWork(segment)
         self._lacking = lru_cache(maxsize=MOST_TAGS)(partial(_lacking, segment))
 
     def __len__(self) -> int:
@@ -190,5 +198,5 @@ class LiveSegment:
             if self.scores:
                 scores, give_back = self._scores.lend()
                 returns.append(give_back)
-            self._state = SegmentState(self._ranking, dropped, scores, self._lacking, returns)
+            self._state = SegmentState(self._ranking, self._work, dropped, scores, self._lacking, returns)
         return self._state

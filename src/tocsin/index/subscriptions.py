@@ -121,12 +121,15 @@ class SubscriptionSet:
         rows, form, errors = intake.parse_rows(given, self.options, self._kept)
         if schema is not None:
             self.warnings += lint_all(zip(rows.ids, rows.texts, strict=True), schema)
-        segment = Segment.build(rows, form, self.options)
+        self.add(Segment.build(rows, form, self.options), rejected + errors)
+        return rejected + errors
+
+    def add(self, segment: Segment, rejected: Sequence[SubscriptionError] = ()) -> None:
+        """Add the subscriptions of a segment; they replace those with the same ids."""
         with self._writing():
-            self.rejected += rejected + errors
+            self.rejected += rejected
             self._drop_all(segment)
             self._segments += (LiveSegment(segment),)
-        return rejected + errors
 
     def _check_history(self, expression: Expression, id: str) -> None:
         """Refuse a subscription that looks back at what is not remembered."""

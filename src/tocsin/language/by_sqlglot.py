@@ -2,8 +2,9 @@
 
 import re
 from functools import cache
+from typing import Any
 
-from sqlglot import Dialect, ErrorLevel, exp
+from sqlglot import Dialect, ErrorLevel, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from tocsin.errors import SubscriptionError
@@ -36,7 +37,9 @@ def dialect() -> Dialect:
 def _tree(shape: Shape) -> exp.Expr:
     text = shape.text
     try:
-        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(with_names(dialect().tokenize(text)), text)
+        tokens = with_names(dialect().tokenize(text))
+        _refuse_lenience(tokens, shape)
+        trees = dialect().parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
     except ParseError as error:
         raise _syntax_error(shape, text, error) from None
     except SqlglotError:
@@ -48,6 +51,33 @@ def _tree(shape: Shape) -> exp.Expr:
             position=shape.position(text.index(";")) if ";" in text else 0,
         )
     return trees[0]
+
+
+_INSIDE = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
+_AFTER_LOW = {TokenType.AND, TokenType.OR, TokenType.BETWEEN, TokenType.COMMA}
+
+
+def _refuse_lenience(tokens: list[Any], shape: Shape) -> None:
+    """Refuse what sqlglot reads and SQL does not: BETWEEN without AND, and strings side by side."""
+    lows: list[int] = []  # how deep the tokens lie that are between BETWEEN and its AND
+    depth = 0
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        kind = token.token_type
+        if kind is TokenType.STRING and following is not None and following.token_type is TokenType.STRING:
+            raise SubscriptionError(
+                "two strings stand side by side", "Join them by ||", position=shape.position(following.start)
+            )
+        depth += _INSIDE.get(kind, 0)
+        if lows and (depth < lows[-1] or (depth == lows[-1] and kind in _AFTER_LOW)):
+            if kind is not TokenType.AND:
+                break
+            lows.pop()
+        if kind is TokenType.BETWEEN:
+            lows.append(depth)
+    if lows:
+        raise SubscriptionError(
+            "BETWEEN lacks its AND", "Write BETWEEN low AND high", position=shape.position(token.start)
+        )
 
 
 _COMPARED = re.compile(

@@ -3,15 +3,14 @@
 Nothing recurses on the length or depth of the tree.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
 
-from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
-from tocsin.language.expressions import before_now, constant_of, elapsed, is_expression, read_expression
-from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, OldAttribute, Operand, Reader, strip
+from tocsin.language.expressions import before_now, elapsed, read_operand
+from tocsin.language.history_subquery import OPS, HistoryReader, aggregate_of
+from tocsin.language.operands import FUNCTIONS, EventAttribute, Literal, Operand, Reader, chain, strip
 from tocsin.model.condition import (
     And,
     ArrayContains,
@@ -29,7 +28,6 @@ from tocsin.model.condition import (
     Like,
     Not,
     OldComparedToConstant,
-    OldComparedToNew,
     OldIsNull,
     Op,
     Or,
@@ -38,6 +36,7 @@ from tocsin.model.condition import (
     RegexpMatches,
     Slot,
     Truth,
+    UnnestExists,
     Value,
     WithinDistance,
     WithinPolygon,
@@ -47,7 +46,6 @@ from tocsin.model.expression_tree import (
     NOW,
     AttributeValue,
     Call,
-    ConstantValue,
     derived_name,
     expression_of,
     is_derived,
@@ -58,17 +56,6 @@ from tocsin.model.regexp import FLAGS
 from tocsin.model.untyped import read_as, untyped_name
 from tocsin.model.values import Kind, compare_to_constant, kind_of
 
-_OPS: dict[type[exp.Expr], Op] = {
-    exp.LT: Op.LT,
-    exp.LTE: Op.LE,
-    exp.EQ: Op.EQ,
-    exp.NEQ: Op.NE,
-    exp.GTE: Op.GE,
-    exp.GT: Op.GT,
-}
-_HISTORY_HINT = "Write comparisons of h.old with event.new or a constant, BETWEEN, IN and IS [NOT] NULL"
-MAX_ALTERNATIVES = 64
-"""How many alternatives the WHERE of a subquery may have, and how deep AND, OR and NOT may nest in it."""
 _QUANTIFIERS: dict[type[exp.Expr], Quantifier] = {exp.Any: Quantifier.ANY, exp.All: Quantifier.ALL}
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
@@ -83,23 +70,12 @@ _PLACES = {
     "within_box": (6, "within_box(latitude, longitude, 48, 2, 49, 3): south, west, north, east"),
     "within_polygon": (3, "within_polygon(latitude, longitude, 'POLYGON ((2 48, 3 48, 3 49, 2 48))')"),
 }
+_UNNEST = "EXISTS (SELECT 1 FROM UNNEST(items) i WHERE i.price > 10)"
 _FLAG_HINT = "There are i (any case), c (as written), s (. matches a line end) and n (it does not)"
 _REGEXPS = (exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo, exp.Glob)
 _CONDITIONS = (exp.Predicate, exp.Connector, exp.Not, exp.ArrayContains, *_REGEXPS)
 MAX_NULL_TESTS = 4
 """How deep `(…) IS NULL` of conditions may nest: each level doubles the condition."""
-
-
-def operands(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the operands of a chain of AND or OR, from left to right."""
-    found, waiting = [], [node]
-    while waiting:
-        inner = strip(waiting.pop())
-        if isinstance(inner, connector):
-            waiting += [inner.expression, inner.this]
-        else:
-            found.append(inner)
-    return found
 
 
 def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condition:
@@ -123,7 +99,7 @@ def convert(root: exp.Expr, reader: Reader, in_subquery: bool = False) -> Condit
             continue
         node = strip(node)
         if isinstance(node, (exp.And, exp.Or)):
-            parts = operands(node, type(node))
+            parts = chain(node, type(node))
             connect = And if isinstance(node, exp.And) else Or
             waiting.append((node, connect((Truth(None),) * len(parts))))
             waiting += [(part, None) for part in reversed(parts)]
@@ -146,16 +122,6 @@ def _tests_condition(node: exp.Expr) -> bool:
     tested = strip(node.this)
     is_text_test = isinstance(tested, exp.Anonymous) and tested.name.lower() in FUNCTIONS
     return is_text_test or isinstance(tested, _CONDITIONS)
-
-
-def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand:
-    """Read one side of a comparison: an attribute, a constant, or an expression, which is a derived attribute."""
-    if not is_expression(node):
-        return reader.operand(node, history)
-    expression = read_expression(node, reader, history)
-    if isinstance(expression, ConstantValue):
-        return Literal(constant_of(expression, node, reader))
-    return EventAttribute(derived_name(expression))
 
 
 def _kind(attribute: EventAttribute) -> Kind | None:
@@ -198,8 +164,8 @@ class _Converter:
         """Convert a node that is not AND, OR, NOT or IS TRUE."""
         if isinstance(node, (exp.Column, exp.Dot, exp.Boolean, exp.Null)):
             return self._bare(node)
-        if type(node) in _OPS:
-            return self._comparison(node, _OPS[type(node)])
+        if type(node) in OPS:
+            return self._comparison(node, OPS[type(node)])
         if isinstance(node, exp.Between):
             return self._between(node)
         if isinstance(node, exp.In):
@@ -227,16 +193,46 @@ class _Converter:
         if isinstance(node, exp.Anonymous) and node.name.lower() in _PLACES:
             return self._place(node, node.name.lower())
         if isinstance(node, exp.Exists):
-            return _HistoryReader(self._reader, node.this).under(Quantifier.ANY, Exists)
+            return self._exists(node)
         if isinstance(node, exp.Literal):
             raise self._refuse(node, "a constant stands where a condition must be", "Compare it with an attribute")
         if isinstance(node, (exp.Alias, exp.Aliases)):
+            # sqlglot reads `NOT :a` as an alias without a name.
+            alias = node.expressions[0] if isinstance(node, exp.Aliases) else node.args.get("alias") or node.this
             raise self._refuse(
-                node.args["alias"],
-                f"{node.alias!r} is not expected here",
-                "Join conditions by AND or OR; quote odd names",
+                alias, f"{alias.name!r} is not expected here", "Join conditions by AND or OR; quote odd names"
             )
         return self._bare(node)
+
+    def _exists(self, node: exp.Exists) -> Condition:
+        source = node.this.args.get("from_")
+        if self._reader.element:
+            raise self._refuse(node, "a subquery stands inside one on the elements of a list", "Write two conditions")
+        if source is None or not isinstance(source.this, exp.Unnest):
+            return HistoryReader(self._reader, convert, node.this).under(Quantifier.ANY, Exists)
+        return self._unnest(node.this, source.this)
+
+    def _unnest(self, query: exp.Expr, unnest: exp.Unnest) -> Condition:
+        """Convert `EXISTS (SELECT … FROM UNNEST(list) i WHERE …)`."""
+        extra = [key for key, value in query.args.items() if value and key not in ("expressions", "from_", "where")]
+        if extra or len(unnest.expressions) != 1 or unnest.args.get("offset"):
+            raise self._refuse(query, "a subquery on elements has more than a WHERE", f"Write {_UNNEST}")
+        aggregate = next((found for one in query.expressions if (found := one.find(exp.AggFunc))), None)
+        if aggregate is not None:
+            raise self._reader.unknown(aggregate)
+        operand = self._operand(unnest.expressions[0])
+        if self._in_subquery or not isinstance(operand, EventAttribute) or is_derived(operand.name):
+            raise self._refuse(query, "UNNEST takes a list of the event", f"Write {_UNNEST}")
+        alias = unnest.args.get("alias")
+        names = [] if alias is None else [alias.this, *(alias.args.get("columns") or ())]
+        where = query.args.get("where")
+        if where is None:
+            return UnnestExists(operand.name, Truth(True))
+        self._reader.element = tuple(name.name.lower() for name in names if name is not None) or ("unnest",)
+        try:
+            return UnnestExists(operand.name, convert(where.this, self._reader))
+        finally:
+            self._reader.element = ()
 
     def check_null_tests(self, node: exp.Expr) -> None:
         """Refuse `(…) IS NULL` of conditions in each other, too deeply."""
@@ -288,7 +284,7 @@ class _Converter:
         if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
             return self._elapsed(left, op, right)
         for value, how, query in ((left, op, right), (right, op.flipped, left)):
-            aggregate = _aggregate(query)
+            aggregate = aggregate_of(query)
             if aggregate is not None:
                 return self._aggregated(value, how, aggregate, query)
         return self._compare(node, self._operand(left), op, self._operand(right))
@@ -465,14 +461,21 @@ class _Converter:
     def _list_has(self, node: exp.Expr, tested: exp.Expr, constants: exp.Expr, every: bool) -> Condition:
         """Convert list_has_any and list_has_all: some of the constants, or all of them, are elements."""
         attribute, listed = self._attribute(tested, "list_has_any"), strip(constants)
-        if not isinstance(listed, exp.Array) or not listed.expressions:
+        if isinstance(listed, exp.Null):
+            return Truth(None)
+        if not isinstance(listed, exp.Array):
             raise self._refuse(node, "a list of constants is expected", "Write list_has_any(tags, ['a', 'b'])")
         found: list[Condition] = []
         for item in listed.expressions:
             constant = self._operand(item)
-            if not isinstance(constant, Literal) or constant.value is None:
+            if not isinstance(constant, Literal):
                 raise self._refuse(item, "the list holds something else than constants", "Write ['a', 'b']")
-            found.append(ArrayContains(attribute, constant.value))
+            if constant.value is not None:
+                found.append(ArrayContains(attribute, constant.value))
+        if not found:
+            # No constant is looked for: all of them are found in every list, and none in any.
+            count = derived_name(Call("list_count", (expression_of(attribute),)))
+            return Comparison(count, Op.GE if every else Op.LT, 0)
         return found[0] if len(found) == 1 else And(tuple(found)) if every else Or(tuple(found))
 
     def _each_element(
@@ -502,6 +505,8 @@ class _Converter:
 
     def _text_function(self, node: exp.Anonymous) -> Condition:
         name = node.name.lower()
+        if name == "xpath_exists" and self._reader.element:
+            raise self._refuse(node, "xpath_exists stands inside a subquery on elements", "Write it outside")
         if len(node.expressions) != 2:
             raise self._refuse(
                 node, f"{name} takes 2 arguments, not {len(node.expressions)}", f"Write {name}(attribute, 'text')"
@@ -568,7 +573,7 @@ class _Converter:
                 "ANY, ALL and IN on history compare an attribute",
                 "For a constant write EXISTS (SELECT … WHERE …)",
             )
-        history = _HistoryReader(self._reader, query)
+        history = HistoryReader(self._reader, convert, query)
         old = history.selected()
         return history.under(quantifier, lambda terms: Quantified(operand.name, op, quantifier, old, terms))
 
@@ -577,7 +582,7 @@ class _Converter:
 
         The greatest of no value is NULL, and so is the comparison.
         """
-        history = _HistoryReader(self._reader, query, allows_aggregate=True)
+        history = HistoryReader(self._reader, convert, query, allows_aggregate=True)
         operand = self._operand(value)
         if isinstance(aggregate, exp.Count):
             return self._counted(operand, op, aggregate, history)
@@ -608,7 +613,7 @@ class _Converter:
         some = history.under(Quantifier.ANY, lambda terms: Exists((*terms, there)))
         return Or((And((some, condition)), And((Not(some), Truth(None)))))
 
-    def _counted(self, value: Operand, op: Op, count: exp.Count, history: "_HistoryReader") -> Condition:
+    def _counted(self, value: Operand, op: Op, count: exp.Count, history: HistoryReader) -> Condition:
         """Convert `(SELECT count(*) FROM history …) > 0`: whether there is an old event."""
         number = self._reader.value(value.value) if isinstance(value, Literal) and value.value is not None else None
         # As in `number op count`.
@@ -622,193 +627,3 @@ class _Converter:
             terms = (OldIsNull(history.selected(), negated=True),)
         some = history.under(Quantifier.ANY, lambda found: Exists((*found, *terms)))
         return some if answer else Not(some)
-
-
-def _aggregate(query: exp.Expr) -> exp.AggFunc | None:
-    """Return the aggregate that a subquery selects, if it is one that can be asked of the history."""
-    while isinstance(query, (exp.Subquery, exp.Paren)):
-        query = query.this
-    if isinstance(query, exp.Select) and len(query.expressions) == 1:
-        selected = query.expressions[0].unalias()
-        if isinstance(selected, (exp.Max, exp.Min, exp.Count)):
-            return selected
-    return None
-
-
-_Leaf = tuple[exp.Expr, bool]
-"""A condition without AND and OR, and whether it is negated."""
-
-
-class _HistoryReader:
-    """Read one subquery: `SELECT … FROM history [h] [WHERE terms]`.
-
-    The WHERE becomes an OR of alternatives, each an AND of terms: a subquery selects what some alternative selects, so
-    that ANY and EXISTS hold if they do for one of them, and ALL if it does for each. Terms on the new event alone are
-    lifted out of it: where they are not TRUE, the alternative selects nothing.
-    """
-
-    def __init__(self, reader: Reader, query: exp.Expr, allows_aggregate: bool = False) -> None:
-        self._reader = reader
-        self._refuse = reader.refuse
-        self._allows_aggregate = allows_aggregate
-        while isinstance(query, (exp.Subquery, exp.Paren)):
-            query = query.this
-        if not isinstance(query, exp.Select):
-            raise self._refuse(query, "a subquery on history is expected here", "Write (SELECT … FROM history)")
-        self._query = query
-        self._alias = self._check_source()
-        self._lifted: list[Condition] = []
-        where = query.args.get("where")
-        self._alternatives = [self._read(leaves) for leaves in (self._split(where.this) if where is not None else [[]])]
-
-    def _check_source(self) -> str:
-        query = self._query
-        source = query.args.get("from_")
-        table = source.this if source is not None else None
-        if (
-            not isinstance(table, exp.Table)
-            or not isinstance(table.this, exp.Identifier)
-            or len(table.parts) != 1
-            or table.name.lower() != "history"
-        ):
-            raise self._refuse(query, "the subquery is not on history", "Write SELECT … FROM history")
-        extra = [
-            key for key, value in query.args.items() if value and key not in ("expressions", "from_", "where", "kind")
-        ]
-        extra += [key for key, value in table.args.items() if value and key not in ("this", "alias")]
-        if extra:
-            raise self._refuse(
-                query,
-                f"a subquery on history has no {extra[0].rstrip('_').upper()}",
-                "Keep SELECT, FROM history and WHERE",
-            )
-        for selected in query.expressions:
-            aggregate = selected.find(exp.AggFunc)
-            if aggregate is not None and (aggregate is not _aggregate(query) or not self._allows_aggregate):
-                raise self._reader.unknown(aggregate)
-        return (table.alias or "history").lower()
-
-    def selected(self) -> str:
-        """Return the attribute of old events that ANY, ALL or IN compares with."""
-        expressions = [e.this if isinstance(e, exp.Alias) else e for e in self._query.expressions]
-        aggregate = _aggregate(self._query)
-        expressions = expressions if aggregate is None else [aggregate.this]
-        if len(expressions) == 1:
-            operand = self._operand(expressions[0])
-            if isinstance(operand, OldAttribute):
-                return operand.name
-        raise self._refuse(
-            self._query, "the subquery must select one attribute of history", "Write SELECT price FROM history"
-        )
-
-    def under(self, quantifier: Quantifier, make: Callable[[tuple[HistoryTerm, ...]], Condition]) -> Condition:
-        """Join the condition on the terms with the lifted ones: ANY of nothing is FALSE, ALL of nothing is TRUE."""
-        found: list[Condition] = []
-        for terms, lifted in self._alternatives:
-            condition = make(tuple(terms))
-            if lifted and quantifier is Quantifier.ANY:
-                condition = And((*(IsTruth(one, True, False) for one in lifted), condition))
-            elif lifted:
-                condition = Or((*(IsTruth(one, True, True) for one in lifted), condition))
-            found.append(condition)
-        if len(found) == 1:
-            return found[0]
-        return Or(tuple(found)) if quantifier is Quantifier.ANY else And(tuple(found))
-
-    def _operand(self, node: exp.Expr) -> Operand:
-        return read_operand(node, self._reader, self._alias)
-
-    def _split(self, node: exp.Expr, negated: bool = False, depth: int = 0) -> list[list[_Leaf]]:
-        """Return the alternatives of a condition, each with the leaves that must hold, negated or not.
-
-        In a WHERE only TRUE counts, and NOT of a leaf is TRUE where it is FALSE: De Morgan's laws hold.
-        """
-        while isinstance(node, (exp.Not, exp.Paren)):
-            negated ^= isinstance(node, exp.Not)
-            node = node.this
-        if depth > MAX_ALTERNATIVES:
-            raise self._refuse(node, "AND, OR and NOT nest too deeply", f"Nest at most {MAX_ALTERNATIVES}")
-        if not self._names_old(node):
-            return [[(node, negated)]]
-        if isinstance(node, exp.Between) and negated and not node.args.get("symmetric"):
-            below = exp.LT(this=node.this.copy(), expression=node.args["low"])
-            above = exp.GT(this=node.this.copy(), expression=node.args["high"])
-            return [[(below, False)], [(above, False)]]
-        if isinstance(node, exp.In) and node.expressions:
-            tested = [exp.EQ(this=node.this.copy(), expression=item) for item in node.expressions]
-            return [[(one, True) for one in tested]] if negated else [[(one, False)] for one in tested]
-        if not isinstance(node, (exp.And, exp.Or)):
-            return [[(node, negated)]]
-        parts = [self._split(part, negated, depth + 1) for part in operands(node, type(node))]
-        if isinstance(node, exp.Or) != negated:
-            found = [alternative for part in parts for alternative in part]
-        else:
-            found = [[]]
-            for part in parts:
-                found = [[*left, *right] for left in found for right in part]
-                if len(found) > MAX_ALTERNATIVES:
-                    break
-        if len(found) > MAX_ALTERNATIVES:
-            raise self._refuse(
-                node, f"a subquery with more than {MAX_ALTERNATIVES} alternatives", "Write several subscriptions"
-            )
-        return found
-
-    def _read(self, leaves: list[_Leaf]) -> tuple[list[HistoryTerm], list[Condition]]:
-        """Return the terms of an alternative, and what is lifted out of it."""
-        self._lifted = []
-        terms: list[HistoryTerm] = []
-        for node, negated in leaves:
-            if self._names_old(node):
-                terms += self._term(node, negated)
-            else:
-                condition = convert(node, self._reader, in_subquery=True)
-                self._lifted.append(Not(condition) if negated else condition)
-        return terms, self._lifted
-
-    def _names_old(self, node: exp.Expr) -> bool:
-        waiting = [node]
-        while waiting:
-            inner = waiting.pop()
-            if isinstance(inner, (exp.Subquery, exp.Query)):
-                raise self._refuse(inner, "a subquery on history contains another one", "Write two conditions")
-            if isinstance(inner, (exp.Column, exp.Dot)):
-                if isinstance(self._operand(inner), OldAttribute):
-                    return True
-            else:
-                waiting += inner.iter_expressions()
-        return False
-
-    def _term(self, node: exp.Expr, negated: bool) -> list[HistoryTerm]:
-        if isinstance(node, (exp.Column, exp.Dot)):
-            return [self._compare(node, self._operand(node), Op.NE if negated else Op.EQ, Literal(True))]
-        if type(node) in _OPS:
-            op = _OPS[type(node)]
-            sides = self._operand(node.this), self._operand(node.expression)
-            return [self._compare(node, sides[0], op.negated if negated else op, sides[1])]
-        if isinstance(node, exp.Between) and not negated and not node.args.get("symmetric"):
-            value = self._operand(node.this)
-            bounds = [(op, self._operand(node.args[key])) for op, key in ((Op.GE, "low"), (Op.LE, "high"))]
-            if all(isinstance(value, OldAttribute) or isinstance(bound, OldAttribute) for _, bound in bounds):
-                return [self._compare(node, value, op, bound) for op, bound in bounds]
-        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
-            operand = self._operand(node.this)
-            if isinstance(operand, OldAttribute):
-                return [OldIsNull(operand.name, negated)]
-        raise self._unsupported(node)
-
-    def _compare(self, node: exp.Expr, left: Operand, op: Op, right: Operand) -> HistoryTerm:
-        if not isinstance(left, OldAttribute):
-            left, op, right = right, op.flipped, left
-        if not isinstance(left, OldAttribute) or isinstance(right, OldAttribute):
-            raise self._refuse(node, "two attributes of one old event are compared", _HISTORY_HINT)
-        if isinstance(right, EventAttribute):
-            return OldComparedToNew(left.name, op, right.name)
-        if right.value is None:
-            # A comparison with NULL is never TRUE, so the subquery selects nothing.
-            self._lifted.append(Truth(None))
-            return OldIsNull(left.name, negated=False)
-        return OldComparedToConstant(left.name, op, right.value)
-
-    def _unsupported(self, node: exp.Expr) -> SubscriptionError:
-        return self._refuse(node, "this term is not possible in a subquery on history", _HISTORY_HINT)

@@ -10,10 +10,10 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from tocsin.language.operands import OldAttribute, Reader, strip
+from tocsin.language.operands import EventAttribute, Literal, OldAttribute, Operand, Reader, strip
 from tocsin.model.casts import TYPES, Time, UndefinedError
 from tocsin.model.civil import MONTHS, PART_NAMES, PARTS, TICKS
-from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression, leaves
+from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression, derived_name, leaves
 from tocsin.model.functions import evaluate, interval_of
 from tocsin.model.text import like_runs
 from tocsin.model.values import Constant
@@ -163,6 +163,16 @@ def constant_of(expression: ConstantValue, node: exp.Expr, reader: Reader) -> Co
     return constant
 
 
+def read_operand(node: exp.Expr, reader: Reader, history: str | None) -> Operand:
+    """Read one side of a comparison: an attribute, a constant, or an expression, which is a derived attribute."""
+    if not is_expression(node):
+        return reader.operand(node, history)
+    expression = read_expression(node, reader, history)
+    if isinstance(expression, ConstantValue):
+        return Literal(constant_of(expression, node, reader))
+    return EventAttribute(derived_name(expression))
+
+
 class _ExpressionReader:
     """Read the expressions of one text."""
 
@@ -295,8 +305,12 @@ class _ExpressionReader:
             return Call("length" if name == "list_length" else name, (read(arguments[0]),))
         if name == "ip_order" and len(arguments) == 1:
             return Call(name, (read(arguments[0]),))
+        if name in ("date_sub", "datesub") and len(arguments) == 3:
+            unit = self._part(node, arguments[0], set(TICKS))
+            return Call("date_sub", (read(arguments[1]), read(arguments[2])), unit)
         if name == "age":
-            raise self._refuse(node, "there is no function age", "Write date_diff('day', earlier, later)")
+            hint = "Write date_sub('day', earlier, later) for whole days, date_diff('day', …) for midnights between"
+            raise self._refuse(node, "age is an interval, which is no value here", hint)
         raise self._reader.unknown(node)
 
     def _type(self, node: exp.Cast) -> str:

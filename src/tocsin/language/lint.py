@@ -4,7 +4,7 @@ What events have is known from a schema, or from events. Everything here is advi
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -29,9 +29,10 @@ from tocsin.model.condition import (
     OldComparedToNew,
     Or,
     Quantified,
+    UnnestExists,
     XPathExists,
 )
-from tocsin.model.expression_tree import NOW, expression_of, is_derived, leaves
+from tocsin.model.expression_tree import NOW, expression_of, is_derived, is_of_element, leaves
 from tocsin.model.functions import operand_kinds
 from tocsin.model.predicate import Conjunction, Ranges
 from tocsin.model.schema import EventSchema, Kinds
@@ -104,6 +105,9 @@ def _atoms(condition: Condition) -> Iterator[Condition]:
             waiting += node.operands
         elif isinstance(node, (Not, IsTruth)):
             waiting.append(node.operand)
+        elif isinstance(node, UnnestExists):
+            waiting.append(node.condition)
+            yield node
         else:
             yield node
 
@@ -120,12 +124,12 @@ def _demands(atom: Any) -> Iterator[_Demand]:
         if is_untyped(name):
             name = source_of(name)
         if not is_derived(name):
-            if name != NOW:
+            if name != NOW and not is_of_element(name):
                 yield _Demand(name, _kinds_in(atom))
             continue
         wanted = operand_kinds(expression_of(name))
         for leaf in leaves(expression_of(name)):
-            if leaf.name != NOW:
+            if leaf.name != NOW and not is_of_element(leaf.name):
                 kinds = wanted.get(leaf.name)
                 # A sum or a difference is of numbers, or of times.
                 yield _Demand(leaf.name, None if not kinds else frozenset(kind.value for kind in kinds) | {"time"})
@@ -141,7 +145,7 @@ def _kinds_in(atom: Any) -> Kinds | None:
         return frozenset(["string"])
     if isinstance(atom, XPathExists):
         return frozenset(["string", "other"])
-    if isinstance(atom, ArrayContains):
+    if isinstance(atom, (ArrayContains, UnnestExists)):
         return frozenset(["list"])
     if isinstance(atom, Comparison):
         constants: tuple[Any, ...] = (atom.constant,)
@@ -179,6 +183,25 @@ def _complaint(text: str, attribute: str, kinds: Kinds | None, schema: EventSche
         message = f"{attribute!r} is a {_named(present)}, and is compared with a {_named(kinds)}"
         return "kind", message, "Write a constant of its kind, or CAST the attribute"
     return None
+
+
+def lint_attributes(
+    attributes: Iterable[str], compared: Mapping[str, Set[Kind]], schema: EventSchema
+) -> list[SubscriptionWarning]:
+    """Return what is probably not meant by attributes, given the kinds that they are compared with; parses nothing.
+
+    >>> schema = EventSchema.of({"price": "number", "author": "string"})
+    >>> found = lint_attributes(["prize", "author"], {"author": {Kind.NUMBER}}, schema)
+    >>> [warning.message for warning in found]
+    ["'author' is a string, and is compared with a number", "no event has 'prize'"]
+    """
+    found = []
+    for attribute in sorted(attributes):
+        kinds = frozenset(kind.value for kind in compared.get(attribute, ()) if kind is not Kind.ANY)
+        complaint = _complaint("", attribute, kinds or None, schema)
+        if complaint is not None:
+            found.append(SubscriptionWarning(*complaint))
+    return found
 
 
 def _named(kinds: Kinds) -> str:

@@ -13,7 +13,16 @@ from operator import and_, or_
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
-from tocsin.model.condition import ArrayContains, Condition, RegexpMatches, WithinDistance, WithinPolygon, XPathExists
+from tocsin.model.condition import (
+    ArrayContains,
+    Condition,
+    RegexpMatches,
+    UnnestExists,
+    WithinDistance,
+    WithinPolygon,
+    XPathExists,
+)
+from tocsin.model.limits import RAISE
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -111,6 +120,8 @@ def predicate_count(root: Node) -> int:
         node = waiting.pop()
         if isinstance(node, (All, Some)):
             waiting += node.children
+        elif isinstance(node, Goal) and isinstance(node.condition, UnnestExists):
+            waiting.append(rewrite(Goal(node.condition.condition), STRUCTURAL))
         else:
             count += 1
     return count
@@ -121,7 +132,7 @@ def check_size(predicates: int, limit: float) -> None:
     if predicates > limit:
         raise SubscriptionError(
             f"the condition has {predicates:,} predicates, and at most {limit:,} are allowed",
-            "Split the subscription, or raise the limit: Limits(predicates=...)",
+            f"Split the subscription, or {RAISE.format('predicates')}",
         )
 
 

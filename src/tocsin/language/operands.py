@@ -8,6 +8,7 @@ from tocsin.errors import SubscriptionError
 from tocsin.language.constants import LiteralSource, Reading, read, unquote
 from tocsin.language.shape import Shape, string_format
 from tocsin.model.condition import Slot, Value
+from tocsin.model.expression_tree import ELEMENT
 from tocsin.model.values import Constant
 
 FUNCTIONS = (
@@ -62,6 +63,18 @@ def strip(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def chain(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
+    """Return the operands of a chain of AND or OR, from left to right."""
+    found, waiting = [], [node]
+    while waiting:
+        inner = strip(waiting.pop())
+        if isinstance(inner, connector):
+            waiting += [inner.expression, inner.this]
+        else:
+            found.append(inner)
+    return found
+
+
 @dataclass
 class Reader:
     """Read the operands of one shape and collect their slots.
@@ -73,6 +86,8 @@ class Reader:
     sources: list[LiteralSource] = field(default_factory=list)
     fixed: set[int] = field(default_factory=set)
     """The literals, by number, whose values the condition depends on."""
+    element: tuple[str, ...] = ()
+    """Inside EXISTS on the elements of a list, what they are called: a name, or a table and a column."""
 
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
         """Return the error that names the place of `node` in the user's text."""
@@ -103,8 +118,15 @@ class Reader:
         raise self.unknown(node)
 
     def _slot(self, literal: exp.Literal, reading: Reading) -> Slot:
-        self.sources.append(LiteralSource(int(literal.this), reading))
+        self.sources.append(LiteralSource(self._number(literal), reading))
         return Slot(len(self.sources) - 1)
+
+    def _number(self, literal: exp.Literal) -> int:
+        """Return the number of a literal, which is what the text that sqlglot reads has in its place."""
+        # sqlglot joins what we keep apart: `. 1` to .1, and `1e3_5` to a number with an underscore.
+        if not literal.this.isdecimal() or int(literal.this) >= len(self.shape.literals):
+            raise self.refuse(literal, "a number cannot be read", "Write it as 12, 0.5 or 1e3")
+        return int(literal.this)
 
     def _typed(self, node: exp.Cast) -> Literal:
         reading, inner = _TYPES.get(node.args["to"].this), strip(node.this)
@@ -130,12 +152,28 @@ class Reader:
                 raise self.refuse(node, "'@' does not begin a name", 'Quote the name, as in user."@id"')
             raise self.refuse(node, "'*' is not an attribute", "Name one attribute")
         names = [part.name for part in parts]
+        if self.element and not parts[0].args.get("quoted"):
+            below = self._below_element(node, names)
+            if below is not None:
+                return EventAttribute(".".join([ELEMENT, *below]))
         qualifier = names[0].lower() if len(names) > 1 and not parts[0].args.get("quoted") else ""
         if qualifier == "event":
             return EventAttribute(".".join(names[1:]))
         if history is None:
             return EventAttribute(".".join(names))
         return OldAttribute(".".join(names[1:] if qualifier == history else names))
+
+    def _below_element(self, node: exp.Expr, names: list[str]) -> list[str] | None:
+        """Return the path below the element that a name leads to; None if it is one of the event."""
+        *tables, element = self.element
+        lower = [name.lower() for name in names[:2]]
+        if lower[0] == element:
+            return names[1:]
+        if lower[0] not in tables:
+            return None
+        if lower[1:] != [element]:
+            raise self.refuse(node, f"{names[0]!r} has one column, {element!r}", f"Write {element}, or {element}.field")
+        return names[2:]
 
     def unknown(self, node: exp.Expr) -> SubscriptionError:
         """Return the error for an expression that the language does not have."""
@@ -174,7 +212,8 @@ class Reader:
 
     def constant(self, literal: exp.Literal) -> Constant:
         """Return the constant of a literal inside an expression, which is fixed."""
-        return self._read_now(LiteralSource(int(literal.this), Reading.STRING if literal.is_string else Reading.NUMBER))
+        reading = Reading.STRING if literal.is_string else Reading.NUMBER
+        return self._read_now(LiteralSource(self._number(literal), reading))
 
     def string_format(self, value: Value | None) -> str:
         """Return the format of a string that reads as another kind (see shapes); "" for other constants."""
@@ -184,8 +223,9 @@ class Reader:
 
     def literal_text(self, literal: exp.Literal) -> str:
         """Return a literal as written, without quotes; it is fixed."""
-        self.fixed.add(int(literal.this))
-        written = self.shape.literals[int(literal.this)]
+        number = self._number(literal)
+        self.fixed.add(number)
+        written = self.shape.literals[number]
         return unquote(written) if written[0] == "'" else written
 
     def _read_now(self, source: LiteralSource) -> Constant:

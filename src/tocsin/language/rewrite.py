@@ -43,6 +43,7 @@ from tocsin.model.condition import (
     Quantifier,
     RegexpMatches,
     Truth,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
@@ -236,6 +237,13 @@ def test_exists(condition: Exists, accepts: Accepts) -> Node:
     return Tested(condition, accepts & ~Accepts.NULL)
 
 
+def test_elements(condition: UnnestExists, accepts: Accepts) -> Node:
+    """Test EXISTS on elements, which is never NULL: without a list there is none, so that NULL may stand for FALSE."""
+    # Its constants are looked at here, so that one that has no meaning is refused.
+    rewrite(Goal(condition.condition))
+    return Tested(condition, Accepts.TRUE if Accepts.TRUE in accepts else Accepts.FALSE | Accepts.NULL)
+
+
 def distance_in_floats(condition: WithinDistance, accepts: Accepts) -> Node:
     """Turn the numbers of `within_distance(lat, lon, 48.85, 2.35, '10 km')` into floats; 0 metres are possible."""
     numbers: list[Any] = [condition.latitude, condition.longitude, condition.metres]
@@ -295,6 +303,7 @@ VALUES: tuple[Rule, ...] = (
     ((HasPhrase,), has_phrase_to_phrase),
     ((Quantified,), negate_quantified),
     ((Exists,), test_exists),
+    ((UnnestExists,), test_elements),
     ((WithinDistance,), distance_in_floats),
     ((ArrayContains, WithinPolygon, XPathExists), test_as_it_is),
 )
@@ -319,8 +328,12 @@ def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = Non
         node = waiting.pop()
         if node is None:
             join = joins.pop()
-            count = len(join.children)
-            done[-count:] = [type(join)(tuple(done[-count:]))]
+            kind, count = type(join), len(join.children)
+            children: list[Node] = []
+            for child in done[-count:]:
+                # An AND in an AND is one: a BETWEEN among others is not merged apart and then again.
+                children += child.children if type(child) is kind else (child,)
+            done[-count:] = [kind(tuple(children))]
         elif isinstance(node, Goal):
             rule = by_type.get(type(node.condition))
             if rule is None:

@@ -20,7 +20,7 @@ from tocsin.language.parse import Key, has_known_literals, parse_shape
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.language.shape import Shape, literal_types
 from tocsin.language.template import Template, fill_atom
-from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, Slot
+from tocsin.model.condition import Comparison, Exists, InList, Op, Quantified, Slot, UnnestExists
 from tocsin.model.predicate import Accepts, Predicate, Ranges
 from tocsin.model.untyped import is_untyped
 
@@ -202,7 +202,9 @@ class _Renumber:
 def _about(leaf: Goal | Predicate) -> object:
     """Return the subject of a leaf: its attribute, or the leaf itself if it is on history or on two attributes."""
     subject = leaf.condition if isinstance(leaf, Goal) else leaf if isinstance(leaf, Ranges) else leaf.test
-    return subject if isinstance(subject, (Exists, Quantified)) else getattr(subject, "attribute", subject)
+    return (
+        subject if isinstance(subject, (Exists, UnnestExists, Quantified)) else getattr(subject, "attribute", subject)
+    )
 
 
 def _alternatives(root: Node) -> list[tuple[Goal | Predicate, ...]] | None:

@@ -27,6 +27,7 @@ from tocsin.model.condition import (
     Quantified,
     RegexpMatches,
     Slot,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
@@ -63,11 +64,16 @@ class Template:
 
 
 def _bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
-    """Fill every slot of a condition. Linear in its size; nothing recurses on its depth."""
+    """Fill every slot of a condition."""
 
     def fill(value: object) -> object:
         return constants[value.index] if isinstance(value, Slot) else value
 
+    return fill_condition(condition, fill)
+
+
+def fill_condition(condition: Condition, fill: Fill) -> Condition:
+    """Return the condition with its slots filled. Linear in its size; nothing recurses on its depth."""
     waiting: list[tuple[Condition, bool]] = [(condition, False)]
     done: list[Condition] = []
     while waiting:
@@ -116,5 +122,6 @@ _FILLERS: dict[type, Callable[..., Atom]] = {
     HasPhrase: lambda a, fill: HasPhrase(a.attribute, fill(a.text)),
     XPathExists: lambda a, fill: XPathExists(a.attribute, fill(a.path)),
     Exists: lambda a, fill: Exists(_fill_terms(a.terms, fill)),
+    UnnestExists: lambda a, fill: UnnestExists(a.attribute, fill_condition(a.condition, fill)),
     Quantified: lambda a, fill: replace(a, terms=_fill_terms(a.terms, fill)),
 }

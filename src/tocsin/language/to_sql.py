@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tocsin.language.ranges import compared_untyped, intersection, spans, union
+from tocsin.language.ranges import compared_untyped, complement, intersection, spans, union
 from tocsin.language.reserved import RESERVED
 from tocsin.model.condition import (
     And,
@@ -35,11 +35,12 @@ from tocsin.model.condition import (
     Quantified,
     RegexpMatches,
     Truth,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
 )
-from tocsin.model.expression_tree import MARK, NOW, Call, expression_of
+from tocsin.model.expression_tree import MARK, Call, expression_of, is_derived
 from tocsin.model.predicate import (
     EVERYTHING,
     Accepts,
@@ -54,9 +55,9 @@ from tocsin.model.predicate import (
     Word,
 )
 from tocsin.model.regexp import canonical
-from tocsin.model.sql_text import constant, expression_sql, name, timestamp
+from tocsin.model.sql_text import ELEMENT_NAME, constant, expression_sql, name, timestamp
 from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
-from tocsin.model.untyped import is_untyped, typed_scalar
+from tocsin.model.untyped import SPANS, is_untyped, typed_scalar
 from tocsin.model.values import Constant, Kind, Number, Scalar
 
 _NO_WORD = r"[^\p{L}\p{N}\p{M}_]"
@@ -77,6 +78,8 @@ _EVERY_VALUE = {
     Kind.TIME: "{0} <= DATE '1970-01-01' OR {0} > DATE '1970-01-01'",
     Kind.ANY: "{} IS NOT NULL",
 }
+_UNTYPED_VALUES = union(each for kind in SPANS for each in spans(kind))
+"""Where the values of untyped attributes lie."""
 
 
 def to_sql(condition: Condition, as_written: bool = False) -> str:
@@ -105,6 +108,8 @@ def to_sql(condition: Condition, as_written: bool = False) -> str:
             waiting += [f" {test})", node.operand, "("]
         elif as_written and isinstance(node, (HasWords, HasPhrase)):
             pieces.append(_call("has_words" if isinstance(node, HasWords) else "has_phrase", node.attribute, node.text))
+        elif isinstance(node, UnnestExists):
+            pieces.append(_unnest_exists(node, as_written))
         else:
             pieces.append(_ATOMS[type(node)](node))
     return "".join(pieces)
@@ -161,6 +166,11 @@ def _term(term: HistoryTerm) -> str:
     return f"{old} IS {'NOT ' if term.negated else ''}NULL"
 
 
+def _unnest_exists(node: UnnestExists, as_written: bool) -> str:
+    where = to_sql(node.condition, as_written)
+    return f"EXISTS (SELECT 1 FROM UNNEST({name(node.attribute)}) AS t({ELEMENT_NAME}) WHERE {where})"
+
+
 def _quantified(node: Quantified) -> str:
     query = f"SELECT h.{name(node.old)} FROM history h{_where(node.terms)}"
     return f"{name(node.attribute)} {node.op.value} {node.quantifier.value} ({query})"
@@ -205,8 +215,11 @@ def describe(predicate: Predicate) -> str:
 def _describe_ranges(predicate: Ranges) -> str:
     attribute, kind = _name(predicate.attribute), predicate.kind
     if is_untyped(predicate.attribute):
-        text = _describe_untyped(attribute, predicate.ranges)
-        return f"({text}) IS NOT FALSE" if predicate.or_null else text
+        if predicate.or_null:
+            # A value of one kind makes the comparisons with other kinds NULL: say what must not hold.
+            outside = intersection(complement(predicate.ranges), _UNTYPED_VALUES)
+            return f"({_describe_untyped(attribute, outside)}) IS NOT TRUE"
+        return _describe_untyped(attribute, predicate.ranges)
     if not predicate.ranges:
         # The value is not of the kind: for such values, and for missing ones, the condition on the kind is NULL.
         every = _EVERY_VALUE[kind].format(attribute)
@@ -289,9 +302,13 @@ def _describe_test(test: Test) -> list[str]:
 def _name(attribute: str) -> str:
     """Return the name, in quotes only if the parser needs them; the expression of a derived attribute."""
     if attribute[:1] == MARK:
-        return name(attribute) if attribute == NOW else expression_sql(expression_of(attribute), _name)
+        return expression_sql(expression_of(attribute), _name) if is_derived(attribute) else name(attribute)
     parts = attribute.upper().split(".")
-    plain = _PLAIN_NAME.fullmatch(attribute) and parts[0] != "EVENT" and RESERVED.isdisjoint(parts)
+    plain = (
+        _PLAIN_NAME.fullmatch(attribute)
+        and parts[0] not in ("EVENT", ELEMENT_NAME.upper())
+        and RESERVED.isdisjoint(parts)
+    )
     return attribute if plain else name(attribute)
 
 

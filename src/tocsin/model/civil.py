@@ -100,6 +100,16 @@ def boundaries(unit: str, start: Any, end: Any) -> Any:
     return (end - origin) // TICKS[unit] - (start - origin) // TICKS[unit]
 
 
+def whole_units(unit: str, start: Any, end: Any) -> Any:
+    """Return how many whole units, each of a fixed length, lie between two times; negative if `end` is earlier.
+
+    >>> whole_units("day", 0, 3 * DAY - 1), whole_units("day", 3 * DAY - 1, 0)
+    (2, -2)
+    """
+    elapsed = end - start
+    return abs(elapsed) // TICKS[unit] * ((elapsed > 0) * 2 - 1)
+
+
 PARTS = {
     "year": lambda time: civil(time // DAY)[0],
     "quarter": lambda time: (civil(time // DAY)[1] + 2) // 3,

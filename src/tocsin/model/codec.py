@@ -4,7 +4,7 @@ import datetime as dt
 import json
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 from tocsin.model import condition, predicate
 from tocsin.model.predicate import Test
@@ -19,6 +19,7 @@ _TYPES: dict[str, Any] = {
         predicate.Pattern,
         predicate.Wildcard,
         condition.ArrayContains,
+        *get_args(condition.Condition),
         condition.RegexpMatches,
         condition.WithinDistance,
         condition.WithinPolygon,

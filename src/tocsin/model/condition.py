@@ -229,6 +229,17 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
+class UnnestExists:
+    """`EXISTS (SELECT … FROM UNNEST(attribute) i WHERE condition)`: the condition is TRUE of an element. Never NULL.
+
+    In the condition the element is the attribute ELEMENT, and its fields are below it; other names are the event's.
+    """
+
+    attribute: str
+    condition: "Condition"
+
+
+@dataclass(frozen=True, slots=True)
 class Quantified:
     """`attribute op ANY|ALL (SELECT old FROM history [h WHERE terms])`, by SQL's rules for NULL."""
 
@@ -285,6 +296,7 @@ Atom = (
     | HasPhrase
     | XPathExists
     | Exists
+    | UnnestExists
     | Quantified
 )
 Condition = Atom | And | Or | Not | IsTruth

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int64s
 from tocsin.model.casts import Time, UndefinedError, comparable_text
-from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated
+from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated, whole_units
 from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression, leaves
 from tocsin.model.functions import FUNCTIONS, as_operand, as_value, evaluate, interval_of
 from tocsin.model.ip_addresses import addresses_in_order
@@ -501,18 +501,19 @@ def _of_time(
     return derive_time
 
 
-def _boundaries(vectors: _Vectors, call: Call) -> Vector | None:
+def _between(vectors: _Vectors, call: Call) -> Vector | None:
     operands = vectors.operands(call)
     if operands is None or any(vector.form != TIME for vector in operands):
         return None
     start, end = operands
     for vector in operands:
         vectors.doubt(np.abs(vector.data.astype(np.float64)) > _FAR / 2)
-    return Vector(EXACT, boundaries(call.detail, start.data, end.data), start.known & end.known)
+    count = boundaries if call.function == "date_diff" else whole_units
+    return Vector(EXACT, count(call.detail, start.data, end.data), start.known & end.known)
 
 
 def _elapsed(vectors: _Vectors, call: Call) -> Vector | None:
-    return _boundaries(vectors, Call("date_diff", call.operands, "microsecond"))
+    return _between(vectors, Call("date_diff", call.operands, "microsecond"))
 
 
 def _shift(vectors: _Vectors, call: Call) -> Vector | None:
@@ -730,7 +731,8 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
     "||": _joined,
     "extract": _of_time(EXACT, lambda part, time: PARTS[part](time), PARTS.__contains__),
     "date_trunc": _of_time(TIME, truncated, bool),
-    "date_diff": _boundaries,
+    "date_diff": _between,
+    "date_sub": _between,
     "elapsed": _elapsed,
     "shift": _shift,
     **dict.fromkeys(_COMPARE, _compare),

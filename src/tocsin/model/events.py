@@ -10,7 +10,7 @@ import pyarrow as pa
 from tocsin.arrays import Int64s
 from tocsin.errors import EventError
 from tocsin.model.derive import derive
-from tocsin.model.expression_tree import MARK, NOW, expression_of
+from tocsin.model.expression_tree import NOW, expression_of, is_derived
 from tocsin.model.lookup import lookup
 from tocsin.model.readable import Lost, Values, fields_of, python_values, read_column, read_values
 from tocsin.model.sql_text import name as sql_name
@@ -104,7 +104,7 @@ class EventBatch:
 
     def _read_column(self, attribute: str) -> Values | None:
         values: Values | None
-        if attribute[:1] == MARK:
+        if is_derived(attribute) or attribute == NOW:
             return self._derive_column(attribute)
         if self.table is None:
             values, lost = self._read_rows(attribute)
@@ -185,6 +185,13 @@ class EventBatch:
         return _Some(self, rows)
 
 
+def taken(values: Values | None, rows: Int64s) -> Values | None:
+    """Return the values at these rows."""
+    if isinstance(values, list):
+        return [values[row] for row in rows.tolist()]
+    return None if values is None else values.take(pa.array(rows))
+
+
 class _Some(EventBatch):
     """Some events of a batch. It reads the columns of that batch: what cannot be read is counted there."""
 
@@ -195,10 +202,7 @@ class _Some(EventBatch):
         self._length = rows.size
 
     def _read_column(self, attribute: str) -> Values | None:
-        values = self._batch.column(attribute)
-        if isinstance(values, list):
-            return [values[row] for row in self._chosen.tolist()]
-        return None if values is None else values.take(pa.array(self._chosen))
+        return taken(self._batch.column(attribute), self._chosen)
 
     def names_of(self, row: int) -> Sequence[str]:
         """Return the names of the event that stands there in the whole batch."""

@@ -22,6 +22,18 @@ MARK = "\0"
 NOW = f"{MARK}now"
 """The attribute that has the time of the match for every event."""
 
+ELEMENT = f"{MARK}element"
+"""The attribute that has the element of a list, inside EXISTS on its elements; its fields are below it."""
+
+
+_DERIVED = {f"{MARK}[", f"{MARK}{{"}
+"""An expression as JSON is a list or an object."""
+
+
+def is_of_element(attribute: str) -> bool:
+    """Tell whether an attribute is the element of a list, or below it."""
+    return attribute.startswith(ELEMENT)
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeValue:
@@ -68,7 +80,7 @@ def derived_name(expression: Expression) -> str:
 
 def is_derived(attribute: str) -> bool:
     """Tell whether an attribute is derived from others."""
-    return attribute[:1] == MARK and attribute != NOW
+    return attribute[:2] in _DERIVED
 
 
 @lru_cache(maxsize=10_000)

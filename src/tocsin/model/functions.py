@@ -30,7 +30,7 @@ from tocsin.model.casts import (
     to_text,
     try_cast,
 )
-from tocsin.model.civil import DAY, PARTS, SECOND, add_months, boundaries, truncated
+from tocsin.model.civil import DAY, PARTS, SECOND, add_months, boundaries, truncated, whole_units
 from tocsin.model.expression_tree import NOW, AttributeValue, Call, ConstantValue, Expression
 from tocsin.model.ip_addresses import address_order
 from tocsin.model.places import point
@@ -337,6 +337,13 @@ def _boundaries(start: Any, end: Any, unit: str) -> int:
     return count
 
 
+def _whole_units(start: Any, end: Any, unit: str) -> int:
+    if not isinstance(start, Time) or not isinstance(end, Time):
+        raise UndefinedError(f"date_sub of {kind_name(end if isinstance(start, Time) else start)}")
+    count: int = whole_units(unit, start.microseconds, end.microseconds)
+    return count
+
+
 def _elapsed(start: Any, end: Any) -> int | Decimal:
     """The microseconds between two times, with a fraction where one is finer."""
     if not isinstance(start, Time) or not isinstance(end, Time):
@@ -506,6 +513,7 @@ FUNCTIONS: dict[str, Function] = {
     "extract": Function(_part, _N, _T, detailed=True),
     "date_trunc": Function(_truncate, _T, _T, detailed=True),
     "date_diff": Function(_boundaries, _N, _T, detailed=True),
+    "date_sub": Function(_whole_units, _N, _T, detailed=True),
     "elapsed": Function(_elapsed, _N, _T),
     "shift": Function(_shift, _T, _T, detailed=True),
     "<": Function(_comparison({-1}), _B),

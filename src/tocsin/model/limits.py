@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from tocsin.errors import OptionError, SubscriptionError
 
 _LITERAL = re.compile(r"'[^']*'")
-_RAISE = "raise the limit: Limits({}=...)"
+RAISE = "raise the limit: Limits({0}=...), or --limit {0}=... of a command"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Limits:
         limit = getattr(self, name)
         if limit is not None and size > limit:
             message = f"{what.format(f'{size:,}')}, and at most {limit:,} are allowed"
-            raise SubscriptionError(message, f"{way_out}, or {_RAISE.format(name)}", subscription=id[:200] or None)
+            raise SubscriptionError(message, f"{way_out}, or {RAISE.format(name)}", subscription=id[:200] or None)
 
 
 def _bytes(text: str) -> int:

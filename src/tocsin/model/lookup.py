@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 
 from tocsin.model.casts import UndefinedError
-from tocsin.model.expression_tree import MARK, NOW, expression_of
+from tocsin.model.expression_tree import NOW, expression_of, is_derived
 from tocsin.model.functions import as_operand, as_value, evaluate
 
 
@@ -18,7 +18,7 @@ def lookup(event: Mapping[str, object], attribute: str) -> object:
     while isinstance(level, Mapping):
         if attribute in level:
             return level[attribute]
-        if attribute[:1] == MARK:
+        if is_derived(attribute) or attribute == NOW:
             return _derived(level, attribute)
         head, dot, rest = attribute.partition(".")
         while dot and head not in level:

@@ -13,6 +13,7 @@ from tocsin.model.condition import (
     Exists,
     Quantified,
     RegexpMatches,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
@@ -114,6 +115,7 @@ Test = (
     | AttributeComparison
     | XPathExists
     | Exists
+    | UnnestExists
     | Quantified
 )
 """An expression with three truth values that is not a range of one attribute."""

@@ -119,7 +119,7 @@ def read_values(values: Iterable[Any]) -> tuple[list[Any], Lost]:
             continue
         value = given if type(given) in _PLAIN else _plain(given, lost)
         if isinstance(value, list):
-            read.append([_read_value(item if type(item) in _PLAIN else _plain(item, lost), lost) for item in value])
+            read.append([_read_item(item, lost) for item in value])
         else:
             read.append(_read_value(value, lost))
     return read, lost
@@ -169,6 +169,13 @@ def _from_arrow(array: pa.Array, lost: Lost) -> list[Any]:
     for reason, count in unread.items():
         lost[reason] = lost.get(reason, 0) + count
     return python_values(values)
+
+
+def _read_item(value: Any, lost: Lost) -> Any:
+    """Read an item of a list; an object is read field by field."""
+    if isinstance(value, Mapping):
+        return {name: _read_item(field, lost) for name, field in value.items()}
+    return _read_value(value if type(value) in _PLAIN else _plain(value, lost), lost)
 
 
 def _read_value(value: Any, lost: Lost) -> Any:
@@ -221,6 +228,12 @@ def python_values(values: Values) -> list[Any]:
         items, ends = python_values(values.flatten()), np.asarray(values.value_lengths().fill_null(0)).cumsum().tolist()
         known = zip([0, *ends], ends, values.is_valid().to_pylist(), strict=False)
         return [items[start:end] if valid else None for start, end, valid in known]
+    if types.is_struct(kind):
+        names = [field.name for field in kind]
+        fields = [python_values(_read_field(values, [name]).values) for name in names]
+        rows = zip(*fields, strict=True) if fields else [()] * len(values)
+        valid_rows = zip(rows, values.is_valid().to_pylist(), strict=True)
+        return [dict(zip(names, row, strict=True)) if valid else None for row, valid in valid_rows]
     return [... if valid else None for valid in values.is_valid().to_pylist()]
 
 
@@ -335,7 +348,7 @@ def _read_lists(array: pa.Array) -> Read:
     sizes[missing] = 0
     ends = np.concatenate([[0], np.cumsum(sizes)])
     owner = np.repeat(np.arange(len(array)), sizes)
-    if pa.types.is_map(array.type) or _is_nested(array.type.value_type):
+    if pa.types.is_map(array.type) or _is_list(array.type.value_type):
         read = Read(pa.nulls(owner.size), {})
     else:
         rows = np.arange(owner.size) + np.repeat(starts - ends[:-1], sizes)

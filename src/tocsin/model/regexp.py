@@ -39,6 +39,8 @@ _PLAIN_CLASS = re.compile(r"[^\]\[\\^-]+")
 _QUOTED = re.compile(r"Q(.*?)(?:\\E|\Z)", re.S)
 _GLOB_CLASS = re.compile(r"(!?)(\]?[^\]]*)\]", re.S)
 _GLOB_MEMBER = re.compile(r"(.)(?:-(.))?", re.S)
+_A_TEXT = pa.nulls(1, pa.large_string())
+"""Not made of a Python list: for that, Arrow imports pandas where it is installed, which takes 45 MB."""
 ONE, ANYTHING = Wildcard(1, False), Wildcard(0, True)
 
 
@@ -54,9 +56,6 @@ def check_expression(expression: str) -> None:
             hint = _NO_LOOKAROUND
         place = max(expression.find(culprit), 0)
         raise SubscriptionError(f"{reason!r} in a regular expression", hint, position=place) from None
-
-
-_A_TEXT = pa.array([""], pa.large_string())
 
 
 def canonical(expression: str, flags: str, whole: bool) -> str:

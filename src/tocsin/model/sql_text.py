@@ -6,7 +6,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tocsin.model.expression_tree import NOW, AttributeValue, ConstantValue, Expression, expression_of, is_derived
+from tocsin.model.civil import TICKS
+from tocsin.model.expression_tree import (
+    NOW,
+    AttributeValue,
+    ConstantValue,
+    Expression,
+    expression_of,
+    is_derived,
+    is_of_element,
+)
 from tocsin.model.functions import interval_of
 from tocsin.model.values import microseconds
 
@@ -15,6 +24,8 @@ _WIDEST_OFFSET = dt.timedelta(hours=23, minutes=59)
 _INFIX = {"+", "-", "*", "/", "//", "%", "||", "<", "<=", "=", "<>", ">=", ">", "and", "or"}
 _POSTFIX = {"is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE"}
 _PREFIX = {"negative": "-", "not": "NOT "}
+ELEMENT_NAME = "element"
+"""What the element of a list is called."""
 
 
 def name(attribute: str) -> str:
@@ -25,6 +36,8 @@ def name(attribute: str) -> str:
     """
     if attribute == NOW:
         return "now()"
+    if is_of_element(attribute):
+        return ".".join([ELEMENT_NAME, *map(name, attribute.split(".")[1:])])
     return (
         expression_sql(expression_of(attribute)) if is_derived(attribute) else '"' + attribute.replace('"', '""') + '"'
     )
@@ -90,7 +103,8 @@ def expression_sql(expression: Expression, name_of: Callable[[str], str] = name)
         return f"{function.upper()}({operands[0]} AS {detail})"
     if function == "shift":
         months, rest = interval_of(detail)
-        steps = [(months, "MONTHS"), (rest, "MICROSECONDS")]
+        unit = next(unit for unit in ("day", "hour", "minute", "second", "microsecond") if rest % TICKS[unit] == 0)
+        steps = [(months, "MONTHS"), (rest // TICKS[unit], f"{unit.upper()}S")]
         return f"({operands[0]}{''.join(f' + INTERVAL ({count}) {unit}' for count, unit in steps if count)})"
     if function == "elapsed":
         return f"date_diff('microsecond', {', '.join(operands)})"

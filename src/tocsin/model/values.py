@@ -46,6 +46,9 @@ class Kind(Enum):
     ANY = "any"
     """Presence alone: every value that is not NULL. No constant has this kind."""
 
+    # Kinds are keys wherever predicates are merged, and the hash of an Enum is a function in Python.
+    __hash__ = object.__hash__
+
     def __lt__(self, other: "Kind") -> bool:
         return self.value < other.value
 

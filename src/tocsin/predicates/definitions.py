@@ -1,7 +1,7 @@
 """Families that store the definitions of their tests as text, and build what they need from them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -10,6 +10,7 @@ from tocsin.arrays import Strings
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
+from tocsin.model.values import Kind
 from tocsin.predicates.protocol import Arrays, Probed
 
 
@@ -17,6 +18,7 @@ class DefinedFamily(ABC):
     """A family whose state is the definitions of its tests."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, attribute: str, tests: Sequence[Test]) -> None:
         self.count = len(tests)

@@ -9,9 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 from tocsin.errors import EventError
+from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
 from tocsin.model.condition import (
     ArrayContains,
     AttributeComparison,
+    Condition,
     Exists,
     HistoryTerm,
     OldComparedToConstant,
@@ -20,10 +22,12 @@ from tocsin.model.condition import (
     Quantified,
     Quantifier,
     RegexpMatches,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
 )
+from tocsin.model.elements import elements_of
 from tocsin.model.lookup import lookup
 from tocsin.model.places import encloses, haversine, haversine_of, rings
 from tocsin.model.predicate import Accepts, AnyPattern, AnyWord, Pattern, Phrase, Predicate, Range, Ranges, Test
@@ -100,6 +104,28 @@ def _xpath_exists(node: XPathExists, event: Event, namespaces: Mapping[str, str]
         return None
 
 
+@lru_cache(maxsize=10_000)
+def _rewritten(condition: Condition) -> Node:
+    return rewrite(Goal(condition))
+
+
+def holding_element(test: UnnestExists, event: Event) -> int | None:
+    """Return the place of the first element of which the condition is TRUE; None if there is none."""
+    goal = _rewritten(test.condition)
+    elements = enumerate(elements_of(event, test.attribute))
+    return next((place for place, element in elements if _reached(goal, element)), None)
+
+
+def _reached(node: Node, event: Event) -> bool:
+    """Tell whether predicates under All and Some hold. Recurses as deep as AND and OR alternate in a text."""
+    if isinstance(node, All):
+        return all(_reached(child, event) for child in node.children)
+    if isinstance(node, Some):
+        return any(_reached(child, event) for child in node.children)
+    assert not isinstance(node, Goal), "every goal was rewritten"
+    return holds(node, event)
+
+
 def _selected(terms: Sequence[HistoryTerm], event: Event, history: History) -> list[Event]:
     """Return the earlier events that make every term TRUE."""
 
@@ -164,6 +190,7 @@ _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     ArrayContains: _array_contains,
     AttributeComparison: _compare_attributes,
     Exists: _exists,
+    UnnestExists: lambda test, event, _: holding_element(test, event) is not None,
     Quantified: _quantified,
 }
 

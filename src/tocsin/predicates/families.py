@@ -11,6 +11,7 @@ from tocsin.model.condition import (
     Exists,
     Quantified,
     RegexpMatches,
+    UnnestExists,
     WithinDistance,
     WithinPolygon,
     XPathExists,
@@ -36,7 +37,7 @@ FAMILIES: dict[str, type[Family]] = {
     "words": WordFamily,
     "xpath": XPathFamily,
 }
-"""The families by the names under which segments store them."""
+"""The families by the names under which segments store them; `index/element_family.py` has one more."""
 
 
 def family_of(test: Test) -> tuple[str, str]:
@@ -53,6 +54,8 @@ def family_of(test: Test) -> tuple[str, str]:
         return "arrays", test.attribute
     if isinstance(test, XPathExists):
         return "xpath", test.attribute
+    if isinstance(test, UnnestExists):
+        return "elements", test.attribute
     if isinstance(test, (Exists, Quantified)):
         return "history", ""
     return "attributes", ""

@@ -1,6 +1,6 @@
 """What a segment asks of a family of tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -11,6 +11,7 @@ from tocsin.arrays import Int32s, Ragged
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
+from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
     from tocsin.predicates.texts import TextIndex
@@ -62,6 +63,10 @@ class Family(Protocol):
     @property
     def attributes(self) -> set[str]:
         """The attributes that the tests name."""
+
+    @property
+    def kinds(self) -> Collection[tuple[str, Kind]]:
+        """The attributes whose kind the tests tell, with that kind."""
 
 
 def text_column(batch: EventBatch, attribute: str) -> pa.Array:

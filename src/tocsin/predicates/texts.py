@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int32s, Int64s, Ragged, Strings, UInt8s
 from tocsin.model.events import EventBatch
+from tocsin.model.values import Kind
 from tocsin.predicates.folding import ASCII, Rewriting, rewrite_texts
 from tocsin.predicates.protocol import Arrays, Probed, text_column
 
@@ -168,6 +169,7 @@ class TextFamily(ABC):
 
     def __init__(self, attribute: str, index: TextIndex) -> None:
         self.attributes = {attribute}
+        self.kinds = [(attribute, Kind.STRING)]
         self.count = index.predicate_count
         self._attribute = attribute
         self.texts: TextIndex | None = index

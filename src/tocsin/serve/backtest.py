@@ -1,15 +1,14 @@
 """A condition against events of the past: published events that the server kept, posted events, or Parquet files."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import dataset
-
 from tocsin.errors import OptionError
 from tocsin.files.event_files import conversions_of_json, converted
+from tocsin.files.formats import data_files
+from tocsin.files.parquet_scan import ReadCounts, scan_parquet
 from tocsin.matcher import Matcher
 
 BUCKETS = 40
@@ -51,33 +50,30 @@ def of_events(
 def of_parquet(where: str, present: str | None, path: str, root: str | None) -> dict[str, Any]:
     """Match a condition with the rows of Parquet files below the folder that the server may read."""
     matcher = _matcher(where, present)
-    files = dataset.dataset(_below(path, root), format="parquet")
-    events, hits, before = 0, 0, 0
+    match = matcher.publish_batch if matcher.looking_back() else matcher.match_batch
+    read, before = ReadCounts(), 0
     examples: list[dict[str, Any]] = []
-    per_batch: list[tuple[int, int]] = []
-    for batch in _batches(files):
-        table = matcher.publish_batch(pa.Table.from_batches([batch]))
+    hits: list[int] = []
+    for numbers, batch in scan_parquet(data_files(_below(path, root), "events", "parquet"), matcher, read):
+        table = match(batch)
         versions = table["subscription"].to_pylist()
         rows = [row for row, version in zip(table["event"].to_pylist(), versions, strict=True) if version == NEW]
-        per_batch.append((events, len(rows)))
-        hits += len(rows)
+        hits += numbers[rows].tolist()
         before += versions.count(OLD)
         taken = rows[: EXAMPLES - len(examples)]
-        examples += [{"place": events + row, "event": batch.slice(row, 1).to_pylist()[0]} for row in taken]
-        events += len(batch)
+        examples += [{"place": int(numbers[row]), "event": batch.slice(row, 1).to_pylist()[0]} for row in taken]
     counts = [0] * BUCKETS
-    for start, count in per_batch:
-        counts[min(start * BUCKETS // max(events, 1), BUCKETS - 1)] += count
-    shown = [{"from": events * place // BUCKETS, "hits": count} for place, count in enumerate(counts)]
-    answer: dict[str, Any] = {"events": events, "hits": hits, "buckets": shown, "examples": examples}
+    for hit in hits:
+        counts[hit * BUCKETS // read.events] += 1
+    answer: dict[str, Any] = {
+        "events": read.events,
+        "hits": len(hits),
+        "buckets": [{"from": read.events * place // BUCKETS, "hits": count} for place, count in enumerate(counts)],
+        "examples": examples,
+        "bytes_read": read.bytes_read,
+        "bytes_skipped": read.bytes_skipped,
+    }
     return answer if present is None else answer | {"present": {"hits": before}}
-
-
-def _batches(files: dataset.Dataset) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from files.to_batches(batch_size=16_384)
-    except (pa.ArrowException, OSError) as error:
-        raise OptionError(f"the files cannot be read: {error}", "Give a folder of Parquet files") from error
 
 
 def _matcher(where: str, present: str | None) -> Matcher:
@@ -88,7 +84,7 @@ def _matcher(where: str, present: str | None) -> Matcher:
     return matcher
 
 
-def _below(path: str, root: str | None) -> str:
+def _below(path: str, root: str | None) -> Path:
     """Return a path below the folder of data, whatever dots and links it has."""
     if root is None:
         raise OptionError("this server reads no files", "Start it with --data DIR")
@@ -96,7 +92,7 @@ def _below(path: str, root: str | None) -> str:
     found = (home / path).resolve()
     if not found.is_relative_to(home) or not found.exists():
         raise OptionError(f"there is no {path!r} in the data of this server", "Name a folder below --data")
-    return str(found)
+    return found
 
 
 def buckets(hits: Sequence[int], events: int, times: Sequence[float] | None) -> list[dict[str, Any]]:

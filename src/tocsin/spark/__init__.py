@@ -8,9 +8,10 @@ except ImportError as error:
     raise MissingDependencyError("tocsin.spark needs PySpark", "Run pip install 'tocsin[spark]'") from error
 
 from tocsin.spark._placement.ship import Index
+from tocsin.spark.backtest import SparkBacktest, backtest
 from tocsin.spark.build import build
 from tocsin.spark.delivery import Inboxes, deliver
-from tocsin.spark.evidence import MatchEvidence
+from tocsin.spark.evidence import MatchEvidence, last_evidence
 from tocsin.spark.match import match
 from tocsin.spark.session import local_session
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
@@ -23,8 +24,11 @@ __all__ = [
     "Inboxes",
     "Index",
     "MatchEvidence",
+    "SparkBacktest",
+    "backtest",
     "build",
     "deliver",
+    "last_evidence",
     "local_session",
     "match",
     "stream",

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
 from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
@@ -28,7 +28,11 @@ from tocsin.model.limits import Limits
 from tocsin.model.schema import EventSchema
 from tocsin.registry import IndexName, MatcherName, XPathName
 from tocsin.spark._placement.ship import Index, is_connect, scratch
+from tocsin.storage.atomic_files import write_file
 from tocsin.storage.folder import Folder
+
+ID_TYPE = "spark-ids.json"
+"""The file in the folder of an index with the type that ids had in the DataFrame, if it is not text."""
 
 COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None, "params": None}
 """The columns that are read from a DataFrame of subscriptions, and the type that each is cast to."""
@@ -77,6 +81,10 @@ def build(
             f"the subscriptions have no column {' and no column '.join(map(repr, missing))}",
             f"They have {', '.join(subscriptions.columns)}; rename with withColumnsRenamed",
         )
+    if isinstance(subscriptions.schema["id"].dataType, (BinaryType, ArrayType, MapType, StructType)):
+        raise OptionError(
+            f"ids are {subscriptions.schema['id'].dataType.simpleString()}", "Cast them to a type that has a text"
+        )
     session = subscriptions.sparkSession
     in_executors = path is not None and not is_connect(session)
     if segments is not None and not in_executors:
@@ -104,6 +112,7 @@ def build(
         else:
             report = pa.Table.from_batches(task(rows.toArrow().to_batches()), REPORT)
         _commit(folder, report, options)
+        _remember_type(folder.path / ID_TYPE, subscriptions)
     finally:
         shutil.rmtree(building, ignore_errors=True)
         folder.unlock()
@@ -161,6 +170,14 @@ def _commit(folder: Folder, report: pa.Table, options: Options) -> None:
     store.commit(folder, (folder.newest() or 0) + 1, parts, options)
     folder.clean()
     _log.info("built %s: %d subscriptions in %d segments", folder.path, sum(map(len, parts)), len(parts))
+
+
+def _remember_type(file: Path, subscriptions: DataFrame) -> None:
+    """Write the type of the ids beside the index, unless it is text."""
+    file.unlink(missing_ok=True)
+    if not isinstance(subscriptions.schema["id"].dataType, StringType):
+        schema = StructType([subscriptions.schema["id"]])
+        write_file(file, lambda out: out.write(schema.json().encode()))
 
 
 def _ddl(schema: pa.Schema) -> str:

@@ -1,16 +1,31 @@
 """The columns of events on Spark: those that a job reads, those that go with each match, and where the index is."""
 
+import json
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
 from tocsin.errors import OptionError
+from tocsin.language.lint import lint_attributes
+from tocsin.matcher import Matcher
+from tocsin.model.schema import EventSchema
 from tocsin.spark._placement.ship import Index
 from tocsin.spark._worker.batches import COLUMNS
-from tocsin.spark.build import build
+from tocsin.spark.build import ID_TYPE, build
+
+ColumnsToAdd = tuple[Sequence[str], Sequence[str]]
+"""The columns of the event and of the subscription that go with each match."""
+
+MOST_WARNINGS = 10
+
+_log = logging.getLogger(__name__)
 
 
 def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
@@ -20,8 +35,48 @@ def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
     return Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
 
 
-def leading_columns(events: DataFrame, id: str, keep_columns: Sequence[str]) -> dict[str, Column]:
+def id_type(subscriptions: DataFrame | Index | str | Path) -> DataType:
+    """Return the type that ids of subscriptions had when they were given as a DataFrame; text otherwise."""
+    if isinstance(subscriptions, DataFrame):
+        return subscriptions.schema["id"].dataType
+    file = index_path(subscriptions) / ID_TYPE
+    return StructType.fromJson(json.loads(file.read_text()))["id"].dataType if file.exists() else StringType()
+
+
+def with_id_type(matches: DataFrame, ids: DataType) -> DataFrame:
+    """Give the ids of subscriptions, which an index has as texts, their type again."""
+    return (
+        matches if isinstance(ids, StringType) else matches.withColumn("subscription", F.col("subscription").cast(ids))
+    )
+
+
+def warn_of_attributes(matcher: Matcher, schema: StructType) -> None:
+    """Log the attributes that events of this schema do not have, or whose type can never compare."""
+    fields = [(part.name, _arrow_type(part.dataType)) for part in schema.fields]
+    found = lint_attributes(matcher.attributes, matcher.kinds, EventSchema.of(pa.schema(fields)))
+    for warning in found[:MOST_WARNINGS]:
+        _log.warning("%s", warning)
+    if len(found) > MOST_WARNINGS:
+        _log.warning("%d more attributes like these", len(found) - MOST_WARNINGS)
+
+
+def _arrow_type(type_: DataType) -> pa.DataType:
+    try:
+        return to_arrow_type(type_, timezone="UTC")
+    except PySparkException:
+        return pa.binary()  # what Arrow does not have compares with nothing
+
+
+def leading_columns(
+    events: DataFrame, id: str, keep_columns: Sequence[str], subscription_columns: Sequence[str] = ()
+) -> dict[str, Column]:
     """Return the columns that go with each match: the id of the event, then the columns to keep."""
+    for name in subscription_columns:
+        if name in (*COLUMNS, *keep_columns) or list(subscription_columns).count(name) > 1:
+            raise OptionError(
+                f"{name!r} is already a column of the matches",
+                "Leave it out of subscription_columns, or of keep_columns",
+            )
     for name, purpose in [(id, "to name them by"), *((name, "to keep") for name in keep_columns)]:
         if name not in events.columns:
             raise OptionError(
@@ -35,7 +90,9 @@ def leading_columns(events: DataFrame, id: str, keep_columns: Sequence[str]) -> 
     return {name: column([name]) for name in (id, *keep_columns)}
 
 
-def match_schema(events: DataFrame, leading: Sequence[str], id_not_null: bool = False) -> StructType:
+def match_schema(
+    events: DataFrame, leading: Sequence[str], id_not_null: bool = False, subscription_columns: Sequence[str] = ()
+) -> StructType:
     """Return the schema of the matches; `event` is declared non-nullable if no id is NULL."""
     id, *kept = leading
     # The JVM tests every value of a nullable column for NULL: a third of its work on matches, when all were nullable.
@@ -45,6 +102,7 @@ def match_schema(events: DataFrame, leading: Sequence[str], id_not_null: bool = 
             StructField("subscription", StringType(), nullable=False),
             StructField("score", DoubleType(), nullable=False),
             *(StructField(name, events.schema[name].dataType) for name in kept),
+            *(StructField(name, StringType()) for name in subscription_columns),
         ]
     )
 

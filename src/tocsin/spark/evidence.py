@@ -78,6 +78,23 @@ class MatchEvidence:
         return matches.observe(self._observed[-1], reports.alias("evidence")).filter(~is_report)
 
 
+_last: MatchEvidence | None = None
+
+
+def remembered(evidence: MatchEvidence) -> MatchEvidence:
+    """Let `last_evidence` give this one."""
+    global _last
+    _last = evidence
+    return evidence
+
+
+def last_evidence() -> Evidence:
+    """Return the evidence of the last call of `match` in this process, as far as its tasks have ended; and log it."""
+    found = Evidence() if _last is None else _last.get()
+    _log.info("%s", describe(found))
+    return found
+
+
 @dataclass(frozen=True)
 class Reporter:
     """How a task reports its evidence; travels in its closure."""

@@ -17,10 +17,21 @@ from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.ship import Index, Place, place
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
-from tocsin.spark._worker.batches import MatchOptions, match_batches
+from tocsin.spark._worker.batches import MatchOptions, match_batches, open_index, with_subscriptions
 from tocsin.spark._worker.row_groups import read_row_groups
-from tocsin.spark.event_columns import column, event_steps, index_path, leading_columns, match_schema, numbered
-from tocsin.spark.evidence import MatchEvidence, Reporter
+from tocsin.spark.event_columns import (
+    ColumnsToAdd,
+    column,
+    event_steps,
+    id_type,
+    index_path,
+    leading_columns,
+    match_schema,
+    numbered,
+    warn_of_attributes,
+    with_id_type,
+)
+from tocsin.spark.evidence import MatchEvidence, Reporter, remembered
 from tocsin.spark.ordered import match_in_order
 from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
 
@@ -32,6 +43,7 @@ def match(
     id: str,
     order: str | None = None,
     keep_columns: Sequence[str] = (),
+    subscription_columns: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     top_k: int | None = None,
     mode: Mode = "exact",
@@ -44,7 +56,11 @@ def match(
     evidence: MatchEvidence | None = None,
     audit: float = 0.0,
 ) -> DataFrame:
-    """Return the matches of the events as a lazy DataFrame `event, subscription, score` and the `keep_columns`.
+    """Return the matches of the events as a lazy DataFrame `event, subscription, score` and more columns.
+
+    `keep_columns` are columns of the event, `subscription_columns` those of the subscription: `where`, which is its
+    text, or the name of a tag; workers look them up in the index. Ids keep their types: of events that of the column
+    `id`, of subscriptions that of the DataFrame they came from.
 
     `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. `reader` says who
     reads them. By default Spark reads a DataFrame, and workers read files, which is cheaper than rows that pass the
@@ -69,10 +85,12 @@ def match(
     `Matcher.publish` does. A first pass over the events runs now; the matching is lazy, with one shuffle. The result
     does not depend on the number of `partitions`, by default one for each core.
 
-    Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the log says so. With
-    `evidence` they are counted, and the work and time of all tasks. `audit` is the share of the pairs of an event and a
-    subscription that workers judge a second time, as `Matcher(audit=...)` does; `evidence` counts them and the
-    disagreements, which stand in the logs of the workers. Events with an `order` are not audited.
+    The log warns now of attributes that the events do not have, with the nearest name, and of those whose type can
+    never compare. Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the
+    log says so. With `evidence` they are counted, and the work and time of all tasks; `last_evidence` gives that of the
+    last call. `audit` is the share of the pairs of an event and a subscription that workers judge a second time, as
+    `Matcher(audit=...)` does; the evidence counts them and the disagreements, which stand in the logs of the workers.
+    Events with an `order` are not audited.
     """
     if audit and order is not None:
         raise OptionError("events with an order are not audited", "Leave out the order or the audit")
@@ -81,22 +99,25 @@ def match(
         reader = reader or "spark"
     else:
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
-    index = index_path(subscriptions)
+    index, ids = index_path(subscriptions), id_type(subscriptions)
     view = pin(index, required=shards is not None)
     opened = Matcher.open(view.path, mode="read")
+    warn_of_attributes(opened, events.schema)
+    evidence = remembered(evidence or MatchEvidence())
     if order is not None:
         if shards is not None:
             raise OptionError("an index in shards has no order of events", "Leave out shards, or the order")
         history = (index, view.path)
-        return match_in_order(
-            events, history, options, evidence or MatchEvidence(), id, order, keep_columns, partitions, ship_index
-        )
+        columns = keep_columns, subscription_columns
+        found = match_in_order(events, history, options, evidence, id, order, columns, partitions, ship_index)
+        return with_id_type(found, ids)
     refuse(opened.looking_back(tags), 'Leave them out, or give order="column"')
     if partitions is not None:
         raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
     # Before the first task, and once: its workers would wait for one of them.
     compile_for(opened, top_k, mode)
-    return match_view(events, view, options, evidence or MatchEvidence(), id, keep_columns, shards, ship_index, reader)
+    columns = keep_columns, subscription_columns
+    return with_id_type(match_view(events, view, options, evidence, id, columns, shards, ship_index, reader), ids)
 
 
 def match_view(
@@ -105,16 +126,16 @@ def match_view(
     options: MatchOptions,
     evidence: MatchEvidence,
     id: str,
-    keep_columns: Sequence[str],
+    columns: ColumnsToAdd,
     shards: int | None,
     ship_index: bool | None,
     reader: Reader | None = "spark",
 ) -> DataFrame:
     """Match against a pinned snapshot of an index; see `match`."""
-    leading = leading_columns(events, id, keep_columns)
+    leading = leading_columns(events, id, *columns)
     parts = [view.path] if shards is None else shard(view, shards)
     frames = [
-        _match_on(events, leading, part, number, ship_index, options, evidence, reader)
+        _match_on(events, leading, columns[1], part, number, ship_index, options, evidence, reader)
         for number, part in enumerate(parts)
     ]
     if shards is None:
@@ -126,6 +147,7 @@ def match_view(
 def _match_on(
     events: DataFrame,
     leading: dict[str, Column],
+    subscription_columns: Sequence[str],
     path: Path,
     number: int,
     ship_index: bool | None,
@@ -136,7 +158,8 @@ def _match_on(
     attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
     work = plan(events, {name: [name] for name in leading} | attributes, reader)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
-    schema = match_schema(events, list(leading), id_not_null=work is not None and work.id_not_null)
+    id_not_null = work is not None and work.id_not_null
+    schema = match_schema(events, list(leading), id_not_null, subscription_columns)
     reporter = evidence.reporter(events, schema, number)
     task = partial(
         _match_partition,
@@ -146,6 +169,7 @@ def _match_on(
         options=options,
         work=work,
         reporter=reporter,
+        subscription_columns=tuple(subscription_columns),
     )
     if work is None:
         rows = numbered(events, columns.values())
@@ -168,6 +192,7 @@ def _match_partition(
     options: MatchOptions,
     work: RowGroupPlan | None,
     reporter: Reporter,
+    subscription_columns: tuple[str, ...],
 ) -> Iterator[pa.RecordBatch]:
     """Match the events of a partition; with `work` its rows are numbers of tasks, whose row groups are read here."""
     if work is not None:
@@ -175,7 +200,11 @@ def _match_partition(
         batches = (events for pieces in tasks for events in read_row_groups(pieces, work.attributes, work.id_not_null))
     evidence = Evidence()
     matches = match_batches(batches, place.folder(), place.fingerprint, names, options, keep, evidence=evidence)
-    return reporter.report(map(_named, matches) if work is not None and work.id_not_null else matches, evidence)
+    if work is not None and work.id_not_null:
+        matches = map(_named, matches)
+    if subscription_columns:
+        matches = with_subscriptions(matches, open_index(place.folder(), place.fingerprint), subscription_columns)
+    return reporter.report(matches, evidence)
 
 
 def _named(matches: pa.RecordBatch) -> pa.RecordBatch:

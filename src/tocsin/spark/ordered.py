@@ -7,7 +7,7 @@ passes cut alike, and only the summaries are kept between them.
 """
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,9 @@ from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.summary import merge
 from tocsin.spark._placement.ship import Place, is_connect, place, scratch
-from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
+from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions, open_index, with_subscriptions
 from tocsin.spark._worker.history_scan import Tests, match_stretches, summarise_stretch
-from tocsin.spark.event_columns import column, event_columns, leading_columns, match_schema, numbered
+from tocsin.spark.event_columns import ColumnsToAdd, column, event_columns, leading_columns, match_schema, numbered
 from tocsin.spark.evidence import MatchEvidence, Reporter
 
 
@@ -47,7 +47,7 @@ def match_in_order(
     evidence: MatchEvidence,
     id: str,
     order: str,
-    keep_columns: Sequence[str],
+    columns: ColumnsToAdd,
     partitions: int | None,
     ship_index: bool | None,
 ) -> DataFrame:
@@ -58,7 +58,7 @@ def match_in_order(
     folder, path = index
     start = Tests(path).published(folder)
     scan = scan_history(events, path, id=id, order=order, partitions=partitions, start=start, ship_index=ship_index)
-    return match_after(events, path, scan, evidence, id, order, keep_columns, ship_index, options)
+    return match_after(events, path, scan, evidence, id, order, columns, ship_index, options)
 
 
 def scan_history(
@@ -108,12 +108,12 @@ def match_after(
     evidence: MatchEvidence,
     id: str,
     order: str,
-    keep_columns: Sequence[str],
+    to_add: ColumnsToAdd,
     ship_index: bool | None,
     options: MatchOptions = ALL_MATCHES,
 ) -> DataFrame:
     """Define the second pass: match every stretch, starting from its prefix."""
-    leading = leading_columns(events, id, keep_columns)
+    leading = leading_columns(events, id, *to_add)
     attributes = Matcher.open(path, mode="read").attributes | Tests(path).attributes
     columns = leading | event_columns(events.schema, attributes - leading.keys())
     key = order_key(events, order)
@@ -122,7 +122,7 @@ def match_after(
     rows = numbered(events, [stretch.cast("int"), key, *columns.values()])
     # A task may get several stretches.
     stretches = rows.repartition(len(scan.bounds) + 1, "0").sortWithinPartitions("0", "1", "2").drop("1")
-    schema = match_schema(events, list(leading))
+    schema = match_schema(events, list(leading), subscription_columns=to_add[1])
     reporter = evidence.reporter(events, schema)
     task = partial(
         _match_partition,
@@ -132,6 +132,7 @@ def match_after(
         keep=len(leading),
         options=options,
         reporter=reporter,
+        subscription_columns=tuple(to_add[1]),
     )
     return evidence.observe(stretches.mapInArrow(task, schema), reporter)
 
@@ -174,7 +175,10 @@ def _match_partition(
     keep: int,
     options: MatchOptions,
     reporter: Reporter,
+    subscription_columns: tuple[str, ...],
 ) -> Iterator[pa.RecordBatch]:
     evidence = Evidence()
     matches = match_stretches(batches, index.folder(), prefixes.folder(), names, keep, evidence, options)
+    if subscription_columns:
+        matches = with_subscriptions(matches, open_index(index.folder(), index.fingerprint), subscription_columns)
     return reporter.report(matches, evidence)

@@ -8,7 +8,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructType
 
 from tocsin.errors import OptionError
+from tocsin.files.parquet_scan import ReadCounts
+from tocsin.files.row_group_filter import RowGroupFilter
 from tocsin.spark._placement.ship import is_connect
 from tocsin.spark._worker.row_groups import ParquetColumn, RowGroups, arrange, open_file
 
@@ -45,6 +47,7 @@ class RowGroupPlan:
     attributes: tuple[ParquetColumn, ...]
     id_not_null: bool
     """Whether the first column, the id of the event, is never NULL."""
+    read: ReadCounts
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,13 @@ class Footer:
 
     uri: str
     rows: tuple[int, ...]
-    """Of each row group."""
+    """Of each row group; 0 if it is skipped."""
     nbytes: int
     schema: pa.Schema
     id_not_null: bool
     old_calendar: bool = False
     """Whether Spark rebases dates before 1582, because the file was written with the Julian calendar."""
+    read: ReadCounts = field(default_factory=ReadCounts)
 
 
 def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
@@ -74,14 +78,20 @@ def address(path: str | Path) -> str:
     return str(path) if "://" in str(path) else str(Path(path).absolute())
 
 
-def plan(events: DataFrame, steps: Mapping[str, Sequence[str]], reader: Reader | None) -> RowGroupPlan | None:
+def plan(
+    events: DataFrame,
+    steps: Mapping[str, Sequence[str]],
+    reader: Reader | None,
+    row_groups: RowGroupFilter | None = None,
+) -> RowGroupPlan | None:
     """Divide the files of a DataFrame into tasks; return None if Spark reads the events.
 
-    Without a `reader`, workers read if they can, and otherwise the reason is logged.
+    Without a `reader`, workers read if they can, and otherwise the reason is logged. With `row_groups`, those in which
+    no subscription holds are skipped.
     """
     if reader == "spark":
         return None
-    reason, found = _plan(events, steps)
+    reason, found = _plan(events, steps, row_groups)
     if found is None and reader == "workers":
         raise OptionError(f"workers cannot read these events: {reason}", 'Let Spark read them, with reader="spark"')
     if found is None:
@@ -91,7 +101,9 @@ def plan(events: DataFrame, steps: Mapping[str, Sequence[str]], reader: Reader |
     return found
 
 
-def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, RowGroupPlan | None]:
+def _plan(
+    events: DataFrame, steps: Mapping[str, Sequence[str]], row_groups: RowGroupFilter | None
+) -> tuple[str, RowGroupPlan | None]:
     session = events.sparkSession
     name = next(iter(steps))
     if is_connect(session):
@@ -104,7 +116,8 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, R
     try:
         attributes = tuple(ParquetColumn(tuple(path), _arrow_type(events.schema, path)) for path in steps.values())
         with ThreadPoolExecutor(READERS) as pool:
-            footers = list(pool.map(partial(_footer, name=name), files))
+            columns = [".".join(path) for path in steps.values()]
+            footers = list(pool.map(partial(_footer, name=name, columns=columns, row_groups=row_groups), files))
         for schema in {footer.schema.remove_metadata() for footer in footers}:
             arrange(pa.RecordBatch.from_pylist([], schema), attributes)
     except (OSError, pa.ArrowException, PySparkTypeError) as error:
@@ -118,7 +131,10 @@ def _plan(events: DataFrame, steps: Mapping[str, Sequence[str]]) -> tuple[str, R
         if footers and not any(column in footer.schema.names for footer in footers):
             return f"no file has a column {column!r}", None
     tasks = divide(footers, session.sparkContext.defaultParallelism * TASKS_A_CORE)
-    return "", RowGroupPlan(tasks, attributes, all(footer.id_not_null for footer in footers))
+    read = ReadCounts()
+    for footer in footers:
+        read.merge(footer.read)
+    return "", RowGroupPlan(tasks, attributes, all(footer.id_not_null for footer in footers), read)
 
 
 def is_plain(events: DataFrame) -> bool:
@@ -144,18 +160,23 @@ def _arrow_type(schema: StructType, steps: Sequence[str]) -> pa.DataType:
     return to_arrow_type(found, timezone="UTC")
 
 
-def _footer(uri: str, name: str) -> Footer:
+def _footer(uri: str, name: str, columns: Sequence[str], row_groups: RowGroupFilter | None) -> Footer:
     with open_file(uri) as file:
         groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        may_match = [True] * len(groups) if row_groups is None else row_groups.may_match(file.metadata)
+        read = ReadCounts()
+        for group, is_read in zip(groups, may_match, strict=True):
+            read.add(group, columns, is_read)
         paths = [file.schema.column(number).path for number in range(len(file.schema))]
         facts = [group.column(paths.index(name)).statistics for group in groups] if name in paths else [None]
         return Footer(
             uri,
-            tuple(group.num_rows for group in groups),
-            sum(group.total_byte_size for group in groups),
+            tuple(group.num_rows if is_read else 0 for group, is_read in zip(groups, may_match, strict=True)),
+            sum(group.total_byte_size for group, is_read in zip(groups, may_match, strict=True) if is_read),
             file.schema_arrow,
             all(fact is not None and fact.has_null_count and fact.null_count == 0 for fact in facts),
             _old_calendar(file.metadata.metadata or {}),
+            read,
         )
 
 

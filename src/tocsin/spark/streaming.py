@@ -20,6 +20,7 @@ from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests
 from tocsin.spark.delivery import Inboxes
+from tocsin.spark.event_columns import ColumnsToAdd, id_type, leading_columns, warn_of_attributes, with_id_type
 from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match_view
 from tocsin.spark.ordered import match_after, scan_history
@@ -44,6 +45,7 @@ def stream(
     prepare: Callable[[DataFrame, PinnedSnapshot], DataFrame] | None = None,
     listener: Listener | None = None,
     keep_columns: Sequence[str] = (),
+    subscription_columns: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     top_k: int | None = None,
     mode: Mode = "exact",
@@ -77,7 +79,8 @@ def stream(
             "a stream commits its batches in the driver, and under Spark Connect that is the server",
             "Start it in a classic session: with spark-submit, or a master that is not sc://…",
         )
-    path = Path(index).absolute()
+    path, columns = Path(index).absolute(), (keep_columns, subscription_columns)
+    leading_columns(events, id, *columns)  # refuses what cannot be added before the first batch
     checkpoint = address(checkpoint)
     # A process may run several streams over an index; each drops its own pinned snapshots.
     purpose = hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
@@ -113,16 +116,17 @@ def stream(
         frame = frame if prepare is None else prepare(frame, view)
         record: object
         if order is not None and isinstance(write, BatchTable):
-            record = _write_in_order(frame, write, batch, path, id, order, keep_columns, ship_index)
+            record = _write_in_order(frame, write, batch, path, id, order, columns, ship_index)
         else:
             counted = frame.observe(batch.events, count_rows())
-            matches = match_view(counted, view, options, batch.evidence, id, keep_columns, shards, ship_index)
-            record = write(matches, batch)
+            matches = match_view(counted, view, options, batch.evidence, id, columns, shards, ship_index)
+            record = write(with_id_type(matches, id_type(path)), batch)
         _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
         if listener is not None and isinstance(record, BatchRecord):
             listener(record, time.perf_counter() - start)
 
-    newest()  # refuses what cannot be matched before the first batch
+    # Refuses what cannot be matched before the first batch.
+    warn_of_attributes(Matcher.open(newest().path, mode="read"), events.schema)
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint)
     try:
         query = (writer.trigger(**trigger) if trigger else writer).start()
@@ -156,7 +160,7 @@ def _write_in_order(
     folder: Path,
     id: str,
     order: str,
-    keep_columns: Sequence[str],
+    columns: ColumnsToAdd,
     ship_index: bool | None,
 ) -> BatchRecord | None:
     """Match a batch with the history of all batches before it, and store the history for the next.
@@ -170,7 +174,7 @@ def _write_in_order(
     try:
         scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
         counted = kept.observe(batch.events, count_rows())
-        matches = match_after(counted, path, scan, batch.evidence, id, order, keep_columns, ship_index)
-        return table(matches, batch, scan.total or b"")
+        matches = match_after(counted, path, scan, batch.evidence, id, order, columns, ship_index)
+        return table(with_id_type(matches, id_type(folder)), batch, scan.total or b"")
     finally:
         kept.unpersist()

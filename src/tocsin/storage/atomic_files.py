@@ -5,11 +5,22 @@ import errno
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from tocsin.errors import OptionError, StorageError
+
+_OF_OUTPUT = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.ENAMETOOLONG,
+}
+"""Errors of the system that are of the place where a file is written, and not of one that is read meanwhile."""
 
 
 def write_file(path: Path, fill: Callable[[BinaryIO], object], *, replace: bool = True) -> None:
@@ -74,8 +85,10 @@ def whole_file(output: Path, overwrite: bool) -> Iterator[BinaryIO]:
     """Yield a new file, which becomes `output` at the end; after an error or Ctrl-C nothing has changed."""
     _check_output(output, overwrite)
     temporary = output.with_name(f".{output.name}.{secrets.token_hex(8)}")
+    with _named(output):
+        file = temporary.open("xb")
     try:
-        with temporary.open("xb") as file:
+        with _named(output, _OF_OUTPUT), file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -85,10 +98,34 @@ def whole_file(output: Path, overwrite: bool) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def _named(output: Path, only: Container[int | None] | None = None) -> Iterator[None]:
+    """Name the output in an error of the system, such as that of a full disk, instead of a temporary name."""
+    try:
+        yield
+    except OSError as error:
+        if only is not None and error.errno not in only:
+            raise
+        raise StorageError(
+            f"cannot write {output}: {error.strerror}", "Free some space on the disk, or choose another folder"
+        ) from error
+
+
+def check_place(output: Path) -> None:
+    """Raise OptionError if a file or folder cannot be made, as far as that can be told without making it."""
+    above = next(folder for folder in output.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise OptionError(f"cannot write {output}: {above} is not a folder", "Choose another name")
+    if not os.access(above, os.W_OK):
+        raise OptionError(f"cannot write {output}: {above} is read-only", "Choose another folder")
+
+
 def _check_output(output: Path, overwrite: bool) -> None:
     if output.exists() and not overwrite:
         raise OptionError(f"{output} exists", "Choose another name, or replace it with --overwrite")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    check_place(output)
+    with _named(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager
@@ -96,9 +133,14 @@ def whole_folder(output: Path, overwrite: bool) -> Iterator[Path]:
     """Yield a new path to write to, which becomes `output` at the end; after an error or Ctrl-C nothing has changed."""
     output = output.absolute()
     _check_output(output, overwrite)
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent, ignore_cleanup_errors=True) as work:
+    with contextlib.ExitStack() as stack:
+        with _named(output):
+            work = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent, ignore_cleanup_errors=True)
+            )
         new, old = Path(work) / "new", Path(work) / "old"
-        yield new
+        with _named(output, _OF_OUTPUT):
+            yield new
         if output.exists():
             output.rename(old)
         try:

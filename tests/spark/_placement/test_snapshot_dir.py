@@ -5,6 +5,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
+from tocsin.spark._placement import lease
+from tocsin.spark._placement.lease import EXPIRY_SECONDS
 from tocsin.spark._placement.snapshot_dir import drop_older, pin, share
 from tocsin.storage.folder import Folder
 
@@ -127,13 +130,33 @@ def test_a_view_of_a_snapshot_that_names_files_elsewhere_is_refused(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("writer")
-def test_what_a_process_of_another_host_owns_stays(tmp_path: Path) -> None:
+def test_what_a_process_of_another_host_owns_stays_until_its_lease_expires(tmp_path: Path) -> None:
     index = tmp_path / "index"
     with other_process(index, "killed") as killed:
         (lock,) = (index / "views").glob("*.lock")
         lock.write_text("elsewhere 1\n")
         pin(index)
+        assert killed.exists(), "it may live"
+    with other_process(index, "returns"):
         assert killed.exists()
+    long_ago = time.time() - EXPIRY_SECONDS - 1
+    os.utime(lock, (long_ago, long_ago))
+    with other_process(index, "returns"):
+        assert not killed.exists(), "it has not renewed its lease"
+        assert not lock.exists()
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_process_renews_its_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "_beating", [])
+    view = pin(tmp_path / "index", "renewed")
+    lock = view.path.parent / f"{view.path.name.partition('-')[0]}.lock"
+    os.utime(lock, (0, 0))
+    deadline = time.monotonic() + 60
+    while lock.stat().st_mtime == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert lock.stat().st_mtime > 0
 
 
 @pytest.mark.usefixtures("writer")

@@ -99,7 +99,7 @@ class PairIndex:
         if len(doubts):
             assert codes_of is not None, "events without codes come with a way to get them"
             pairs = np.concatenate([pairs, self.decide(doubts, codes_of)])
-        if self.postings.rows.size:
+        if self.postings.rows.size and events.true.size:
             nothing = FoundPairs(np.empty((TUNING.matches_per_event, 2), np.int32), 0)
             found, looked_at = match_by_test(self.tables, self.postings, events, nothing)
             pairs, candidates = np.concatenate([pairs, found.pairs[: found.used]]), candidates + looked_at

@@ -49,6 +49,7 @@ class StoredConjunctions:
     """It shares nothing between segments."""
     needs_codes = True
     rekeyed = 0
+    found_as_one = None
 
     def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
         self._conjunctions = conjunctions

@@ -1,6 +1,6 @@
 """Comparisons of two attributes, a whole batch at a time where the columns allow it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +9,11 @@ import pyarrow.compute as pc
 from tocsin.arrays import Bools, Ragged
 from tocsin.model.condition import AttributeComparison, Op
 from tocsin.model.events import EventBatch
+from tocsin.model.expression_tree import expression_of, is_derived
+from tocsin.model.functions import result_kind
 from tocsin.model.predicate import Test
 from tocsin.model.readable import Values, present
-from tocsin.model.values import compare_values
+from tocsin.model.values import Kind, compare_values
 from tocsin.predicates.definitions import DefinedFamily
 from tocsin.predicates.protocol import Probed
 
@@ -36,6 +38,7 @@ class AttributeFamily(DefinedFamily):
         super().__init__(attribute, tests)
         self._comparisons = [test for test in tests if isinstance(test, AttributeComparison)]
         self.attributes = {name for test in self._comparisons for name in (test.left, test.right)}
+        self.kinds = set(_kinds(self._comparisons))
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge every comparison for every event."""
@@ -58,6 +61,15 @@ class AttributeFamily(DefinedFamily):
             elif test.op.holds(sign):
                 true.append(number)
         return Probed(_of_one(true), null=_of_one(null))
+
+
+def _kinds(comparisons: Sequence[AttributeComparison]) -> Iterator[tuple[str, Kind]]:
+    """Give an attribute the kind of the expression that it is compared with: `day > date_trunc('month', now())`."""
+    for test in comparisons:
+        for name, other in ((test.left, test.right), (test.right, test.left)):
+            kind = result_kind(expression_of(other)) if is_derived(other) else None
+            if kind is not None:
+                yield name, kind
 
 
 def _of_one(numbers: list[int]) -> Ragged:

@@ -1,6 +1,6 @@
 """Keep the tests on the history of a segment: EXISTS, ANY and ALL over earlier events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from tocsin.arrays import Int32s, Ragged
 from tocsin.model.condition import Exists, OldComparedToNew, Quantified
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
+from tocsin.model.values import Kind
 from tocsin.predicates.definitions import decode_tests, encode_tests
 from tocsin.predicates.history.join_table import HistoryTest, JoinTable, Truths, attributes_of
 from tocsin.predicates.history.store import HistoryStore
@@ -20,6 +21,7 @@ class HistoryFamily:
     """All tests on the history in a segment; the matcher that owns the history judges them (`index/history.py`)."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, tests: Sequence[Test]) -> None:
         self.tests: list[HistoryTest] = [test for test in tests if isinstance(test, (Exists, Quantified))]

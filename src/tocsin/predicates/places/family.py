@@ -1,6 +1,6 @@
 """within_distance and within_polygon on the points of one pair of attributes, as a segment uses them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from tocsin.model.condition import WithinDistance, WithinPolygon
 from tocsin.model.events import EventBatch
 from tocsin.model.expression_tree import AttributeValue, Call, expression_of
 from tocsin.model.predicate import Test
+from tocsin.model.values import Kind
 from tocsin.predicates.places.index import Places
 from tocsin.predicates.protocol import Arrays, Probed
 
@@ -21,6 +22,7 @@ class PlaceFamily:
     """The areas around one derived attribute: a point."""
 
     texts = None
+    kinds: Collection[tuple[str, Kind]] = ()
 
     def __init__(self, attribute: str, index: Places) -> None:
         self.attributes = {attribute}

@@ -14,6 +14,7 @@ from tocsin.model.condition import XPathExists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
 from tocsin.model.readable import decoded
+from tocsin.model.values import Kind
 from tocsin.predicates.protocol import Arrays, Probed
 from tocsin.predicates.xpath import StructureIndex, parse_xpath
 from tocsin.registry import xpath_index
@@ -29,6 +30,7 @@ class XPathFamily:
 
     def __init__(self, attribute: str, count: int, name: str, index: Callable[[], StructureIndex]) -> None:
         self.attributes = {attribute}
+        self.kinds = [(attribute, Kind.STRING)]
         self.count = count
         self._attribute = attribute
         self._name = name

@@ -352,7 +352,7 @@ class Syntax:
             mark = "@" if axis == "attribute" else ""
             raise SubscriptionError(
                 f"XPath: the namespace prefix {prefix!r} of {mark}{token.text} is not declared",
-                f"Declare it with the subscriptions; declared: {known}",
+                f"Declare it with Matcher(namespaces=...), or --namespace of a command; declared: {known}",
                 position=token.position,
             )
         if prefix != "xml":

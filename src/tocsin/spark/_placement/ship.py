@@ -82,9 +82,9 @@ def _workers_are_here(session: SparkSession) -> bool:
     return master.startswith("local") and not master.startswith("local-cluster") and not is_connect(session)
 
 
-def is_connect(session: SparkSession) -> bool:
-    """Return whether the driver is a Spark Connect server."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
+def is_connect(session: object) -> bool:
+    """Return whether the driver is a Spark Connect server: so is any session that is not a classic one for certain."""
+    return not isinstance(session, SparkSession)
 
 
 @functools.cache

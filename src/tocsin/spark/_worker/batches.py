@@ -37,6 +37,8 @@ BYTES = 1 << 26
 """The bytes of events that batches are united to."""
 
 MATCH_FIELDS = (pa.field("subscription", pa.string(), nullable=False), pa.field("score", pa.float64(), nullable=False))
+WHERE = "where"
+"""The column with the text of a subscription."""
 COLUMNS = ("event", *(field.name for field in MATCH_FIELDS))
 
 
@@ -205,6 +207,22 @@ def _with_columns(chunk: pa.RecordBatch, events: pa.RecordBatch, keep: int, deco
     return pa.RecordBatch.from_arrays(
         [columns[0], subscription, score, *columns[1:]], schema=pa.schema([event, *MATCH_FIELDS, *kept])
     )
+
+
+def with_subscriptions(
+    matches: Iterable[pa.RecordBatch], matcher: Matcher, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Add columns of the subscription of each match: its text for `where`, or the value of the tag of that name.
+
+    Each subscription is looked up once a batch.
+    """
+    for batch in matches:
+        encoded = batch.column("subscription").dictionary_encode()
+        found = [matcher[id] for id in encoded.dictionary.to_pylist()]
+        values = [[one.where if name == WHERE else one.tags.get(name) for one in found] for name in names]
+        columns = [pa.array(column, pa.string()).take(encoded.indices) for column in values]
+        schema = pa.schema([*batch.schema, *(pa.field(name, pa.string()) for name in names)])
+        yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
 
 @lru_cache(maxsize=2)
