@@ -22,7 +22,7 @@ from tocsin.conjunctions.choose import CombinedIndex
 from tocsin.index import audit as audit_module
 from tocsin.index.audit import upper_bound
 from tocsin.index.intake import parse_rows
-from tocsin.index.second_way import Columns
+from tocsin.index.second_way import PlainColumns
 from tocsin.language.parse import parse
 from tocsin.model.events import EventBatch
 from tocsin.reference import evaluate
@@ -80,7 +80,7 @@ def test_nothing_is_found_where_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch
 @given(where=conditions(), batch=st.lists(any_events(), min_size=8, max_size=12))
 def test_the_second_way_agrees_with_the_reference(where: str, batch: list[dict[str, Any]]) -> None:
     condition, read = parse(where), EventBatch(batch)
-    held = Columns(read).true(condition)
+    held = PlainColumns(read).true(condition)
     for row in range(len(read)):
         if row not in held.doubt:
             assert (row in held.sure) == (evaluate(condition, read.event(row)) is True)
@@ -102,7 +102,7 @@ def test_the_second_way_agrees_with_the_reference(where: str, batch: list[dict[s
 )
 def test_the_second_way_by_hand(where: str, sure: list[int]) -> None:
     batch = EventBatch(pa.table({"a": [1, None, 3, 5.5], "b": ["x", "x", "y", "a"]}))
-    held = Columns(batch).true(parse(where))
+    held = PlainColumns(batch).true(parse(where))
     assert (held.sure.tolist(), held.doubt.tolist()) == (sure, [])
 
 

@@ -46,7 +46,7 @@ from tocsin.forks import tell_children
 from tocsin.index.answer import Request, Rows
 from tocsin.index.intake import SubscriptionRows, parse_rows
 from tocsin.index.options import Options
-from tocsin.index.second_way import Columns, Places
+from tocsin.index.second_way import Places, PlainColumns
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import Snapshot
 from tocsin.language.parse import parse
@@ -452,7 +452,7 @@ class Audit:
 
     def _judge(self, answered: _Answered, spent: float) -> None:
         """Judge the cells that were drawn, as far as there is time; `spent` is to be added to the thread's time."""
-        columns = Columns(answered.batch)
+        columns = PlainColumns(answered.batch)
         left = answered.cells()
         for state, numbers in zip(answered.snapshot.states, answered.drawn, strict=True):
             if not numbers.size:
@@ -483,7 +483,7 @@ class Audit:
             _LOG.error("the index answered %d times with %r, which was dropped or lacks a tag", said.size, id)
 
     def _judge_cell(
-        self, answered: _Answered, columns: Columns, segment: Segment, number: int, score: float, said: Places
+        self, answered: _Answered, columns: PlainColumns, segment: Segment, number: int, score: float, said: Places
     ) -> None:
         subscription = segment.subscription(number)
         if not answered.same_time and _NAMES_TIME.search(subscription.where):

@@ -37,7 +37,7 @@ class Held(NamedTuple):
     doubt: Places
 
 
-class Columns:
+class PlainColumns:
     """The columns of a batch as this way reads them. Anything that is not a plain column is in doubt."""
 
     def __init__(self, batch: EventBatch) -> None:
