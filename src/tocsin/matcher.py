@@ -64,8 +64,8 @@ class Matcher:
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
     `retain_events`, or those at most `retain_age` older than the newest by their `age_attribute`. `history` says what
     is remembered of them: whole events (`"all"`), some attributes, or nothing (None); a subscription that looks back at
-    anything else is refused. `audit` is the share of events that the reference judges again in the background;
-    disagreements are appended to `audit_log`.
+    anything else is refused. `audit` is the share of the pairs of an event and a subscription that are
+    judged again in the background, a second way; disagreements are appended to `audit_log`.
 
     >>> matcher = Matcher()
     >>> matcher.subscribe("smith", "author = 'Smith' AND price BETWEEN 10 AND 30", score=2.0)
@@ -209,8 +209,8 @@ class Matcher:
 
     def _start_audit(self, share: float, log: str | Path | None) -> None:
         if share:
-            namespaces = self._subscriptions.options.namespaces
-            self._audit = registry.audit().Audit(share, namespaces, None if log is None else Path(log))
+            options = self._subscriptions.options
+            self._audit = registry.audit().Audit(share, options, None if log is None else Path(log))
 
     def __enter__(self) -> "Matcher":
         return self
@@ -446,11 +446,15 @@ class Matcher:
         with self._subscriptions.matching():
             snapshot, view = self._subscriptions.current_for_one()
             fresh = fresh_of(view, event, batch, chosen, options, evidence)
-            best = best_of_one(snapshot, event, batch, chosen, question, fresh, options, evidence)
+            request = Request(chosen, question)
+            wider = request if self._audit is None else self._audit.widened(request)
+            best = best_of_one(snapshot, event, batch, chosen, wider.question or question, fresh, options, evidence)
             if best is not None:
+                if self._audit is not None:
+                    best = self._audit.check_one(snapshot, batch, wider, best, self._standing, evidence, k)
                 evidence.errors |= batch.unreadable
                 return Matches(*best, evidence)
-            found = self._answer(self._subscriptions.current(), batch, Request(chosen, question))
+            found = self._answer(self._subscriptions.current(), batch, request)
         [rows] = found.rows
         return Matches(rows.subscriptions.to_pylist(), rows.scores.to_pylist(), found.evidence)
 
@@ -465,11 +469,8 @@ class Matcher:
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
             fresh = fresh_of(view, event, batch, request.tags, self._subscriptions.options, evidence)
             ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, evidence)
-            if self._audit is not None and not request.tags:
-                for _ in self._audit.draw(1):
-                    self._audit.take(snapshot, batch, ids)
-                if self._audit.distrusted:
-                    ids, scores = self._audit.corrected(ids, scores, batch.event(0), self._standing)
+            if self._audit is not None:
+                ids, scores = self._audit.check_one(snapshot, batch, request, (ids, scores), self._standing, evidence)
         evidence.errors |= batch.unreadable
         return Matches(ids, scores, evidence)
 
@@ -488,13 +489,7 @@ class Matcher:
                     found = self._answer(snapshot, part, request)
                     of_batch.add_events(found.evidence)
                     offset = start if names is not None else first + start
-                    of_part = [rows.table(names, offset) for rows in found.rows]
-                    if self._audit is not None and request.question is None and not request.tags:
-                        self._audit.take_rows(snapshot, part, found.rows)
-                        if self._audit.distrusted and of_part:
-                            joined = pa.concat_tables(of_part)
-                            of_part = [self._audit.corrected_table(joined, part, names, offset, self._standing)]
-                    tables += of_part
+                    tables += [rows.table(names, offset) for rows in found.rows]
                 # The parts have counted them already if the names are an attribute as well.
                 of_batch.add_segment(of_names)
                 evidence.add_events(of_batch)
@@ -504,7 +499,12 @@ class Matcher:
 
     def _answer(self, snapshot: Snapshot, batch: EventBatch, request: Request) -> Answer:
         history = self._history_for(snapshot, request)
-        return answer(snapshot, batch, request, history, self._subscriptions.options)
+        if self._audit is None:
+            return answer(snapshot, batch, request, history, self._subscriptions.options)
+        wider = self._audit.widened(request)
+        found = answer(snapshot, batch, wider, history, self._subscriptions.options)
+        rows = self._audit.check(snapshot, batch, request, wider, found.rows, self._standing, found.evidence)
+        return Answer(rows, found.evidence)
 
     def _history_for(self, snapshot: Snapshot, request: Request) -> History | None:
         """The history, if some subscription looks back or the events are to be remembered."""
@@ -520,17 +520,17 @@ class Matcher:
     def audit(self) -> "AuditReport | None":
         """What the audit has found, after it has judged what it took so far; None without one.
 
-        Events that are drawn are judged again by the reference: what was answered, what an independent pass over the
-        normal form finds suspicious, and a sample of the rest. A subscription on which both disagree is logged, with a
-        reproduction for `tocsin replay`, and judged by the reference until it is given again or `compact` is called.
-        Not audited are requests with `tags` or `top_k`, and subscriptions that look back.
+        Of some batches, some subscriptions are judged again on all events, from their texts and without any index. A
+        subscription on which both disagree is logged, with a reproduction for `tocsin replay`, and judged by the
+        reference until it is given again or `compact` is called. Not audited are `top_k` with `mode="relaxed"` or
+        intervals, and subscriptions that look back.
 
         >>> matcher = Matcher(audit=1.0)
         >>> matcher.subscribe_many([{"id": "low", "where": "price < 10"}])
         []
         >>> len(matcher.match_batch([{"price": 5}, {"price": 15}]))
         1
-        >>> matcher.audit.events, matcher.audit.wrong
+        >>> matcher.audit.judged, matcher.audit.wrong
         (2, 0)
         """
         return None if self._audit is None else self._audit.finish()

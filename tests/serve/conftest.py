@@ -14,7 +14,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("served")
     data = folder / "data"
     data.mkdir()
-    running = ServerProcess(folder / "index", ["--data", str(data), "--max-body-mb", "4", "--body-seconds", "1.5"])
+    running = ServerProcess(
+        folder / "index", ["--data", str(data), "--max-body-mb", "4", "--body-seconds", "1.5", "--audit", "0.5"]
+    )
     yield running
     running.stop()
 

@@ -234,6 +234,8 @@ def test_plan_stats_health_metrics(client: httpx.Client, name: str) -> None:
     metrics = client.get("/metrics").text
     lines = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
     assert float(lines["tocsin_requests_total"]) > 0
+    assert "tocsin_audited_pairs_total" in lines
+    assert float(lines["tocsin_audit_disagreements_total"]) == 0
     assert float(lines["tocsin_subscriptions"]) == stats["index"]["subscriptions"]
 
 

@@ -3,9 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tocsin import EventError, Matcher
+from tocsin.conjunctions.choose import CombinedIndex
 from tocsin.serve.board import Board
 from tocsin.serve.match_queue import Found, MatchQueue
 from tocsin.tuning import TUNING
@@ -39,6 +41,22 @@ def test_each_event_gets_its_own_answer(
     assert board.totals()["micro_batches"] == (count >= TUNING.match_together)
     assert board.totals()["matched_events"] == count
     assert board.totals()["matches"] == sum(map(len, expected))
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_what_an_audit_finds_is_counted(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, board = Matcher(audit=1.0), Board(tmp_path / "board", 1, row=2)
+    made.subscribe_many([{"id": f"s{number}", "where": f"x > {number} AND y <> 3"} for number in range(100)])
+    with monkeypatch.context() as broken:
+        broken.setattr(CombinedIndex, "match", lambda *_, **__: (np.empty((0, 2), np.int32), 0))
+        queue = MatchQueue(made, board)
+        ask(queue, [{"x": 50, "y": 1}] * count, None)
+    assert made.audit is not None
+    expected = [f"s{number}" for number in range(100) if number < 50]
+    [(ids, _)] = ask(queue, [{"x": 50, "y": 1}], None)
+    assert ids == sorted(expected)
+    assert board.totals()["audited_pairs"] > 0
+    assert board.totals()["audit_disagreements"] > 0
 
 
 def test_an_event_that_cannot_be_read_spares_the_others(matcher: Matcher, tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ def serve(
     allow_private_webhooks: Annotated[
         bool, typer.Option("--allow-private-webhooks", help="Tenants may name webhooks in this network.")
     ] = False,
+    audit: Annotated[
+        float, typer.Option(min=0, max=1, help="The share of pairs of event and subscription to judge a second time.")
+    ] = 0.0,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a running example from a temporary folder.")] = False,
     *,
     options: MatcherOptions,
@@ -57,6 +60,7 @@ def serve(
             max_body=max_body_mb << 20,
             body_seconds=body_seconds,
             allow_private_webhooks=allow_private_webhooks,
+            audit=audit,
         )
 
         def ready(address: str) -> None:

@@ -1,16 +1,22 @@
-"""The audit: a random share of the events of a matcher is judged again by the reference, beside the matches.
+"""The audit: a random share of the pairs of an event and a subscription is judged a second time, beside the matches.
 
-With millions of subscriptions the reference cannot judge all of them on an event. So the pairs of an event and a
-subscription fall into three strata, and some of each are judged:
+Judging an event against all subscriptions costs thousands of times what matching it does. So the audit turns it round:
+of some batches it keeps the answer, draws some subscriptions, and judges each on all events of the batch at once
+(`index/second_way.py`: NumPy and Arrow on the text of the subscription, no index, no normal form and no kernel), at
+about 1 ns a pair. What that way does not know, the reference judges, for some of the rows. Nothing counts as a
+disagreement before the reference has confirmed it. Single events and small batches are drawn one by one into a pool
+which is judged like a batch.
 
-- *matched*: what was answered. A wrong one is a match too many.
-- *suspects*: not answered, although every range of some conjunction holds, by a pass over the stored normal form in
-  NumPy that shares no index and no kernel with the match. A match that an index missed is here.
-- *others*: the rest, in a small uniform sample. A match is here only if the text was understood wrongly.
+A *cell* is a batch and a subscription. Cells are drawn uniformly, so that the share of wrong cells among those judged
+bounds the share of all: at 95 percent confidence by Clopper and Pearson. A pair that is wrong makes its cell wrong, so
+that the bound holds for pairs as well.
 
-Each stratum has its own figures and its own upper bound. Subscriptions that look back are left out: the history has
-moved on when the audit comes to them. A subscription on which both disagree is judged by the reference from then on,
-until it is given again or the segments are merged.
+Now and then some of the drawn subscriptions p are built anew as `p IS TRUE`, `p IS FALSE` and `p IS NULL`: exactly one
+of the three must match each event (ternary partitioning).
+
+Left out are subscriptions that look back, since the history has moved on when the audit comes to them, `top_k` with
+`mode="relaxed"`, and subscriptions that came since the last batch. A subscription on which both disagree is judged by
+the reference from then on, until it is given again or the segments are merged.
 
 It is loaded only when it is asked for (`tocsin.registry`).
 """
@@ -20,44 +26,58 @@ import json
 import logging
 import math
 import random
+import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.arrays import Bools
 from tocsin.errors import OptionError
 from tocsin.forks import tell_children
-from tocsin.index.answer import Rows
+from tocsin.index.answer import Request, Rows
+from tocsin.index.intake import SubscriptionRows, parse_rows
+from tocsin.index.options import Options
+from tocsin.index.second_way import Places, PlainColumns
 from tocsin.index.segment import Segment
-from tocsin.index.snapshot import SegmentState, Snapshot
+from tocsin.index.snapshot import Snapshot
 from tocsin.language.parse import parse
 from tocsin.model.codec import encode_value
 from tocsin.model.events import Event, EventBatch
+from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
-from tocsin.predicates.ranges.kernels import NULL_CODE
 from tocsin.reference import evaluate
 
 if TYPE_CHECKING:
     from tocsin.model.condition import Condition
 
 CONFIDENCE = 0.95
-MOST_PAIRS = {"matched": 32, "suspects": 32, "others": 8}
-"""Pairs of an event that are judged in each stratum: 72 take the reference about 1 ms."""
-MOST_WAITING = 1
-"""Events that wait while one is judged; what is drawn besides is left out, and counted."""
-BUDGET = 0.015
-"""The share of the processor time of the process that the audit may take: after an event that cost t, none is taken
-until t / BUDGET has passed. Beside 100,000 subscriptions of three ranges an event costs some 5 ms, most of it the pass
-over the normal form."""
+BUDGET = 0.012
+"""The share of the processor time of the process that the audit may take. What is drawn besides is left out, and
+counted: the report says which share was judged."""
+HEAD_START = 0.02
+"""Seconds that the audit may take before the process has earned them."""
+GATHERED = 16
+"""One batch in so many is taken, with so many times the subscriptions: taking one costs 3 ms beside 100,000 ids."""
+SMALL_BATCH = 1024
+"""Fewer events than this are drawn one by one into the pool. So many of them are judged together."""
+POOL_SECONDS = 5.0
+"""A pool is judged when it is so old, however few events it has."""
+MOST_WAITING = 2
+"""Batches that wait while one is judged."""
+MOST_JUDGED = 8
+"""Rows of a cell that the reference judges, of those that were answered and of those that were not: 14 µs each."""
+PARTITIONED = 8
+"""One batch in so many has some subscriptions partitioned: building so few costs some 15 ms."""
+PARTITION_SUBSCRIPTIONS, PARTITION_EVENTS = 8, 256
 MOST_SHOWN = 100
 _LOG = logging.getLogger("tocsin.audit")
 
@@ -65,6 +85,8 @@ Standing = Callable[[str], Subscription | None]
 """A subscription by its id; None if it stands no more."""
 Matched = tuple[list[str], list[float]]
 """The ids and the scores of an event."""
+_NOWHERE: Places = np.empty(0, np.intp)
+_NAMES_TIME = re.compile(r"\b(now|current_\w+|today)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -86,58 +108,65 @@ class Disagreement:
 
 
 @dataclass
-class Stratum:
-    """Pairs of one kind: how many the audited events had, how many of them were judged, and how many were wrong."""
-
-    pairs: int = 0
-    judged: int = 0
-    wrong: int = 0
-
-    @property
-    def wrong_at_most(self) -> float:
-        """The upper bound on the share of wrong pairs, at 95 percent confidence."""
-        return upper_bound(self.wrong, self.judged)
-
-
-@dataclass
 class AuditReport:
     """What the audit has seen so far. `str()` of it is readable."""
 
     share: float
-    seen: int = 0
-    """Events that were matched."""
+    """The share of pairs that was asked for."""
     events: int = 0
-    """Events that were judged again."""
+    """Events that were matched."""
+    pairs: int = 0
+    """Pairs of an event and a subscription that could be audited."""
+    judged: int = 0
+    """Pairs that were judged again."""
+    missed: int = 0
+    """Pairs that match, and were not answered."""
+    invented: int = 0
+    """Pairs that were answered, and do not match."""
+    cells: int = 0
+    """Pairs of a batch and a subscription that were judged again."""
+    wrong_cells: int = 0
+    matching_cells: int = 0
+    """Cells that have a match; of these, `missing_cells` lack one in the answer."""
+    missing_cells: int = 0
     left_out: int = 0
-    """Events that were drawn, but left out since the audit was behind or had used up its time."""
-    strata: dict[str, Stratum] = field(default_factory=lambda: {name: Stratum() for name in MOST_PAIRS})
+    """Cells that were drawn, but left out since the audit had used up its time."""
+    partitioned: int = 0
+    """Pairs of an event and a subscription that were partitioned, and how many of them in a wrong way."""
+    wrong_partitions: int = 0
     disagreements: list[Disagreement] = field(default_factory=list)
     """The newest."""
 
     @property
     def wrong(self) -> int:
         """Pairs on which index and reference disagreed."""
-        return sum(stratum.wrong for stratum in self.strata.values())
+        return self.missed + self.invented + self.wrong_partitions
+
+    @property
+    def wrong_at_most(self) -> float:
+        """The upper bound on the share of pairs that are wrong, at 95 percent confidence."""
+        return upper_bound(self.wrong_cells, self.cells)
 
     @property
     def missed_at_most(self) -> float:
-        """The upper bound on missed matches an event, at 95 percent confidence; among the suspects."""
-        suspects = self.strata["suspects"]
-        if not self.events or not suspects.pairs:
-            # No event had a suspect: at most so many events have one that was missed.
-            return upper_bound(0, self.events)
-        return suspects.wrong_at_most * suspects.pairs / self.events
+        """The upper bound on the share of cells with a match that lack one in the answer, at 95 percent confidence."""
+        return upper_bound(self.missing_cells, self.matching_cells)
 
     def __str__(self) -> str:
-        lines = [f"{self.events:,} of {self.seen:,} events judged again, {self.left_out:,} drawn and left out"]
-        for name, stratum in self.strata.items():
-            lines.append(
-                f"  {name}: {stratum.wrong:,} wrong of {stratum.judged:,} judged, of {stratum.pairs:,}; "
-                f"at most {stratum.wrong_at_most:.2g} of them are wrong"
-            )
-        found = self.strata["matched"].pairs / max(self.events, 1)
-        lines.append(f"  at most {self.missed_at_most:.2g} matches an event were missed, beside {found:.2g} found")
-        return "\n".join([*lines, f"  (upper bounds at {CONFIDENCE:.0%} confidence)"])
+        share = self.judged / max(self.pairs, 1)
+        return "\n".join(
+            [
+                f"{self.judged:,} of {self.pairs:,} pairs of an event and a subscription judged again ({share:.2g}, "
+                f"asked for {self.share:g}), of {self.events:,} events",
+                f"  {self.missed:,} matches missed, {self.invented:,} invented; at most {self.wrong_at_most:.2g} of "
+                "all pairs are wrong",
+                f"  {self.matching_cells:,} of {self.cells:,} pairs of a batch and a subscription have a match, and "
+                f"{self.missing_cells:,} of these lack one in the answer; at most {self.missed_at_most:.2g} of all do",
+                f"  {self.partitioned:,} pairs partitioned into TRUE, FALSE, NULL, {self.wrong_partitions:,} wrongly",
+                f"  {self.left_out:,} pairs of a batch and a subscription were drawn and left out for lack of time",
+                f"  (upper bounds at {CONFIDENCE:.0%} confidence)",
+            ]
+        )
 
 
 def upper_bound(wrong: int, judged: int) -> float:
@@ -174,104 +203,359 @@ def _at_most(wrong: int, judged: int, share: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """An event that waits to be judged again, with what it was matched against and what was answered."""
+class _Answered:
+    """Events with what they were matched against, and what was answered."""
 
     snapshot: Snapshot
     batch: EventBatch
-    event: Event
-    matched: frozenset[str]
+    request: Request
+    rows: Sequence[Rows]
+    drawn: Sequence[npt.NDArray[np.intp]]
+    """The subscriptions that were drawn, by segment."""
+    same_time: bool = True
+    """Whether all events were matched at the time of the batch; if not, `now()` cannot be judged."""
+
+    def cells(self) -> int:
+        """How many subscriptions were drawn."""
+        return sum(numbers.size for numbers in self.drawn)
+
+    def places(self, ids: pa.Array) -> list[Places]:
+        """Return the events that each of these ids was answered for."""
+        found: list[list[Places]] = [[] for _ in range(len(ids))]
+        for rows in self.rows:
+            number = pc.index_in(rows.subscriptions.dictionary.cast(pa.large_string()), value_set=ids)
+            of_row = np.asarray(number.fill_null(-1))[np.asarray(rows.subscriptions.indices)]
+            event = np.repeat(np.arange(rows.starts.size - 1), np.diff(rows.starts))
+            hit = np.flatnonzero(of_row >= 0)
+            order = hit[np.argsort(of_row[hit], kind="stable")]
+            distinct, first = np.unique(of_row[order], return_index=True)
+            for one, events in zip(distinct.tolist(), np.split(event[order], first[1:]), strict=False):
+                found[one].append(events)
+        return [np.unique(np.concatenate(several)) if several else _NOWHERE for several in found]
+
+    def stands(self, id: str) -> bool:
+        """Tell whether a subscription that was left out of one segment stands in another, or may be newer than all."""
+        for state in self.snapshot.states:
+            number, left_out = state.segment.find(id), state.left_out(self.request.tags)
+            if number is not None and not (left_out.size and left_out[number]):
+                return True
+        return not self.same_time
+
+    def has_better(self, subscription: Subscription, score: float, events: Places) -> npt.NDArray[np.bool_]:
+        """Tell for which events a subscription is rightly not among the best that were asked for."""
+        question = self.request.question
+        if question is None:
+            return np.zeros(events.size, bool)
+        [rows] = self.rows
+        better = np.zeros(events.size, bool)
+        for place, event in enumerate(events.tolist()):
+            first, last = int(rows.starts[event]), int(rows.starts[event + 1]) - 1
+            if last - first + 1 == question.k:
+                worst = -rows.scores[last].as_py(), rows.subscriptions[last].as_py()
+                better[place] = worst < (-score, subscription.id)
+        return better
+
+
+@dataclass
+class _Pool:
+    """Events of small batches that wait to be judged together: those of one snapshot and one kind of request."""
+
+    snapshot: Snapshot
+    request: Request
+    events: list[dict[str, Any]] = field(default_factory=list)
+    matched: list[Matched] = field(default_factory=list)
+    now: Any = None
+    since: float = field(default_factory=time.monotonic)
 
 
 class Audit:
-    """Draws events, judges them in a thread of its own, and says what it found."""
+    """Draws cells, judges them in a thread of its own, and says what it found."""
 
-    def __init__(self, share: float, namespaces: Mapping[str, str], log: Path | None = None) -> None:
+    def __init__(self, share: float, options: Options, log: Path | None = None) -> None:
         if not 0 < share <= 1:
-            raise OptionError(f"audit is {share}", "It is the share of events to judge again: more than 0, at most 1")
+            raise OptionError(f"audit is {share}", "It is the share of pairs to judge again: more than 0, at most 1")
         self.report = AuditReport(share)
         self.distrusted: dict[str, tuple[str, Condition]] = {}
         """The subscriptions that the reference judges, as long as they have these texts."""
-        self._namespaces = namespaces
+        self._options = options
+        self._namespaces = options.namespaces
         self._log = log
+        self._gathered = min(GATHERED, max(1, int(1 / share)))
         self._chance = random.Random()
-        self._left = self._skip()
-        self._waiting: deque[_Drawn] = deque()
+        self._numbers = np.random.default_rng()
+        self._pool: _Pool | None = None
+        self._waiting: deque[_Answered] = deque()
         self._thread: threading.Thread | None = None
-        self._busy_until = 0.0
+        self._begun, self._spent = time.process_time(), 0.0
+        self._told = (0, 0)
         self._parse = lru_cache(maxsize=4096)(parse)
         tell_children(self)
 
     def become_child(self) -> None:
-        """After a fork: the thread is the parent's."""
-        self._thread = None
+        """After a fork: the thread is the parent's, and so is its processor time."""
+        self._thread, self._pool = None, None
         self._waiting = deque()
-        self._busy_until = 0.0
+        self._begun, self._spent = time.process_time(), 0.0
 
-    def _skip(self) -> int:
-        """How many events pass until the next one is drawn."""
-        share = self.report.share
-        return 0 if share == 1 else int(math.log(1 - self._chance.random()) / math.log(1 - share))
+    @property
+    def _may_go_on(self) -> bool:
+        return self._spent < HEAD_START + BUDGET * (time.process_time() - self._begun)
 
-    def draw(self, count: int) -> Iterator[int]:
-        """Yield the places that are drawn among the next `count` events, as far as there is time to judge them."""
-        self.report.seen += count
-        while self._left < count:
-            if len(self._waiting) >= MOST_WAITING or time.process_time() < self._busy_until:
-                self.report.left_out += 1
-            else:
-                yield self._left
-            self._left += 1 + self._skip()
-        self._left -= count
+    def _since_last(self) -> tuple[int, int]:
+        """Return how many pairs were judged, and how many of them were wrong, since this was last asked."""
+        now = self.report.judged, self.report.wrong
+        before, self._told = self._told, now
+        return now[0] - before[0], now[1] - before[1]
 
-    def take(self, snapshot: Snapshot, batch: EventBatch, matched: Sequence[str]) -> None:
-        """Let a batch of one event, for which these ids were answered, be judged again."""
+    def widened(self, request: Request) -> Request:
+        """Ask for more of the best while some subscriptions are distrusted: they may have the places of others."""
+        if not self.distrusted or request.question is None or _cannot_judge(request):
+            return request
+        return replace(request, question=replace(request.question, k=request.question.k + len(self.distrusted)))
+
+    def check(
+        self,
+        snapshot: Snapshot,
+        batch: EventBatch,
+        request: Request,
+        wider: Request,
+        rows: list[Rows],
+        standing: Standing,
+        evidence: Evidence,
+    ) -> list[Rows]:
+        """Take note of an answer, to be judged if it is drawn; return it as the reference has the distrusted.
+
+        `wider` is what the rows answer; `evidence` takes what the audit found since the answer before.
+        """
+        self._see(snapshot, batch, wider, rows)
+        evidence.audited, evidence.disagreements = self._since_last()
+        if self.distrusted and rows and not _cannot_judge(request) and not _has_intervals(request, batch):
+            k = None if request.question is None else request.question.k
+            return [self._corrected_rows(rows, batch, request, k, standing)]
+        return rows
+
+    def check_one(
+        self,
+        snapshot: Snapshot,
+        batch: EventBatch,
+        request: Request,
+        matched: Matched,
+        standing: Standing,
+        evidence: Evidence,
+        k: int | None = None,
+    ) -> Matched:
+        """Do the same for the event of a batch of one; with `k`, leave the best."""
+        self._see_one(snapshot, batch, request, matched)
+        evidence.audited, evidence.disagreements = self._since_last()
+        if not self.distrusted:
+            return matched
+        ids, scores = self._corrected(matched, batch.event(0), request, standing)
+        if k is not None:
+            best = sorted(zip(scores, ids, strict=True), key=lambda pair: (-pair[0], pair[1]))[:k]
+            ids, scores = [id for _, id in best], [score for score, _ in best]
+        return ids, scores
+
+    def _see(self, snapshot: Snapshot, batch: EventBatch, request: Request, rows: Sequence[Rows]) -> None:
+        if _cannot_judge(request) or _has_intervals(request, batch):
+            return
+        self._count(snapshot, len(batch))
+        if len(batch) < SMALL_BATCH:
+            for row in self._drawn_events(len(batch)):
+                slices = [(one, int(one.starts[row]), int(one.starts[row + 1])) for one in rows]
+                ids = [id for one, start, end in slices for id in one.subscriptions[start:end].to_pylist()]
+                scores = [score for one, start, end in slices for score in one.scores[start:end].to_pylist()]
+                event = batch.event(row)
+                self._gather(snapshot, {name: event[name] for name in event}, batch.now, request, (ids, scores))
+        elif self._chance.random() * self._gathered < 1:
+            drawn = self._draw(snapshot, self.report.share * self._gathered)
+            self._judge_later(_Answered(snapshot, _kept(batch), request, rows, drawn))
+
+    def _see_one(self, snapshot: Snapshot, batch: EventBatch, request: Request, matched: Matched) -> None:
+        self._count(snapshot, 1)
+        for _ in self._drawn_events(1):
+            given = batch.event(0)
+            self._gather(snapshot, {name: given[name] for name in given}, batch.now, request, matched)
+
+    def _count(self, snapshot: Snapshot, events: int) -> None:
+        self.report.events += events
+        self.report.pairs += events * sum(len(state.segment) for state in snapshot.states)
+
+    def _drawn_events(self, count: int) -> list[int]:
+        """Draw among so many events: more often than the share, and judge them against fewer subscriptions."""
+        share = min(1.0, self.report.share * self._gathered)
+        if count == 1:
+            return [0] if self._chance.random() < share else []
+        return np.flatnonzero(self._numbers.random(count) < share).tolist()
+
+    def _gather(self, snapshot: Snapshot, event: dict[str, Any], now: Any, request: Request, matched: Matched) -> None:
+        request = replace(request, ordered=True)
+        pool = self._pool
+        if pool is not None and (pool.snapshot is not snapshot or pool.request != request):
+            self._judge_pool()
+            pool = None
+        if pool is None:
+            pool = self._pool = _Pool(snapshot, request, now=now)
         # A copy: whoever gave the event may change it.
-        event = {name: copy.deepcopy(batch.event(0)[name]) for name in batch.names_of(0)}
-        self._waiting.append(_Drawn(snapshot, EventBatch([event], batch.now), event, frozenset(matched)))
+        pool.events.append(copy.deepcopy(event))
+        pool.matched.append(matched)
+        if len(pool.events) >= SMALL_BATCH or time.monotonic() - pool.since > POOL_SECONDS:
+            self._judge_pool()
+
+    def _judge_pool(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        share = self.report.share / min(1.0, self.report.share * self._gathered)
+        ids = pa.array([id for ids, _ in pool.matched for id in ids], pa.large_string()).dictionary_encode()
+        scores = pa.array([score for _, scores in pool.matched for score in scores], pa.float64())
+        starts = np.append(0, np.cumsum([len(ids) for ids, _ in pool.matched])).astype(np.int64)
+        drawn = self._draw(pool.snapshot, share)
+        batch, rows = EventBatch(pool.events, pool.now), [Rows(starts, ids, scores)]
+        self._judge_later(_Answered(pool.snapshot, batch, pool.request, rows, drawn, same_time=False))
+
+    def _draw(self, snapshot: Snapshot, share: float) -> list[npt.NDArray[np.intp]]:
+        """Draw a share of the subscriptions of each segment that can be judged, those that were dropped among them."""
+        drawn = []
+        for state in snapshot.states:
+            numbers = np.flatnonzero(self._numbers.random(len(state.segment)) < share)
+            if len(state.segment.history_demands):
+                numbers = np.setdiff1d(numbers, state.segment.history_demands[:, 1])
+            self._numbers.shuffle(numbers)
+            drawn.append(numbers)
+        return drawn
+
+    def _judge_later(self, answered: _Answered) -> None:
+        if len(self._waiting) >= MOST_WAITING or not self._may_go_on:
+            self.report.left_out += answered.cells()
+            return
+        self._waiting.append(answered)
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._judge_waiting, name="tocsin-audit", daemon=True)
             self._thread.start()
 
-    def take_rows(self, snapshot: Snapshot, batch: EventBatch, rows: Sequence[Rows]) -> None:
-        """Draw among the events of a batch, whose rows these are."""
-        for place in self.draw(len(batch)):
-            of_event = [one.subscriptions[one.starts[place] : one.starts[place + 1]].to_pylist() for one in rows]
-            self.take(snapshot, batch.slice(place, 1), [id for ids in of_event for id in ids])
-
     def finish(self) -> AuditReport:
-        """Wait until every event that was taken is judged; return the report."""
+        """Wait until everything that was taken is judged; return the report."""
+        self._judge_pool()
         while self._thread is not None and self._thread.is_alive():
             self._thread.join()
         return self.report
 
     def _judge_waiting(self) -> None:
         while self._waiting:
-            start = time.thread_time()
+            before = time.thread_time()
             try:
-                self._judge(self._waiting.popleft())
+                self._judge(self._waiting.popleft(), self._spent - before)
             except Exception:
                 # The audit must not end the program that it watches.
-                _LOG.exception("the audit of an event failed")
-            self._busy_until = time.process_time() + (time.thread_time() - start) / BUDGET
+                _LOG.exception("the audit of a batch failed")
+            self._spent += time.thread_time() - before
 
-    def _judge(self, drawn: _Drawn) -> None:
-        self.report.events += 1
-        event = drawn.batch.event(0)
-        for state in drawn.snapshot.states:
-            for name, numbers in _strata(state, drawn).items():
-                stratum, chosen = self.report.strata[name], numbers
-                if len(numbers) > MOST_PAIRS[name]:
-                    chosen = np.array(self._chance.sample(range(len(numbers)), MOST_PAIRS[name]))
-                    chosen = numbers[chosen]
-                stratum.pairs += len(numbers)
-                stratum.judged += len(chosen)
-                for number in chosen.tolist():
-                    id, where = state.segment.ids[number], state.segment.texts[number]
-                    holds = evaluate(self._parse(where), event, (), self._namespaces) is True
-                    if holds != (name == "matched"):
-                        stratum.wrong += 1
-                        self._disagree(Disagreement(id, where, drawn.event, self._namespaces, name == "matched"))
+    def _judge(self, answered: _Answered, spent: float) -> None:
+        """Judge the cells that were drawn, as far as there is time; `spent` is to be added to the thread's time."""
+        columns = PlainColumns(answered.batch)
+        left = answered.cells()
+        for state, numbers in zip(answered.snapshot.states, answered.drawn, strict=True):
+            if not numbers.size:
+                continue
+            left_out = state.left_out(answered.request.tags)
+            ids = pa.array(state.segment.ids.at(numbers.astype(np.int32)), pa.large_string())
+            for number, events in zip(numbers.tolist(), answered.places(ids), strict=True):
+                if left_out.size and left_out[number]:
+                    self._judge_left_out(answered, state.segment, number, events)
+                else:
+                    self._judge_cell(answered, columns, state.segment, number, float(state.scores[number]), events)
+                left -= 1
+                earned = HEAD_START + BUDGET * (time.process_time() - self._begun)
+                if spent + time.thread_time() > earned:
+                    self.report.left_out += left
+                    return
+            if self._chance.random() * PARTITIONED < 1:
+                self._partition(answered, state.segment, numbers[:PARTITION_SUBSCRIPTIONS])
+
+    def _judge_left_out(self, answered: _Answered, segment: Segment, number: int, said: Places) -> None:
+        """Judge a subscription that was dropped, or lacks a tag that was asked for: no event has it."""
+        id = segment.ids[number]
+        self.report.cells += 1
+        self.report.judged += len(answered.batch)
+        if said.size and not answered.stands(id):
+            self.report.invented += said.size
+            self.report.wrong_cells += 1
+            _LOG.error("the index answered %d times with %r, which was dropped or lacks a tag", said.size, id)
+
+    def _judge_cell(
+        self, answered: _Answered, columns: PlainColumns, segment: Segment, number: int, score: float, said: Places
+    ) -> None:
+        subscription = segment.subscription(number)
+        if not answered.same_time and _NAMES_TIME.search(subscription.where):
+            return
+        condition = self._parse(subscription.where)
+        held = columns.true(condition)
+        report, count = self.report, len(answered.batch)
+        extra = np.setdiff1d(said, np.union1d(held.sure, held.doubt), assume_unique=True)
+        lost = np.setdiff1d(held.sure, said, assume_unique=True)
+        lost = lost[~answered.has_better(subscription, score, lost)] if lost.size else lost
+        unsaid = self._some(np.setdiff1d(held.doubt, said, assume_unique=True))
+        unsaid = unsaid[~answered.has_better(subscription, score, unsaid)] if unsaid.size else unsaid
+        said_in_doubt = self._some(np.intersect1d(held.doubt, said, assume_unique=True))
+        report.cells += 1
+        report.judged += count - held.doubt.size + unsaid.size + said_in_doubt.size
+        missed = self._confirmed(answered, condition, subscription, np.append(self._some(lost), unsaid), said=False)
+        invented = self._confirmed(
+            answered, condition, subscription, np.append(self._some(extra), said_in_doubt), said=True
+        )
+        # The reference has confirmed some; those beside them are taken to be wrong, too.
+        report.missed += missed if lost.size <= MOST_JUDGED or not missed else missed + lost.size - MOST_JUDGED
+        report.invented += (
+            invented if extra.size <= MOST_JUDGED or not invented else invented + extra.size - MOST_JUDGED
+        )
+        report.wrong_cells += missed + invented > 0
+        report.matching_cells += bool(missed or said.size > invented)
+        report.missing_cells += missed > 0
+
+    def _some(self, places: Places) -> Places:
+        return places if places.size <= MOST_JUDGED else self._numbers.choice(places, MOST_JUDGED, replace=False)
+
+    def _confirmed(
+        self, answered: _Answered, condition: "Condition", subscription: Subscription, events: Places, *, said: bool
+    ) -> int:
+        """Return on how many of these events the reference disagrees with what the index said."""
+        if not events.size:
+            return 0
+        chosen = answered.batch.take(events)
+        wrong = 0
+        for row in range(events.size):
+            event = chosen.event(row)
+            if (evaluate(condition, event, (), self._namespaces) is True) != said:
+                wrong += 1
+                told = {name: event[name] for name in chosen.names_of(row)}
+                self._disagree(Disagreement(subscription.id, subscription.where, told, self._namespaces, said))
+        return wrong
+
+    def _partition(self, answered: _Answered, segment: Segment, numbers: npt.NDArray[np.intp]) -> None:
+        """Match `p IS TRUE`, `p IS FALSE` and `p IS NULL` of some subscriptions: each event satisfies one of them."""
+        texts = [segment.texts[number] for number in numbers.tolist()]
+        given = [
+            Subscription(f"{place:04} {truth}", f"({text}) IS {truth}")
+            for place, text in enumerate(texts)
+            for truth in _TRUTHS
+        ]
+        rows, form, errors = parse_rows(SubscriptionRows.of(sorted(given, key=lambda one: one.id)), self._options)
+        if errors:
+            return
+        batch = answered.batch.slice(0, PARTITION_EVENTS)
+        built = Segment.build(rows, form, self._options)
+        slices, _ = built.match(batch)
+        found = np.zeros((len(batch), len(given)), bool)
+        found[np.repeat(np.arange(len(batch)), np.diff(slices.starts)), slices.values] = True
+        held = found.reshape(len(batch), len(texts), len(_TRUTHS)).sum(axis=2)
+        self.report.partitioned += held.size
+        for row, place in np.argwhere(held != 1).tolist():
+            self.report.wrong_partitions += 1
+            for one in range(len(_TRUTHS) * place, len(_TRUTHS) * (place + 1)):
+                event, where, said = batch.event(row), built.texts[one], bool(found[row, one])
+                if (evaluate(self._parse(where), event, (), self._namespaces) is True) != said:
+                    told = {name: event[name] for name in batch.names_of(row)}
+                    self._disagree(Disagreement(segment.ids[int(numbers[place])], where, told, self._namespaces, said))
 
     def _disagree(self, found: Disagreement) -> None:
         if found.id in self.distrusted:
@@ -289,88 +573,85 @@ class Audit:
         """Let the index judge a subscription again, since it was given anew; all of them if no id is given."""
         self.distrusted = {} if id is None else {one: text for one, text in self.distrusted.items() if one != id}
 
-    def _judged_here(self, standing: Standing) -> dict[str, tuple[float, "Condition"]]:
+    def _judged_here(self, standing: Standing, request: Request) -> dict[str, tuple[float, "Condition"]]:
         """The scores and conditions of the distrusted subscriptions that still stand as they were found."""
         found = {}
         for id, (where, condition) in self.distrusted.items():
             subscription = standing(id)
-            if subscription is not None and subscription.where == where:
+            if subscription is None or subscription.where != where:
+                continue
+            if all(subscription.tags.get(name) == tag for name, tag in request.tags):
                 found[id] = (subscription.score, condition)
         return found
 
-    def corrected(self, ids: list[str], scores: list[float], event: Event, standing: Standing) -> Matched:
+    def _corrected(self, matched: Matched, event: Event, request: Request, standing: Standing) -> Matched:
         """Return the matches of an event with those of distrusted subscriptions as the reference has them."""
-        distrusted = self._judged_here(standing)
-        kept = {id: score for id, score in zip(ids, scores, strict=True) if id not in distrusted}
+        distrusted = self._judged_here(standing, request)
+        kept = {id: score for id, score in zip(*matched, strict=True) if id not in distrusted}
         for id, (score, condition) in distrusted.items():
             if evaluate(condition, event, (), self._namespaces) is True:
                 kept[id] = score
         in_order = sorted(kept)
         return in_order, [kept[id] for id in in_order]
 
-    def corrected_table(
-        self, table: pa.Table, batch: EventBatch, names: pa.Array | None, first: int, standing: Standing
-    ) -> pa.Table:
-        """Do the same for the rows of a batch, whose events are numbered from `first` on or have these names."""
-        table = table.set_column(1, "subscription", table["subscription"].cast(pa.large_string()))
-        distrusted = self._judged_here(standing)
-        is_distrusted = pc.is_in(table["subscription"], pa.array(list(distrusted), pa.large_string()))
-        table = table.filter(pc.invert(is_distrusted))
-        rows: list[int] = []
-        ids: list[str] = []
-        scores: list[float] = []
-        for id, (score, condition) in distrusted.items():
-            for row in range(len(batch)):
-                if evaluate(condition, batch.event(row), (), self._namespaces) is True:
-                    rows.append(row)
-                    ids.append(id)
-                    scores.append(score)
-        numbers = pa.array([first + row for row in rows], pa.int64())
-        more = pa.table([numbers if names is None else names.take(numbers), ids, scores], schema=table.schema)
-        joined = pa.concat_tables([table, more]).sort_by([("event", "ascending"), ("subscription", "ascending")])
-        return joined.set_column(1, "subscription", joined["subscription"].dictionary_encode())
+    def _corrected_rows(
+        self, rows: Sequence[Rows], batch: EventBatch, request: Request, k: int | None, standing: Standing
+    ) -> Rows:
+        """Do the same for the rows of a batch; with `k`, leave the best of each event."""
+        distrusted = self._judged_here(standing, request)
+        events = np.concatenate([np.repeat(np.arange(len(batch)), np.diff(one.starts)) for one in rows])
+        table = pa.table(
+            {
+                "event": events,
+                "subscription": pa.chunked_array([one.subscriptions.cast(pa.large_string()) for one in rows]),
+                "score": pa.chunked_array([one.scores.cast(pa.float64()) for one in rows]),
+            }
+        )
+        named = pa.array(list(distrusted), pa.large_string())
+        table = table.filter(pc.invert(pc.is_in(table["subscription"], value_set=named)))
+        more = [
+            (row, id, score)
+            for id, (score, condition) in distrusted.items()
+            for row in range(len(batch))
+            if evaluate(condition, batch.event(row), (), self._namespaces) is True
+        ]
+        added = pa.table(
+            [list(column) for column in zip(*more, strict=True)] if more else [[], [], []], schema=table.schema
+        )
+        by_id = [("event", "ascending"), ("subscription", "ascending")]
+        order = by_id if k is None else [by_id[0], ("score", "descending"), by_id[1]]
+        joined = pa.concat_tables([table, added]).sort_by(order)
+        starts = np.searchsorted(np.asarray(joined["event"]), np.arange(len(batch) + 1))
+        if k is not None:
+            rank = np.arange(len(joined)) - starts[np.asarray(joined["event"])]
+            joined = joined.filter(pa.array(rank < k))
+            starts = np.searchsorted(np.asarray(joined["event"]), np.arange(len(batch) + 1))
+        ids = joined["subscription"].combine_chunks().dictionary_encode()
+        return Rows(starts.astype(np.int64), ids, joined["score"].combine_chunks())
 
 
-def _strata(state: SegmentState, drawn: _Drawn) -> dict[str, Any]:
-    """The numbers of the subscriptions of a segment by stratum, without those that look back or were dropped."""
-    segment = state.segment
-    audited = np.ones(len(segment), bool)
-    audited[segment.history_demands[:, 1]] = False
-    if state.dropped.size:
-        audited &= ~state.dropped
-    matched = np.zeros(len(segment), bool)
-    numbers = (segment.find(id) for id in drawn.matched)
-    matched[[number for number in numbers if number is not None]] = True
-    suspect = in_ranges(segment, drawn.batch)
-    return {
-        "matched": np.flatnonzero(audited & matched),
-        "suspects": np.flatnonzero(audited & suspect & ~matched),
-        "others": np.flatnonzero(audited & ~suspect & ~matched),
-    }
+_TRUTHS = ("FALSE", "NULL", "TRUE")
 
 
-def in_ranges(segment: Segment, batch: EventBatch) -> Bools:
-    """Tell of which subscriptions all ranges of some conjunction hold for the event of a batch of one. O(ranges).
+def _cannot_judge(request: Request) -> bool:
+    """Tell whether the reference has no word for what was asked."""
+    return request.question is not None and (request.question.mode != "exact" or request.question.index != "auto")
 
-    It reads the stored normal form alone; whatever tests a conjunction has besides, they are taken to hold.
-    """
-    form, columns = segment.form, len(segment.columns)
-    codes = np.zeros(columns + len(segment.families) + 1, np.int32)
-    for place, column in enumerate(segment.columns):
-        # Value by value, not by the kernels that a batch goes through.
-        values = batch.values(column.attribute)
-        codes[place] = column.domain.code(values[0]) if values is not None else NULL_CODE
-    code = codes[form.column]
-    holds = (form.low <= code) & (code <= form.high) | (form.column >= columns)
-    conjunction = np.repeat(np.arange(form.owner.size), np.diff(form.starts))
-    # Several ranges on one column are a union.
-    first = np.flatnonzero(np.diff(conjunction, prepend=-1) | np.diff(form.column, prepend=-1))
-    fails = conjunction[first][~np.logical_or.reduceat(holds, first)] if first.size else first
-    failing = np.zeros(form.owner.size, bool)
-    failing[fails] = True
-    found = np.zeros(len(segment), bool)
-    found[form.owner[~failing]] = True
-    return found
+
+def _has_intervals(request: Request, batch: EventBatch) -> bool:
+    """Tell whether events of a ranked request may have intervals, which have no meaning for the reference."""
+    if request.question is None:
+        return False
+    if batch.table is not None:
+        return any(pa.types.is_nested(column.type) for column in batch.table.columns)
+    return any(isinstance(value, (list, tuple)) for row in batch.rows for value in row.values())
+
+
+def _kept(batch: EventBatch) -> EventBatch:
+    """Return a batch that nobody changes: a table is immutable, and mappings are copied as far as they are plain."""
+    if batch.table is not None:
+        return EventBatch(batch.table, batch.now)
+    return EventBatch([dict(row) for row in batch.rows], batch.now)
 
 
 def _smaller(found: Disagreement) -> Disagreement:

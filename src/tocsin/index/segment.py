@@ -1,11 +1,11 @@
 """A segment: an immutable set of subscriptions with its index, as named arrays that a file can hold."""
 
+import contextlib
 import json
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -493,7 +493,8 @@ class MappedSegment(Segment):
         if name not in Segment.__dataclass_fields__:
             raise AttributeError(name)
         container: Container = self.__dict__["_container"]
-        with reading(container.path or Path("a segment")):
+        # The segment inside a family is named by the file that holds it.
+        with contextlib.nullcontext() if container.path is None else reading(container.path):
             if name in ("texts", "extras"):
                 fields: dict[str, Any] = {name: self._said(name, container.arrays)}
             elif name == "form":

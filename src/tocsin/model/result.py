@@ -23,6 +23,10 @@ class Evidence:
     """Tests on the history, and remembering."""
     rank_s: float = 0.0
     """Finding the best."""
+    audited: int = 0
+    """Pairs of an event and a subscription that `Matcher(audit=…)` has judged again since the answer before."""
+    disagreements: int = 0
+    """Those of them on which it disagreed with what was answered."""
     mismatches: dict[str, int] = field(default_factory=dict)
     """Values by attribute whose type no subscription compares that attribute with; they count as NULL."""
     errors: dict[str, int] = field(default_factory=dict)
@@ -55,6 +59,8 @@ class Evidence:
         self.match_s += other.match_s
         self.history_s += other.history_s
         self.rank_s += other.rank_s
+        self.audited += other.audited
+        self.disagreements += other.disagreements
         for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
             for name, count in theirs.items():
                 mine[name] = join(mine.get(name, 0), count)

@@ -16,7 +16,7 @@ SNAPSHOT, ENTRY, WRITER_PID, STARTED = range(4)
 COUNTERS = (
     *("requests", "errors", "matched_events", "matches", "match_seconds", "micro_batches", "refreshes"),
     *("changes", "commits", "commit_seconds", "published_events", "published_matches", "entries", "suppressed"),
-    *("webhooks_sent", "webhooks_failed", "dead_letters", "waiting"),
+    *("webhooks_sent", "webhooks_failed", "dead_letters", "waiting", "audited_pairs", "audit_disagreements"),
 )
 _COLUMNS = max(len(COUNTERS), 32)
 _SLOTS = 4096

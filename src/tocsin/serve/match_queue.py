@@ -12,6 +12,7 @@ import pyarrow as pa
 from tocsin.errors import TocsinError
 from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.matcher import Matcher
+from tocsin.model.result import Evidence
 from tocsin.serve.board import SNAPSHOT, Board
 from tocsin.tuning import TUNING
 
@@ -77,6 +78,7 @@ class MatchQueue:
                 found = self.matcher().match(self.timed(event), tags=tags)
                 result.set_result((list(found.ids), list(found.scores)))
                 self._board.count("matches", len(found))
+                self._count_audit(found.evidence)
             except Exception as error:
                 result.set_exception(error)
 
@@ -94,8 +96,13 @@ class MatchQueue:
             return
         self._board.count("micro_batches")
         self._board.count("matches", len(table))
+        self._count_audit(Evidence(**json.loads(table.schema.metadata[b"tocsin"])))
         for (_, result), found in zip(group, split(table, len(group)), strict=True):
             result.set_result(found)
+
+    def _count_audit(self, evidence: Evidence) -> None:
+        self._board.count("audited_pairs", evidence.audited)
+        self._board.count("audit_disagreements", evidence.disagreements)
 
 
 def split(matches: pa.Table, events: int) -> list[Found]:

@@ -24,6 +24,8 @@ class ServerSettings:
     body_seconds: float = 20.0
     """How long a client may take to send a request."""
     allow_private_webhooks: bool = False
+    audit: float = 0.0
+    """The share of pairs of an event and a subscription that workers judge a second time."""
 
     @property
     def board(self) -> Path:
@@ -39,6 +41,11 @@ class ServerSettings:
     def inboxes(self) -> Path:
         """The file of the inboxes."""
         return Path(self.state, "inboxes.sqlite")
+
+    @property
+    def audit_log(self) -> Path:
+        """What an audit disagreed with, a line each."""
+        return Path(self.state, "audit.jsonl")
 
     def to_json(self) -> str:
         """Return the settings as the argument of a child process."""

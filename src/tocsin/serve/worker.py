@@ -59,7 +59,8 @@ def wait_for_writer(board: Board) -> None:
 
 async def run(settings: ServerSettings, board: Board, listening: socket.socket) -> None:
     """Answer requests until a signal ends the process."""
-    matcher = Matcher.open(settings.index, mode="read", background_merge=False)
+    log = settings.audit_log if settings.audit else None
+    matcher = Matcher.open(settings.index, mode="read", background_merge=False, audit=settings.audit, audit_log=log)
     # Loads the compiled kernels before the first request.
     matcher.match({})
     matcher.match_batch([{}] * 4)

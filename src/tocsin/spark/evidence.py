@@ -149,6 +149,8 @@ def describe(evidence: Evidence) -> str:
     phases = "encode", "match", "history", "rank"
     seconds = ", ".join(f"{phase} {getattr(evidence, f'{phase}_s'):.2f} s" for phase in phases)
     counts = f"{evidence.events:,} events, {evidence.candidates:,} candidates, {evidence.matches:,} matches"
+    if evidence.audited:
+        counts += f", {evidence.audited:,} pairs audited with {evidence.disagreements:,} disagreements"
     return "; ".join([f"{counts}; {seconds}", *(f"{name}: {values}" for name, values in evidence.unused_values())])
 
 

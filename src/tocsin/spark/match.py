@@ -56,6 +56,7 @@ def match(
     shards: int | None = None,
     ship_index: bool | None = None,
     evidence: MatchEvidence | None = None,
+    audit: float = 0.0,
 ) -> DataFrame:
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and more columns.
 
@@ -90,9 +91,13 @@ def match(
     The log warns now of attributes that the events do not have, with the nearest name, and of those whose type can
     never compare. Values that a subscription cannot be compared with, or that cannot be read, count as NULL, and the
     log says so. With `evidence` they are counted, and the work and time of all tasks; `last_evidence` gives that of the
-    last call.
+    last call. `audit` is the share of the pairs of an event and a subscription that workers judge a second time, as
+    `Matcher(audit=...)` does; the evidence counts them and the disagreements, which stand in the logs of the workers.
+    Events with an `order` are not audited.
     """
-    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval, ranked_index)
+    if audit and order is not None:
+        raise OptionError("events with an order are not audited", "Leave out the order or the audit")
+    options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval, ranked_index, audit)
     if isinstance(events, DataFrame):
         reader = reader or "spark"
     else:

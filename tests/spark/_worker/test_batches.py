@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from tocsin.conjunctions.choose import CombinedIndex
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
-from tocsin.spark._worker.batches import IdDecoder, match_batches, open_index, united
+from tocsin.model.result import Evidence
+from tocsin.spark._worker.batches import IdDecoder, MatchOptions, match_batches, open_index, united
 
 WHERES = {"cheap": "price < 10", "dear": "price >= 10", "nested": "maker.name = 'Ada'", "all": "price IS NOT NULL"}
 
@@ -150,6 +153,19 @@ def test_a_process_keeps_its_pace_from_task_to_task_with_the_same_index(index: s
     assert firsts[1] == 500
 
 
+def test_an_audit_is_counted_in_the_evidence(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    prices: list[float | None] = [float(number % 20) for number in range(3000)]
+    counted = []
+    for broken in (False, True):
+        if broken:
+            monkeypatch.setattr(CombinedIndex, "match", lambda *_, **__: (np.empty((0, 2), np.int32), 0))
+        evidence = Evidence()
+        options = MatchOptions(audit=1.0)
+        list(match_batches([events(prices)], index, f"audit {broken}", NAMES, options, evidence=evidence))
+        counted.append((evidence.audited > 0, evidence.disagreements > 0))
+    assert counted == [(True, False), (True, True)]
+
+
 def test_an_index_is_opened_once_for_each_content(index: str) -> None:
     first = open_index(index, "one")
     assert open_index(index, "one") is first
@@ -170,6 +186,7 @@ def test_the_daemon_loads_what_workers_need() -> None:
 SKEWED = """
 import sys
 from pathlib import Path
+import numpy as np
 import pyarrow as pa
 from tocsin.spark._worker.batches import match_batches
 

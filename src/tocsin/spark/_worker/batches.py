@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,6 +53,13 @@ class MatchOptions:
     score_by: ScoreBy = "sum"
     interval: Interval = "overlaps"
     index: RankingName = "auto"
+    audit: float = 0.0
+    """The share of pairs of an event and a subscription that is judged a second time."""
+
+    @property
+    def of_batch(self) -> dict[str, Any]:
+        """The options as `Matcher.match_batch` takes them."""
+        return {name: value for name, value in vars(self).items() if name != "audit"}
 
     def __post_init__(self) -> None:
         Question.of_batch(self.top_k, self.mode, self.score_by, self.interval, self.index)
@@ -78,10 +86,21 @@ def match_batches(
     """
     named = (batch.rename_columns(names) for batch in united(batches))
     pace = pace_of(path, fingerprint, repr(options), pairs)
-    matcher = open_index(path, fingerprint)
+    matcher = open_index(path, fingerprint, options.audit) if options.audit else open_index(path, fingerprint)
     # Spark has no use for the order of rows.
-    match = partial(matcher.match_batch, ordered=False, **vars(options))
-    return match_slices(match, named, keep, rows, pace, evidence)
+    match = partial(matcher.match_batch, ordered=False, **options.of_batch)
+    matches = match_slices(match, named, keep, rows, pace, evidence)
+    return matches if evidence is None else _with_audit(matches, matcher, evidence)
+
+
+def _with_audit(matches: Iterator[pa.RecordBatch], matcher: Matcher, evidence: Evidence) -> Iterator[pa.RecordBatch]:
+    """Yield the matches of a task, then let `evidence` say what the audit has found in it."""
+    before = matcher.audit
+    judged, wrong = (0, 0) if before is None else (before.judged, before.wrong)
+    yield from matches
+    after = matcher.audit
+    if after is not None:
+        evidence.audited, evidence.disagreements = after.judged - judged, after.wrong - wrong
 
 
 class Pace:
@@ -209,11 +228,11 @@ def with_subscriptions(
 
 
 @lru_cache(maxsize=2)
-def open_index(path: str, fingerprint: str) -> Matcher:  # noqa: ARG001 (part of the cache key: the content of the path may change)
+def open_index(path: str, fingerprint: str, audit: float = 0.0) -> Matcher:  # noqa: ARG001 (part of the cache key: the content of the path may change)
     """Open the index in `path` as mapped files, which all workers of a host share."""
     if not Path(path).is_dir():
         raise StorageError(
             f"there is no index in {path} on this worker",
             "Put it on storage that every worker mounts at this path, or let it be shipped: match(…, ship_index=True)",
         )
-    return Matcher.open(path, mode="read", background_merge=False)
+    return Matcher.open(path, mode="read", background_merge=False, audit=audit)

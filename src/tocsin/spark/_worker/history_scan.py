@@ -127,4 +127,6 @@ def match_stretches(
                 matcher = Matcher.open(index, mode="copy", background_merge=False)
                 matcher.history.go_on_from(tests.history(prefix.read_bytes() if prefix.exists() else None))
             stretch = [rest.slice(start, stop - start)]
-            yield from match_slices(partial(matcher.publish_batch, **vars(options)), stretch, keep, evidence=evidence)
+            yield from match_slices(
+                partial(matcher.publish_batch, **options.of_batch), stretch, keep, evidence=evidence
+            )
