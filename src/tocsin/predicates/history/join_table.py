@@ -1,7 +1,6 @@
 """Answer every distinct test on the history, once each, for a new event."""
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ from pyroaring import BitMap
 
 from tocsin.arrays import Int32s, Int64s, Ragged
 from tocsin.errors import OptionError
+from tocsin.forks import cached
 from tocsin.model.condition import (
     Aggregated,
     Exists,
@@ -124,7 +124,7 @@ class JoinTable:
             found.append(BatchTruths(Ragged(starts, np.tile(self._non_empty, int((counts > 0).sum()))), nothing))
         return found, left
 
-    @cached_property
+    @cached
     def _for_batches(self) -> list[_ForBatches]:
         """Return the tests that can be judged for a batch: single comparisons, and shapes with few tests."""
         # First: its constants get codes, after which the labels of new values are known.
@@ -133,7 +133,7 @@ class JoinTable:
             made.append((tests.members, BatchComparison(new, old, tests.tests, self.store)))
         return made
 
-    @cached_property
+    @cached
     def _for_small_batches(self) -> list[_ForBatches]:
         """Return the same for a few events: one pass over a small history costs less than a step for each pair."""
         return self._searches(BitMap.union(self._few(), *(tests.members for tests in self._simple.values())))
