@@ -63,7 +63,7 @@ MISTAKES = [
     ("extract(eon FROM a) = 1", 17, "no part 'eon' of a time"),
     ("a > b + INTERVAL 'x'", 17, "'x' is not an interval"),
     ("a > INTERVAL 1 DAY", 0, "an interval is compared with no difference"),
-    ("age(a) > 1", 0, "no function age"),
+    ("age(a) > 1", 0, "age is an interval"),
     ("EXISTS (SELECT 1 FROM history h WHERE h.a + 1 > 2)", 38, "'a' of an old event stands in an expression"),
     ("has_words(a, 'x') = TRUE", 0, "has_words is a condition, not a value"),
     ("(((((a = 1) IS NULL) IS NULL) IS NULL) IS NULL) IS NULL", 5, "IS NULL is nested too deeply"),
