@@ -61,11 +61,15 @@ def subscriptions() -> Iterator[dict[str, Any]]:
         yield {"id": f"rare{i}", "where": f"(r{i} > {i} OR r{i} IS NULL) AND s{i % 20} BETWEEN {i} AND {i + 30}"}
         yield {"id": f"join{i}", "where": f"c <> {i} AND w1 < w2 AND w3 < w4"}
         yield {"id": f"common{i}", "where": " AND ".join(f"q{k} > {i * k % 40}" for k in range(1, 64))}
+        any_item = f"EXISTS (SELECT 1 FROM UNNEST(items) x WHERE x.sku = 's{i % 12}' AND x.quantity > {i % 7})"
+        yield {"id": f"item{i}", "where": f"{any_item} OR NOT {any_item.replace('sku', 'name')} AND b > {i}"}
+        yield {"id": f"near{i}", "where": f"has_words(text, 'w{i} common', near => {1 + i % 4})"}
         yield {"id": f"of{i}", "where": f"b > {i}", "tags": {"tenant": f"t{i % 3}"}, "weights": {"b": 0.5}}
     for i in range(6):
         clauses = " AND ".join(f"(a < {k} OR b = {k + i} OR name = 'n{k}')" for k in range(12))
         yield {"id": f"tree{i}", "where": clauses}
         yield {"id": f"old{i}", "where": f"b >= ALL (SELECT c FROM history) AND b > {i}"}
+        yield {"id": f"total{i}", "where": f"b - {i} > (SELECT avg(c) FROM history h WHERE h.name = event.name)"}
         yield {"id": f"some{i}", "where": f"EXISTS (SELECT * FROM history h WHERE h.name = event.name AND h.b > {i})"}
     for i in range(100):
         # Most events satisfy them: they are in blocks.
@@ -93,6 +97,7 @@ def events(count: int, seed: int = 1) -> list[dict[str, Any]]:
                 "text": words,
                 "tags": [f"t{chance.randrange(8)}"],
                 "doc": doc,
+                "items": [{"sku": f"s{chance.randrange(12)}", "quantity": chance.randrange(9)} for _ in range(i % 4)],
                 "big": Decimal(10**20 + chance.randrange(60)),
                 "lat": chance.uniform(0, 50),
                 "lon": chance.uniform(0, 50),

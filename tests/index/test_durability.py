@@ -15,7 +15,7 @@ from tocsin import Matcher, StorageError
 from tocsin.index.commit import verify
 from tocsin.index.subscriptions import FEW
 from tocsin.predicates.history.store import HistoryStore
-from tocsin.storage.container import VERSION
+from tocsin.storage.container import READABLE, VERSION
 from tocsin.storage.folder import Folder
 
 processes = multiprocessing.get_context("forkserver")
@@ -181,16 +181,16 @@ def test_own_changes_are_not_overwritten_by_refresh(index: Path) -> None:
     assert list(reader) == ["a", "c"]
 
 
-def test_an_older_version_is_refused_by_name(index: Path) -> None:
+def test_a_version_that_is_too_old_is_refused_by_name(index: Path) -> None:
     matcher = Matcher.open(index)
     matcher.subscribe("a", "x > 1")
     matcher.compact()
     matcher.commit()
     segment = next(index.glob("segment-*.tocsin"))
     raw = bytearray(segment.read_bytes())
-    struct.pack_into("<I", raw, 8, VERSION - 1)
+    struct.pack_into("<I", raw, 8, READABLE - 1)
     segment.write_bytes(raw)
-    said = f"{segment.name} has format version {VERSION - 1}, this Tocsin reads version {VERSION}"
+    said = f"{segment.name} has format version {READABLE - 1}, this Tocsin reads version {VERSION}"
     with pytest.raises(StorageError, match=said):
         Matcher.open(index)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import tocsin
 from tocsin import Limits, Matcher, OptionError, SubscriptionError
 from tocsin.index.options import Options
 
@@ -77,24 +76,3 @@ def test_an_index_of_an_earlier_version_had_one_limit() -> None:
 def test_a_limit_is_positive(name: str) -> None:
     with pytest.raises(OptionError, match=f"the limit {name} is 0"):
         Limits(**{name: 0})
-
-
-def test_texts_that_would_take_minutes_are_refused_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> None:
-        raise AssertionError("it was parsed")
-
-    monkeypatch.setattr(Options, "normalise_one", never)
-    texts = [
-        " AND ".join(["a > 1"] * 1_000_000),
-        " AND ".join(f"z{number} = 1" for number in range(100_000)),
-        " OR ".join(f"a = {number}" for number in range(100_000)),
-        f"a IN ({', '.join(map(str, range(1_000_000)))})",
-        f"has_words(t, '{'word ' * 1_000_000}')",
-        f"t LIKE '{'ab%' * 3_000_000}'",
-    ]
-    matcher = tocsin.Matcher()
-    for text in texts:
-        with pytest.raises(SubscriptionError, match="text_bytes"):
-            matcher.subscribe("a", text)
-    with pytest.raises(SubscriptionError, match="1,000,000 tags"):
-        matcher.subscribe("a", "a > 1", tags={str(number): "x" for number in range(1_000_000)})

@@ -164,7 +164,7 @@ def test_scores_are_those_of_the_subscriptions(spark: "SparkSession") -> None:
     scored = spark.createDataFrame([(7, "a > 0", 2), (8, "a > 1", None)], "id int, where string, score int")
     events = spark.createDataFrame([("x", 2)], "name string, a int")
     rows = tocsin_spark.match(events, scored, id="name").collect()
-    assert {tuple(row) for row in rows} == {("x", "7", 2.0), ("x", "8", 1.0)}
+    assert {tuple(row) for row in rows} == {("x", 7, 2.0), ("x", 8, 1.0)}
 
 
 def test_bad_subscriptions_are_reported_and_the_rest_run(spark: "SparkSession") -> None:

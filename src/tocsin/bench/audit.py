@@ -1,15 +1,20 @@
 """What the audit costs, and how soon it finds a defect: mutants of an index, each wrong in one place.
 
 Every mutant answers for the same subscriptions, of every family, and the same batches; the answers of the sound index
-say how many pairs of a batch and a subscription (cells) are wrong. One batch in 16 is taken, and 16 times the share of
-its cells is judged. So an audit promises to find something in a batch with the chance (1 - (1 - 16 share)^wrong) / 16,
-which is about share * wrong if that is small. Measured is the mean of some audits, each with its own chance.
+say which pairs of a batch and a subscription (cells) are wrong. One batch in 16 is taken, and 16 times the share of its
+cells is judged. A cell that is judged is found wrong for sure if a wrong row is a comparison of columns. Of the rows in
+doubt (words, patterns and the like) the audit judges 8 that were answered and 8 that were not, so that such a cell is
+found with the chance d that a wrong row is among these. So an audit promises to find something in a batch with the
+chance (1 - product of (1 - 16 share d) over the wrong cells) / 16. Measured is the mean of some audits, each with its
+own chance.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +24,7 @@ from tocsin.arrays import Ragged
 from tocsin.bench.runner import Cell, Report, Result
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import CombinedIndex
+from tocsin.conjunctions.pairs.match import PairIndex
 from tocsin.index import answer as answering
 from tocsin.index import audit as auditing
 from tocsin.index import encoding, id_order
@@ -26,12 +32,13 @@ from tocsin.index import segment as segments
 from tocsin.index.answer import Request, Rows, answer
 from tocsin.index.combined_tests import CombinedTests
 from tocsin.index.rare_attributes import RareRanges
+from tocsin.index.second_way import Held, PlainColumns
 from tocsin.index.snapshot import SegmentState, Snapshot
+from tocsin.language.parse import parse
 from tocsin.matcher import Matcher
 from tocsin.model.events import EventBatch
 from tocsin.predicates.patterns.index import Patterns
 from tocsin.predicates.places.index import Places
-from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.predicates.regexps.index import Regexps
 from tocsin.predicates.words.index import Vocabulary
 
@@ -69,8 +76,8 @@ def _some(said: Any, field: str, by: int) -> Any:
     return replace(said, **{field: moved})
 
 
-def _without_null(said: Any) -> Any:
-    return replace(said, low=np.where((said.low == -1) & (said.high > 0), 0, said.low).astype(np.int32))
+def _null_is_a_value(said: Any) -> Any:
+    return replace(said, **{end: np.maximum(getattr(said, end), 0) for end in ("low", "high")})
 
 
 def _lists(change: Callable[[Any, Any], Any]) -> Change:
@@ -112,12 +119,14 @@ def _null_is_low(real: Any) -> Any:
     return lambda values, column: np.maximum(real(values, column), 0)
 
 
-def _coarse(real: Any) -> Any:
-    def codes(self: Any, values: Any, size: int) -> Any:
-        found = real(self, values, size)
-        return np.where(found > 1, found ^ 1, found).astype(found.dtype)
+def _off_by_a_bit(real: Any) -> Any:
+    def with_short_codes(self: Any, events: Any) -> Any:
+        if events.short.size:
+            return events
+        found = real(self, events)
+        return found._replace(short=np.where(found.short > 1, found.short ^ 1, found.short).astype(found.short.dtype))
 
-    return codes
+    return with_short_codes
 
 
 MUTANTS: dict[str, tuple[Any, str, Change]] = {
@@ -134,9 +143,9 @@ MUTANTS: dict[str, tuple[Any, str, Change]] = {
     "events are off by one": (CombinedIndex, "match", _pairs(lambda p: np.maximum(p - np.array([1, 0]), 0))),
     "a low end is one too high": (segments, "conjunctions_of", _ranges(lambda said: _some(said, "low", 1))),
     "a high end is one too low": (segments, "conjunctions_of", _ranges(lambda said: _some(said, "high", -1))),
-    "NULL is lost in ranges that admit it": (segments, "conjunctions_of", _ranges(_without_null)),
+    "IS NULL is taken for IS NOT NULL": (segments, "conjunctions_of", _ranges(_null_is_a_value)),
     "NULL is the lowest value": (encoding, "codes_of_column", _null_is_low),
-    "short codes are off by a bit": (Quantizer, "codes_of_values", _coarse),
+    "short codes are off by a bit": (PairIndex, "with_short_codes", _off_by_a_bit),
     "the last segment is dropped": (answering, "match_segments", _no_last_segment),
     "tombstones are ignored": (SegmentState, "left_out", lambda _: lambda _self, _tags: segments.NO_BOOLS),
     "an id is taken for the next one": (id_order.IdOrder, "ordered", _next_id),
@@ -225,18 +234,44 @@ def _answers(batches: list[EventBatch]) -> tuple[Matcher, Snapshot, list[list[Ro
     return matcher, snapshot, [answer(snapshot, batch, Request(), None, options).rows for batch in fresh]
 
 
-def _said(rows: list[Rows]) -> set[tuple[int, str]]:
-    found = set()
+def _said(rows: list[Rows]) -> dict[str, set[int]]:
+    """Return the events that each subscription was answered for."""
+    found: dict[str, set[int]] = {}
     for one in rows:
         event = np.repeat(np.arange(one.starts.size - 1), np.diff(one.starts))
-        found |= set(zip(event.tolist(), one.subscriptions.to_pylist(), strict=True))
+        for row, id in zip(event.tolist(), one.subscriptions.to_pylist(), strict=True):
+            found.setdefault(id, set()).add(row)
     return found
 
 
-def _chance_of_batch(cells: float) -> float:
-    """Return the chance that an audit finds something in a batch with so many wrong cells."""
+def _wrong(said: dict[str, set[int]], right: dict[str, set[int]]) -> dict[str, set[int]]:
+    """Return the events of each subscription for which it was wrongly answered, or not answered."""
+    differing = {id: said.get(id, set()) ^ right.get(id, set()) for id in said.keys() | right.keys()}
+    return {id: events for id, events in differing.items() if events}
+
+
+def _chance_of_cell(held: Held, said: set[int], wrong: set[int]) -> float:
+    """Return the chance that a cell is found wrong if it is judged."""
+    doubt = set(held.doubt.tolist())
+    if not wrong <= doubt:
+        return 1.0
+    missed = 1.0
+    for group in (doubt & said, doubt - said):
+        drawn = min(auditing.MOST_JUDGED, len(group))
+        missed *= math.comb(len(group - wrong), drawn) / math.comb(len(group), drawn)
+    return 1 - missed
+
+
+def _chance_of_batch(cells: list[float]) -> float:
+    """Return the chance that an audit finds something in a batch with wrong cells of these chances."""
     gathered = min(auditing.GATHERED, int(1 / SHARE))
-    return float(1 - (1 - SHARE * gathered) ** cells) / gathered
+    return float(1 - np.prod(1 - SHARE * gathered * np.array(cells))) / gathered
+
+
+def _batches_until_found(chances: list[float]) -> float:
+    """Return the mean number of batches until something is found, if batches of these chances come again and again."""
+    nothing = np.cumprod(1 - np.array(chances))
+    return float((1 + nothing[:-1].sum()) / (1 - nothing[-1]))
 
 
 def _until_found(snapshot: Snapshot, batches: list[EventBatch], rows: list[list[Rows]], options: Any) -> int | None:
@@ -255,17 +290,29 @@ def _until_found(snapshot: Snapshot, batches: list[EventBatch], rows: list[list[
 def detect(report: Report, names: list[str], trials: int, seed: int) -> None:
     """Add a row for each mutant: how much of it is wrong, and the events until it is found, promised and measured."""
     batches = [EventBatch(events(BATCH, seed + number)) for number in range(4)]
-    sound = [_said(rows) for rows in _answers(batches)[2]]
+    matcher, _, rows = _answers(batches)
+    sound, where = [_said(one) for one in rows], {one.id: one.where for one in matcher.subscriptions()}
+    columns = [PlainColumns(batch) for batch in batches]
+    held = cache(lambda place, id: columns[place].true(parse(where[id])))
     before = auditing.BUDGET, auditing.PARTITIONED
     auditing.BUDGET, auditing.PARTITIONED = 1e9, 10**9
     try:
         for name in names:
             with seeded(name):
                 matcher, snapshot, rows = _answers(batches)
-            wrong = [_said(one) ^ right for one, right in zip(rows, sound, strict=True)]
-            cells = float(np.mean([len({id for _, id in pairs}) for pairs in wrong]))
-            wrong_events = float(np.mean([len({event for event, _ in pairs}) for pairs in wrong])) / BATCH
-            promised = BATCH / _chance_of_batch(cells) if cells else None
+            answers = [_said(one) for one in rows]
+            wrong = [_wrong(said, right) for said, right in zip(answers, sound, strict=True)]
+            cells = float(np.mean([len(of_batch) for of_batch in wrong]))
+            wrong_events = float(np.mean([len(set().union(*of_batch.values())) for of_batch in wrong])) / BATCH
+            # One that was dropped is wrong wherever it is answered: nothing is left in doubt.
+            chances = [
+                [
+                    _chance_of_cell(held(place, id), said.get(id, set()), events) if id in where else 1.0
+                    for id, events in of_batch.items()
+                ]
+                for place, (said, of_batch) in enumerate(zip(answers, wrong, strict=True))
+            ]
+            promised = BATCH * _batches_until_found(list(map(_chance_of_batch, chances))) if cells else None
             found = [
                 _until_found(snapshot, batches, rows, matcher._subscriptions.options)
                 for _ in range(trials if cells else 0)

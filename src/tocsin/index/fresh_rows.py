@@ -90,6 +90,8 @@ class FreshRows:
         self.gone: set[int] = set()
         self.complex: list[int] = []
         """The numbers of those that rows cannot express."""
+        self.complex_tests = 0
+        """The predicates of these."""
         self.owner: list[int] = []
         """The subscription of each conjunction that is in rows."""
         self.slots: dict[str, _Slots] = {}
@@ -127,6 +129,7 @@ class FreshRows:
                 is_plain = False
         if not is_plain:
             self.complex.append(number)
+            self.complex_tests += sum(map(len, expression.leaves))
             return number
         for conjunction in expression.leaves:
             ranges = (predicate for predicate in conjunction if isinstance(predicate, Ranges))

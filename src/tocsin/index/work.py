@@ -20,8 +20,14 @@ SAMPLE = 64
 FIRST_AFTER = 256
 """Events before the first sample; each further one comes after four times as many, up to `EVERY`."""
 EVERY = 65_536
-"""Events between samples in the long run. 100,000 range subscriptions: 64 events take 0.6 ms alone, where 65,536 take
-200 ms in batches and 1.7 s one by one."""
+"""Events between samples in the long run. Processor time measured with 3 ranges a subscription on 20 attributes:
+
+| subscriptions | a sample | 65,536 events in batches of 2,000 | share | single: a sample | 65,536 one by one |
+| --- | --- | --- | --- | --- | --- |
+| 100,000 | 4.4 ms | 742 ms | 0.6 % | 0.5 ms | 4.8 s |
+| 1,000,000 | 7.6 ms | 1,727 ms | 0.4 % | 1.3 ms | 10.8 s |
+
+The samples of the beginning, 5 in the first 87,000 events, are 2 % of these."""
 
 
 class SegmentWork:

@@ -121,13 +121,19 @@ def check_words(text: str, function: str, prefixes: bool = False) -> None:
         raise SubscriptionError(f"{function}(…, {text!r}) has no operator {found.group()!r}", way_out)
 
 
+@lru_cache(maxsize=8)
+def _distinct_words(text: str) -> frozenset[str]:
+    """Return the words of a text, which many predicates in a row ask for."""
+    return frozenset(tokens(text))
+
+
 def missing_words(text: str, wanted: Iterable[Word]) -> list[Word]:
     """Return those of `wanted` that do not occur in `text`: none of them exactly if `has_words` holds.
 
     >>> missing_words("a holiday in Milos", parse_words("holiday cret*"))
     [Word(text='cret', prefix=True)]
     """
-    present = set(tokens(text))
+    present = _distinct_words(text)
     return [
         word
         for word in wanted

@@ -74,7 +74,9 @@ class Number:
     @property
     def is_float(self) -> bool:
         """Whether `nearest` stands for this number in a comparison with a float."""
-        return not math.isinf(self.nearest) and Number(self.nearest).exact == self.exact
+        if isinstance(self.exact, int):
+            return self.nearest == self.exact
+        return not math.isinf(self.nearest) and Decimal(repr(self.nearest)) == self.exact
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Number) and self.exact == other.exact
