@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors", "arrays", "invariants", "tuning", "forks"),
+    ("errors", "arrays", "invariants", "tuning", "forks", "sigterm"),
     ("_compile", "_numba", "_kernel_cache", "storage"),
     ("model",),
     ("registry",),

@@ -176,3 +176,10 @@ def test_a_stream_that_cannot_be_is_refused_before_spark_starts(
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert complaint in done.stderr
+
+
+def test_explain_tells_a_text_that_is_no_number_from_a_missing_one(run: "Run") -> None:
+    answer = run("explain", "--where", "a > 3 AND b.c = 4", "--event", '{"b": {"c": "four"}}')
+    assert answer.code == 0
+    assert "b.c is 'four', which is not of the kind it is compared with" in answer.out
+    assert "    a is " not in answer.out

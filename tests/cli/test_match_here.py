@@ -6,8 +6,10 @@ import gzip
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -302,3 +304,15 @@ def test_a_file_of_subscriptions_with_strange_columns_and_equal_ids(run: "Run", 
 
 def test_the_version(run: "Run") -> None:
     assert run("--version").out.startswith("tocsin ")
+
+
+def test_sigterm_leaves_no_half_output(tmp_path: Path) -> None:
+    start = [sys.executable, "-m", "tocsin", "match", "--where", "price < 5", "--events", "-"]
+    with subprocess.Popen([*start, "--output", str(tmp_path / "out.jsonl")], stdin=subprocess.PIPE) as job:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(".out.jsonl.*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        job.send_signal(signal.SIGTERM)
+        assert job.wait(60) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []

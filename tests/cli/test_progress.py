@@ -24,6 +24,7 @@ def test_every_long_stage_is_told(
     run: "Run", write_lines: "WriteLines", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscriptions = write_lines("s.jsonl", [{"id": "a", "where": "price > 1"}, {"id": "b", "where": "price > 2"}])
+    fewer = write_lines("f.jsonl", [{"id": "a", "where": "price > 1"}])
     queries = write_lines("q.jsonl", [{"id": "q", "query": {"term": {"price": 2}}}])
     events, index = write_lines("e.jsonl", [{"id": 1, "price": 5}]), tmp_path / "index"
     reading = ["reading subscriptions: 2 rows", "indexing: 2 of 2 subscriptions"]
@@ -36,6 +37,7 @@ def test_every_long_stage_is_told(
         (["index", "plan", index], ["reading the index"]),
         (["index", "export", index, tmp_path / "out.csv"], ["reading the index: 2", "writing the file: 2"]),
         (["match", "--subscriptions", subscriptions, "--events", events], reading),
+        (["backtest", "--before", subscriptions, "--after", fewer, "--events", events], ["matching: 1 events"]),
         (
             ["check", subscriptions, "--events", events],
             ["reading events: 1", *reading, "comparing with the events: 2 of 2"],

@@ -29,7 +29,10 @@ EVENTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize(
     ("alias", "where"),
-    [("i", "i.qty > 3"), ("AS i", "I.qty > 3"), ("t(i)", "i.qty > 3"), ("AS t(i)", "t.i.qty > 3")],
+    [
+        *(("i", "i.qty > 3"), ("AS i", "I.qty > 3"), ("t(i)", "i.qty > 3"), ("AS t(i)", "t.i.qty > 3")),
+        *(('AS "i"', '"i".qty > 3'), ('"i"', "i.qty > 3"), ('AS t("i")', '"i"."qty" > 3')),
+    ],
 )
 def test_ways_to_name_the_element(alias: str, where: str) -> None:
     assert parse(EXISTS(alias, where)) == parse(EXISTS("other", "other.qty > 3"))

@@ -10,6 +10,7 @@ import typer
 from tocsin.cli.console import errors, facts, rejected_table
 from tocsin.cli.inputs import Events
 from tocsin.cli.match import STANDARD, Format, destination, show_rows
+from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def backtest(
     if spark or master is not None:
         counts, read = _on_spark(contrast, events, output, format, columns, master, overwrite, verbose)
     else:
-        counts, read = _here(contrast, events, output, format, columns, overwrite)
+        counts, read = _here(contrast, events, output, format, columns, overwrite, quiet)
     if summary is not None:
         with destination(summary, None, overwrite) as (file, chosen):
             writer = MatchWriter(file, chosen, counts.column_names, show_rows)
@@ -87,16 +88,23 @@ def backtest(
 
 
 def _here(
-    contrast: "Contrast", events: Path, target: Path, format: Format | None, columns: EventColumns, overwrite: bool
+    contrast: "Contrast",
+    events: Path,
+    target: Path,
+    format: Format | None,
+    columns: EventColumns,
+    overwrite: bool,
+    quiet: bool,
 ) -> tuple["pa.Table", "ReadCounts"]:
     from tocsin.files.backtest import EventScan
     from tocsin.files.match_writer import MatchWriter
 
     scan = EventScan(contrast, **columns._asdict())
-    with destination(target, format, overwrite) as (file, chosen), errors().status("matching"):
+    with destination(target, format, overwrite) as (file, chosen), stage("matching", "events", quiet=quiet) as progress:
         writer = MatchWriter(file, chosen, scan.no_changes.column_names, show_rows)
         for found in scan.changes(events):
             writer.write(found)
+            progress(scan.read.events)
         writer.close()
     return scan.summary, scan.read
 

@@ -29,7 +29,7 @@ def explain(
 
     Subscriptions that look back see the history of an index, and an empty one otherwise.
     """
-    from tocsin.files.event_files import conversions_of_json, converted
+    from tocsin.files.event_files import conversions_of_json, converted, unread
 
     at = parse_now(now)
     with matcher_of(subscriptions, index, where, where_file, options) as matcher:
@@ -40,11 +40,15 @@ def explain(
         ids = [subscription] if subscription is not None else list(matcher) if where or where_file else []
         if not ids:
             raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
-        read = converted(read_event(event), conversions_of_json(matcher.kinds))
+        given = read_event(event)
+        read = converted(given, conversions_of_json(matcher.kinds))
         for id in ids:
             explanation = matcher.explain(read, id, now=at)
             text = explanation.details() if details else str(explanation)
             output().print(text, highlight=False, markup=False, soft_wrap=True)
+            for name, value in unread(given, read):
+                said = f"    {name} is {value!r}, which is not of the kind it is compared with: it counts as NULL"
+                output().print(said, highlight=False, markup=False, soft_wrap=True)
             if index is None and id in matcher.looking_back():
                 output().print(
                     "    the history is empty: so it is for a first event, and may be otherwise for a later one"

@@ -33,6 +33,7 @@ from tocsin.cli.inputs import (
 from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
+from tocsin.sigterm import unwound_by_sigterm
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +118,7 @@ def match(
     files = data_files(events, "events")
     on_spark = spark if spark is not None else master is not None or _is_large(files)
     at = parse_now(now)
-    with contextlib.ExitStack() as stack:
+    with unwound_by_sigterm(), contextlib.ExitStack() as stack:
         if on_spark:
             _check_for_spark(events, output, format, {"--explain": explain, "--now": now is not None})
             folder = stack.enter_context(whole_folder(output, overwrite))

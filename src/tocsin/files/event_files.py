@@ -199,6 +199,15 @@ def converted(
     return found
 
 
+def unread(event: Mapping[str, Any], read: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the attributes whose texts `converted` could not read, so that they are NULL, with these texts."""
+    for name, value in event.items():
+        if isinstance(value, dict):
+            yield from unread(cast(dict[str, Any], value), read[name], f"{prefix}{name}.")
+        elif value is not None and read[name] is None:
+            yield prefix + name, value
+
+
 def conversions_of_json(kinds: Kinds) -> dict[str, Callable[[str], object]]:
     """How texts of JSON are read, by attribute."""
     return {name: conversion for name, conversion in _conversions(kinds) if conversion is not _boolean}

@@ -226,6 +226,7 @@ class _Converter:
         if where is None:
             return UnnestExists(operand.name, Truth(True))
         self._reader.element = tuple(name.name.lower() for name in names if name is not None) or ("unnest",)
+        self._reader.quoted_element = any(name.args.get("quoted") for name in names if name is not None)
         try:
             return UnnestExists(operand.name, convert(where.this, self._reader))
         finally:

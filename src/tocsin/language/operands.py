@@ -88,6 +88,8 @@ class Reader:
     """The literals, by number, whose values the condition depends on."""
     element: tuple[str, ...] = ()
     """Inside EXISTS on the elements of a list, what they are called: a name, or a table and a column."""
+    quoted_element: bool = False
+    """Whether that name was given in quotes; if it was not, a quoted name is an attribute of the event."""
 
     def refuse(self, node: exp.Expr, message: str, hint: str) -> SubscriptionError:
         """Return the error that names the place of `node` in the user's text."""
@@ -152,7 +154,7 @@ class Reader:
                 raise self.refuse(node, "'@' does not begin a name", 'Quote the name, as in user."@id"')
             raise self.refuse(node, "'*' is not an attribute", "Name one attribute")
         names = [part.name for part in parts]
-        if self.element and not parts[0].args.get("quoted"):
+        if self.element and (self.quoted_element or not parts[0].args.get("quoted")):
             below = self._below_element(node, names)
             if below is not None:
                 return EventAttribute(".".join([ELEMENT, *below]))

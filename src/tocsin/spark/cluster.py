@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import pyspark
 
 from tocsin.errors import TocsinError
+from tocsin.sigterm import unwound_by_sigterm
 from tocsin.spark.java import java_environment
 from tocsin.spark.session import ARROW_OPTIONS, LOCAL_SETTINGS
 
@@ -40,7 +40,7 @@ SETTINGS = {
 def standalone_cluster(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[str]:
     """Start a master and workers and yield the address of the master when all are registered; stop them at the end."""
     with (
-        _unwound_by_sigterm(),
+        unwound_by_sigterm(),
         tempfile.TemporaryDirectory(prefix="tocsin-cluster-", ignore_cleanup_errors=True) as folder,
         contextlib.ExitStack() as stack,
     ):
@@ -55,20 +55,6 @@ def standalone_cluster(workers: int = 2, cores: int = 1, memory: str = "1g") -> 
             stack.enter_context(_daemon("worker.Worker", [*where, *size, address], log))
         _wait(log, "Successfully registered with master", workers)
         yield address
-
-
-@contextlib.contextmanager
-def _unwound_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise SystemExit, so that the processes of the cluster are stopped."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from tocsin.arrays import Float64s
 from tocsin.conjunctions.bitmaps import build
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.coded import Conjunctions, Events
+from tocsin.conjunctions.protocol import Extent
 from tocsin.tuning import TUNING
 
 NOTHING = np.empty(0, np.int32)
@@ -57,6 +58,14 @@ def test_who_fails_in_each_cell(example: BitmapIndex) -> None:
         for cell, failing in enumerate(FAILS[column]):
             word = int(bitmaps.words[(bitmaps.first_bitset[row] + cell) * 8])
             assert {place for place in range(5) if word >> place & 1} == failing
+
+
+@pytest.mark.parametrize("edge_matches", [0.0, 1.0])
+def test_blocks_with_and_without_edges_are_not_damaged(edge_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, edge_matches=edge_matches))
+    index = BitmapIndex.build(conjunctions_of(EXAMPLE, [2, 6]), evenly([2, 6]))
+    assert (index.bitmaps.edges.size > 0) == (edge_matches == 0.0)
+    index.check_arrays(Extent(columns=3, conjunctions=5))
 
 
 def test_candidates_of_the_example(example: BitmapIndex) -> None:
