@@ -65,7 +65,7 @@ docs: $(READY)
 canary:
 	$(PYTHON) -m venv .venv-canary
 	.venv-canary/bin/pip install --quiet --upgrade "pip>=25.1"
-	.venv-canary/bin/pip install --quiet --editable '.[spark,serve,sigma,bench]' --group dev
+	.venv-canary/bin/pip install --quiet --editable '.[spark,serve,sigma,text,bench]' --group dev
 	.venv-canary/bin/pip install --quiet --upgrade numba llvmlite
 	.venv-canary/bin/pytest -m "not slow and not cluster"
 
@@ -74,7 +74,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,serve,sigma,bench]' --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,serve,sigma,text,bench]' --group dev
 	touch $(READY)
 
 # Compile the pinned versions anew; the file holds no addresses of a package index.

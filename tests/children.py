@@ -1,14 +1,18 @@
 """What child processes of the tests do; a module of its own, so that they can import it."""
 
 import itertools
+import multiprocessing
 import os
 import random
 import resource
 import signal
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from tocsin import Matcher
+from tocsin.storage import atomic_files, container
+from tocsin.storage import folder as storage_folder
 
 STEP = 5
 
@@ -52,6 +56,29 @@ def hold_the_lock(folder: Path, ready: Connection) -> None:
     matcher.subscribe("held", "x > 1")
     ready.send(os.getpid())
     signal.pause()
+
+
+def kill_while_resharding(folder: Path, written: int, shards: int = 8) -> None:
+    """Let a process reshard an index and be killed when it has written so many files."""
+    child = multiprocessing.get_context("spawn").Process(target=_reshard_and_die, args=(folder, written, shards))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+
+
+def _reshard_and_die(folder: Path, written: int, shards: int) -> None:
+    files = itertools.count()
+
+    def or_die(*given: Any, **named: Any) -> None:
+        if next(files) == written:
+            os.kill(os.getpid(), signal.SIGKILL)
+        atomic_files.write_file(*given, **named)
+
+    for module in (container, storage_folder):
+        module.write_file = or_die  # type: ignore[attr-defined]  # where they import it to
+    matcher = Matcher.open(folder, background_merge=False)
+    matcher.reshard(shards)
+    matcher.commit()
 
 
 def write_beyond_the_limit(folder: Path, limit: int, answer: Connection) -> None:

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Shared machines stall now and then: a slow example is no failure. The examples of a run are always the same, so that
-# none fails for another reason than what was changed; HYPOTHESIS_PROFILE=hunt tries many others, as does `make fuzz`.
+# Shared machines stall now and then: a slow example is not a failure. The examples of a run are always the same,
+# so that none fails for another reason than what was changed; HYPOTHESIS_PROFILE=hunt tries many
+# others, as does `make fuzz`.
 settings.register_profile(
     "ci", deadline=None, max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -38,6 +39,15 @@ def spark() -> Iterator["SparkSession"]:
 
     with local_session("local[2]", SPARK_SETTINGS, name="tests") as session:
         yield session
+
+
+@pytest.fixture
+def unhurried_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let audits judge all that they are given: what they leave out depends on the speed of the machine."""
+    from tocsin.index import audit
+
+    monkeypatch.setattr(audit, "BUDGET", 1e9)
+    monkeypatch.setattr(audit, "MOST_WAITING", 10_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tocsin import _compile
 from tocsin._compile import VECTOR_WIDTH, kernel
-from tocsin.arrays import Int32s, UInt16s, UInt64s
+from tocsin.arrays import Int32s, UInt8s, UInt16s, UInt64s
 
 SIZE = 3 * VECTOR_WIDTH
 CODES = st.lists(st.integers(0, 65535), min_size=SIZE, max_size=SIZE).map(lambda codes: np.array(codes, np.uint16))
@@ -135,6 +135,17 @@ def test_or_of_vectors_ends_when_all_bits_are_set() -> None:
     words[15] -= np.uint64(1)
     assert not or_vectors_of(words, 0, places, 0, 3, union)
     assert union.tolist() == [2**64 - 1] * 7 + [2**64 - 2]
+
+
+@kernel
+def put_eight_of(table: UInt8s, row: int, base: int, values: Int32s, first: int) -> None:
+    _compile.put_eight(table, np.uint64(row), np.int32(base), values, np.uint64(first))
+
+
+def test_eight_numbers_are_put() -> None:
+    table, values = np.arange(24, dtype=np.uint8) * 10, np.full(12, -1, np.int32)
+    put_eight_of(table, 2, 100_000, values, 3)
+    assert values.tolist() == [-1] * 3 + [100_000 + 10 * number for number in range(16, 24)] + [-1]
 
 
 def test_arrays_by_address() -> None:

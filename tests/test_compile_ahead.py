@@ -99,7 +99,7 @@ def test_where_nothing_can_be_written_a_temporary_folder_is_used(tmp_path: Path)
     temporary, package = tmp_path / "tmp", tmp_path / "src" / "tocsin"
     temporary.mkdir()
     shutil.copytree(Path(tocsin.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "__pycache__").write_text("a file is no folder")
+    (package / "__pycache__").write_text("a file is not a folder")
     environment = {**os.environ, "HOME": "/dev/null", "TMPDIR": str(temporary), "PYTHONPATH": str(tmp_path / "src")}
     environment.pop("TOCSIN_CACHE_DIR", None)
     environment.pop("XDG_CACHE_HOME", None)

@@ -38,7 +38,7 @@ def test_decimals_and_floats_mean_what_is_written() -> None:
 
 
 def test_big_integers_are_exact() -> None:
-    """2**53 + 1 is no float64; 2**63 and 10**20 are beyond int64."""
+    """2**53 + 1 is not a float64; 2**63 and 10**20 are beyond int64."""
     matcher = matcher_of(
         a="n = 9007199254740993", b="n > 9007199254740992", c="n = 18446744073709551615", d="n < 100000000000000000000"
     )

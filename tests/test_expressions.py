@@ -414,3 +414,16 @@ def errors_of(event: dict[str, object], wheres: list[str]) -> dict[str, int]:
         if attribute is not None:
             batch.column(attribute)
     return batch.unreadable
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("function", ["upper", "lower"])
+def test_the_case_of_a_slice_changes_wherever_it_begins(type_: pa.DataType, function: str) -> None:
+    """Arrow changes the case of other bytes if those of the slice are not the first of their buffer."""
+    texts = [["Ada", "Abe", None, "Bob"][number * 7 % 4] for number in range(40)]
+    column = pa.array(texts, type_)
+    matcher = Matcher()
+    matcher.subscribe("ada", f"{function}(s) = '{getattr('Ada', function)()}'")
+    for start in range(30):
+        found = matcher.match_batch(pa.table({"s": column.slice(start, 10)}))["event"].to_pylist()
+        assert sorted(found) == [row for row, text in enumerate(texts[start : start + 10]) if text == "Ada"], start

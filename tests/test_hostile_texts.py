@@ -41,9 +41,32 @@ def test_a_text_beyond_the_limits_is_refused_before_it_is_parsed(name: str, monk
         Matcher().subscribe("a", REFUSED[name])
 
 
-def test_too_many_predicates_are_refused_when_they_are_counted() -> None:
-    with pytest.raises(SubscriptionError, match=r"120,000 predicates.*raise the limit: Limits\(predicates=\.\.\.\)"):
-        Matcher().subscribe("a", " AND ".join(["a>1"] * 120_000))
+LONG_STRINGS = {
+    "a LIKE pattern of 1 MB": f"t LIKE '{'ab%' * 330_000}'",
+    "has_words with 120,000 words": f"has_words(t, '{' '.join(f'w{number}' for number in range(120_000))}')",
+}
+
+
+@pytest.mark.parametrize("name", LONG_STRINGS)
+def test_a_long_string_is_refused_before_it_is_parsed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Options, "normalise_one", Mock(side_effect=AssertionError("it was parsed")))
+    with pytest.raises(SubscriptionError, match=r"at most 100,000 .* raise the limit: Limits\(string_bytes=\.\.\.\)"):
+        Matcher().subscribe("a", LONG_STRINGS[name])
+
+
+TOO_MANY = {
+    "120,000": " AND ".join(["a>1"] * 120_000),
+    "65,000": " AND ".join(f"z{number} = 1" for number in range(65_000)),
+    "40,960": " OR ".join(
+        "(" + " AND ".join(f"p{(31 * row + k) % 3000} = {k}" for k in range(10)) + ")" for row in range(4096)
+    ),
+}
+
+
+@pytest.mark.parametrize("count", TOO_MANY)
+def test_too_many_predicates_are_refused_when_they_are_counted(count: str) -> None:
+    with pytest.raises(SubscriptionError, match=rf"{count} predicates.*raise the limit: Limits\(predicates=\.\.\.\)"):
+        Matcher().subscribe("a", TOO_MANY[count])
 
 
 def test_a_million_tags_are_refused() -> None:

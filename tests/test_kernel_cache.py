@@ -93,7 +93,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 def test_code_is_kept_where_it_can_be(fresh: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nowhere = tmp_path / "file"
-    nowhere.write_text("a file is no folder")
+    nowhere.write_text("a file is not a folder")
     fresh.setenv("TOCSIN_CACHE_DIR", str(tmp_path / "chosen"))
     assert _kernel_cache.root() == tmp_path / "chosen"
     _kernel_cache.root.cache_clear()
@@ -117,9 +117,13 @@ def test_code_beside_a_package_that_cannot_be_written_to_is_used(fresh: pytest.M
 
 def test_a_change_in_a_module_that_is_imported_changes_the_folder(fresh: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text("from tocsin.one import Tuple\n")
-    (tmp_path / "one.py").write_text("from tocsin import two\n")
-    (tmp_path / "two.py").write_text("WIDTH = 1\n")
+    one = "from tocsin import (\n    A,\n    two,\n)\nif TYPE:\n    from tocsin.three import A\n"
+    (tmp_path / "one.py").write_text(one)
+    (tmp_path / "two.py").write_text("def read():\n    import tocsin.three\n")
     (tmp_path / "three.py").write_text("WIDTH = 1\n")
+    (tmp_path / "__init__.py").write_text("from tocsin.three import WIDTH\n")
+    (tmp_path / "_numba.py").write_text("from tocsin.forks import wait_for\n")
+    (tmp_path / "forks.py").write_text("")
     fresh.setattr(_kernel_cache, "PACKAGE", tmp_path)
 
     def stamp() -> str:
@@ -130,8 +134,19 @@ def test_a_change_in_a_module_that_is_imported_changes_the_folder(fresh: pytest.
     before = stamp()
     (tmp_path / "three.py").write_text("WIDTH = 2\n")
     assert stamp() == before
-    (tmp_path / "two.py").write_text("WIDTH = 2\n")
-    assert stamp() != before
+    for name in ("two.py", "forks.py", "_numba.py"):
+        (tmp_path / name).write_text("WIDTH = 2\n")
+        assert stamp() != before, name
+        before = stamp()
+
+
+def test_a_kernel_does_not_depend_on_the_whole_package() -> None:
+    seen, pending = set[str](), [str(_kernel_cache.PACKAGE / "predicates" / "patterns" / "kernels.py")]
+    while pending:
+        seen.add(source := pending.pop())
+        pending.extend(_kernel_cache._read(source)[1] - seen)
+    expected = {"kernels.py", "sort_kernel.py", "_compile.py", "arrays.py", "forks.py"}
+    assert {Path(source).name for source in seen} == expected
 
 
 PROGRAM = """

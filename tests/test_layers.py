@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
-    ("errors", "arrays", "invariants", "tuning", "forks", "sigterm"),
+    ("errors", "arrays", "invariants", "tuning", "forks", "sigterm", "capacity"),
     ("_compile", "_numba", "_kernel_cache", "storage"),
     ("model",),
     ("registry",),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tocsin.index.plan import Plan
     from tocsin.index.stats import Statistics
     from tocsin.matcher import Matcher
+    from tocsin.model.analyzer import Analyzer
     from tocsin.model.limits import Limits
     from tocsin.model.result import Evidence, Matches
     from tocsin.model.subscription import Subscription
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Analyzer",
     "Backtest",
     "EventError",
     "Evidence",
@@ -65,6 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Analyzer": "tocsin.model.analyzer",
     "Backtest": "tocsin.files.backtest",
     "Evidence": "tocsin.model.result",
     "Explanation": "tocsin.index.explanation",

@@ -196,6 +196,11 @@ def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, cou
     return bool((~union == 0).all())
 
 
+def _put_eight(table: UInt8s, row: np.uint64, base: np.int32, values: Int32s, first: np.uint64) -> None:
+    """Write `base` + the eight entries of a row of `table`, from `values[first]` on."""
+    values[int(first) : int(first) + 8] = base + table[8 * int(row) : 8 * int(row) + 8].astype(np.int32)
+
+
 # Arrays by address: a kernel that meets one of many arrays takes a table of addresses, where a list of arrays would be
 # counted and checked array by array at every call. Who makes the table keeps the arrays.
 
@@ -229,12 +234,24 @@ _VECTORIZED: tuple[Any, ...] = (
     _lowest_bit,
     _fetch,
     _or_vectors,
+    _put_eight,
     _floats_at,
     _integers_at,
     _bytes_at,
 )
 count_bits: Callable[[np.uint64], int]
 lowest_bit: Callable[[np.uint64], int]
-are_within, lie_on_ends, contain, admit, count_bits, lowest_bit, fetch, or_vectors, floats_at, integers_at, bytes_at = (
-    map(_made_or_waiting, _VECTORIZED) if COMPILED else _VECTORIZED
-)
+(
+    are_within,
+    lie_on_ends,
+    contain,
+    admit,
+    count_bits,
+    lowest_bit,
+    fetch,
+    or_vectors,
+    put_eight,
+    floats_at,
+    integers_at,
+    bytes_at,
+) = map(_made_or_waiting, _VECTORIZED) if COMPILED else _VECTORIZED

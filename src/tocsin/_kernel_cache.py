@@ -5,9 +5,10 @@ temporary folder of the user. Code that lies in one of the others is used all th
 that was warmed and is mounted read-only compiles nothing. Last, a wheel may hold code for levels of processors rather
 than for one processor (`make wheel`): a level that this one has is used, else it compiles.
 
-A folder is named by a hash of its module and of all modules of the package that it imports, directly or not: code never
-outlives a change of a NamedTuple or a constant in another file. A lock file for each kernel keeps processes from
-compiling the same thing at once.
+A folder is named by a hash of its module, of the compiler's (`_numba.py`), and of all modules of the package that they
+import at their top, directly or not: code never outlives a change of a NamedTuple or a constant in another file. What
+a module imports for types alone, or inside a function, cannot be part of a kernel: a change of it compiles nothing. A
+lock file for each kernel keeps processes from compiling the same thing at once.
 """
 
 import fcntl
@@ -27,7 +28,8 @@ _log = logging.getLogger(__name__)
 PACKAGE = Path(__file__).parent
 SHIPPED = PACKAGE / "_shipped"
 """Code that came with the package, a folder for each level of processors."""
-_IMPORT = re.compile(rb"^\s*(?:from|import)\s+(tocsin[\w.]*)(?:\s+import\s+([\w, ]+))?", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:from|import)\s+(tocsin[\w.]*)(?:\s+import\s+(?:\(([^)]*)\)|([^(\n]+)))?", re.MULTILINE)
+"""An import at the top of a module: the module, and the names in parentheses or without."""
 _LONGEST_WAIT_S = 120
 """A process that holds a lock for longer has been stopped: others compile for themselves."""
 _KEPT_S = 7 * 24 * 3600
@@ -100,10 +102,10 @@ def shipped_folder_of(level: str, module: str, source: str) -> Path:
 
 @functools.cache
 def _stamp(source: str) -> str:
-    """Hash a file and all files of the package that it imports, directly or not."""
+    """Hash a file, that of the compiler, and all files of the package that they import, directly or not."""
     digest = hashlib.sha256()
-    seen = {source}
-    pending = [source]
+    pending = [source, str(PACKAGE / "_numba.py")]
+    seen = set(pending)
     while pending:
         text, imported = _read(pending.pop())
         digest.update(text)
@@ -114,20 +116,19 @@ def _stamp(source: str) -> str:
 
 @functools.cache
 def _read(source: str) -> tuple[bytes, frozenset[str]]:
-    """Return the hash of a file, and the files of the package that it imports."""
+    """Return the hash of a file, and the files of the package that it imports at its top."""
     try:
-        text = Path(source).read_bytes()
+        text = Path(source).read_text(encoding="utf-8")
     except OSError:
         return source.encode(), frozenset()
-    modules = set()
-    for module, names in _IMPORT.findall(text):
-        modules.add(module.decode())
-        modules.update(f"{module.decode()}.{name.strip()}" for name in names.decode().split(","))
-    files: set[str] = set()
-    for module in modules:
+    files: set[Path] = set()
+    for module, in_parentheses, without in _IMPORT.findall(text):
         place = PACKAGE.joinpath(*module.split(".")[1:])
-        files.update(str(file) for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file())
-    return hashlib.sha256(text).digest(), frozenset(files)
+        files.update(place / f"{name}.py" for name in re.findall(r"\w+", in_parentheses or without))
+        # The package itself names everything, for types, and defines nothing.
+        if place != PACKAGE:
+            files.update((place.with_suffix(".py"), place / "__init__.py"))
+    return hashlib.sha256(text.encode()).digest(), frozenset(str(file) for file in files if file.is_file())
 
 
 @functools.cache

@@ -607,6 +607,24 @@ def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _
 
 
 @intrinsic
+def put_eight(_: Any, table: Any, _row: Any, _base: Any, values: Any, _first: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        eight = ir.VectorType(ir.IntType(32), 8)
+        source, target = (_data_of(context, builder, signature, args, place) for place in (0, 3))
+        row = builder.gep(source, [builder.shl(args[1], ir.IntType(64)(3))])
+        small = builder.load(builder.bitcast(row, ir.VectorType(ir.IntType(8), 8).as_pointer()))
+        small.align = 1
+        base = builder.insert_element(ir.Constant(eight, ir.Undefined), args[2], ir.IntType(32)(0))
+        base = builder.shuffle_vector(base, ir.Constant(eight, ir.Undefined), ir.Constant(eight, [0] * 8))
+        numbers = builder.add(builder.zext(small, eight), base)
+        there = builder.bitcast(builder.gep(target, [args[4]]), eight.as_pointer())
+        builder.store(numbers, there, align=4)
+        return context.get_dummy_value()
+
+    return types.none(table, types.uint64, types.int32, values, types.uint64), generate
+
+
+@intrinsic
 def _pointer(_: Any, _address: Any) -> Any:
     void = ir.IntType(8).as_pointer()
     return types.voidptr(types.int64), lambda _context, builder, _signature, args: builder.inttoptr(args[0], void)
@@ -638,6 +656,7 @@ INTRINSICS = {
     "_count_bits": count_bits,
     "_lowest_bit": lowest_bit,
     "_or_vectors": or_vectors,
+    "_put_eight": put_eight,
     "_floats_at": floats_at,
     "_integers_at": integers_at,
     "_bytes_at": bytes_at,

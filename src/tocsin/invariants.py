@@ -5,8 +5,9 @@ from a file is checked once, vectorised, before anything reads it: types, lists 
 their bounds. A failure names the array. These are not `assert` statements, which `python -O` leaves out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -36,10 +37,30 @@ def under(prefix: str) -> Iterator[None]:
         raise BrokenInvariantError(prefix + error.array, error.reason) from None
 
 
+_give_back: ContextVar[Callable[[], None] | None] = ContextVar("_give_back", default=None)
+
+
+@contextmanager
+def giving_back(pages: Callable[[], None]) -> Iterator[None]:
+    """Call `pages` after each step of a check: so a check of arrays beyond memory does not hold them all in memory."""
+    token = _give_back.set(pages)
+    try:
+        yield
+    finally:
+        _give_back.reset(token)
+
+
+def step_done() -> None:
+    """Give back the pages that were read for a step of a check, if its caller wants that."""
+    if (pages := _give_back.get()) is not None:
+        pages()
+
+
 def demand(holds: Any, array: str, reason: str) -> None:
     """Raise BrokenInvariantError, which names the array, unless the condition holds (for all, if it is an array)."""
     if not (holds.all() if isinstance(holds, np.ndarray) else holds):
         raise BrokenInvariantError(array, reason)
+    step_done()
 
 
 def check_type(name: str, array: Array, dtype: type[np.generic], width: int | None = None) -> None:

@@ -8,6 +8,7 @@ import datetime as dt
 import html
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +32,7 @@ from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.language.lint import lint_all
+from tocsin.model.analyzer import Analyzers
 from tocsin.model.events import Event, EventBatch, Events, event_batches
 from tocsin.model.expression_tree import expression_of, is_derived
 from tocsin.model.functions import operand_kinds
@@ -59,6 +61,7 @@ class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
     `limits` are the most that one subscription may have; `namespaces` gives the prefixes that XPath expressions use;
+    `analyzers` says which words of an attribute's texts are the same;
     `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise, and `xpath` that for XPath
     expressions;
     `background_merge` lets a thread merge small segments. Published events are remembered for ever, or the newest
@@ -83,6 +86,7 @@ class Matcher:
         *,
         limits: Limits = _LIMITS,
         namespaces: Mapping[str, str] | None = None,
+        analyzers: Analyzers | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
         xpath: XPathName = "auto",
@@ -95,7 +99,7 @@ class Matcher:
         audit_log: str | Path | None = None,
     ) -> None:
         retention = retain_events, retain_age, age_attribute
-        options = Options(limits, namespaces or {}, index, matcher, *retention, xpath, history)
+        options = Options(limits, namespaces or {}, index, matcher, *retention, xpath, history, analyzers or {})
         self._subscriptions = SubscriptionSet(options, background_merge=background_merge)
         self._audit: Audit | None = None
         self._start_audit(audit, audit_log)
@@ -107,6 +111,7 @@ class Matcher:
         *,
         limits: Limits = _LIMITS,
         namespaces: Mapping[str, str] | None = None,
+        analyzers: Analyzers | None = None,
         index: IndexName = "auto",
         matcher: MatcherName = "auto",
         xpath: XPathName = "auto",
@@ -127,6 +132,7 @@ class Matcher:
         made = cls(
             limits=limits,
             namespaces=namespaces,
+            analyzers=analyzers,
             index=index,
             matcher=matcher,
             xpath=xpath,
@@ -142,24 +148,45 @@ class Matcher:
         return made
 
     @classmethod
-    def of_changes(cls, before: "Matcher | Subscriptions", after: "Matcher | Subscriptions") -> "Matcher":
+    def of_changes(
+        cls, before: "Matcher | Subscriptions", after: "Matcher | Subscriptions", **options: Any
+    ) -> "Matcher":
         """Make a matcher of what differs between two matchers or tables, by id and by meaning.
 
         The subscriptions of `before` have "-" in front of their ids, those of `after` have "+". Texts that a matcher
-        has parsed are not parsed again, nor rows of a table that have not changed.
+        has parsed are not parsed again, nor rows of a table that have not changed. `options` are what `Matcher(...)`
+        takes, for tables; a table beside a matcher has those of the matcher if none are given.
 
         >>> before = [{"id": "a", "where": "x > 1"}, {"id": "b", "where": "x < 7"}, {"id": "c", "where": "y = 1"}]
         >>> after = [{"id": "a", "where": "1 < x"}, {"id": "b", "where": "x < 8"}]
         >>> list(Matcher.of_changes(before, after))
         ['+b', '-b', '-c']
         """
-        made = cls(background_merge=False)
+        made = cls(**options, background_merge=False)
+        chosen = made._subscriptions.options if options else None
         standing = (
-            Standing.of_set(one._subscriptions) if isinstance(one, Matcher) else Standing.of_table(table_of(one))
+            Standing.of_set(one._subscriptions)
+            if isinstance(one, Matcher)
+            else Standing.of_table(table_of(one), chosen)
             for one in (before, after)
         )
         made._subscriptions = difference(*standing)
         return made
+
+    def alike(self) -> "Matcher":
+        """Make a matcher without subscriptions, in which conditions mean what they mean in this one.
+
+        >>> matcher = Matcher(namespaces={"b": "urn:books"})
+        >>> matcher.alike().options.namespaces, len(matcher.alike())
+        ({'b': 'urn:books'}, 0)
+        """
+        options = self.options
+        return Matcher(
+            limits=options.limits,
+            namespaces=options.namespaces,
+            analyzers=options.analyzers,
+            background_merge=False,
+        )
 
     @classmethod
     def open(
@@ -319,18 +346,33 @@ class Matcher:
 
     # Events are matched.
 
-    def match(self, event: Event, *, tags: Mapping[str, str] | None = None, now: dt.datetime | None = None) -> Matches:
+    def match(
+        self,
+        event: Event,
+        *,
+        tags: Mapping[str, str] | None = None,
+        now: dt.datetime | None = None,
+        highlight: bool = False,
+    ) -> Matches:
         """The subscriptions that an event satisfies, sorted by id, with their scores.
 
         With `tags`, only subscriptions that have all of them. `now` is the time that `now()` and CURRENT_DATE mean;
-        the clock's otherwise. The history stays as it is.
+        the clock's otherwise. With `highlight`, `highlights` tells where in the texts of the event each of them found
+        its words, phrases, patterns and expressions, at the cost of an explanation each. The history stays as it is.
 
         >>> matcher = Matcher()
         >>> matcher.subscribe("fresh", "published > now() - INTERVAL 7 DAYS")
         >>> matcher.match({"published": dt.date(2026, 1, 10)}, now=dt.datetime(2026, 1, 15)).ids
         ['fresh']
+        >>> matcher.subscribe("york", "has_words(title, 'york')")
+        >>> matcher.match({"title": "In New York"}, highlight=True).highlights
+        {'york': {'title': [(7, 11)]}}
         """
-        return self._match_one(event, Request(tags_key(tags)) if tags else _EVERYTHING, now)
+        found = self._match_one(event, Request(tags_key(tags)) if tags else _EVERYTHING, now)
+        if not highlight:
+            return found
+        standing = [id for id in found.ids if id in self]
+        return replace(found, highlights={id: self.explain(event, id, now=now).highlights for id in standing})
 
     def publish(
         self, event: Event, *, tags: Mapping[str, str] | None = None, now: dt.datetime | None = None
@@ -468,7 +510,8 @@ class Matcher:
                 snapshot, view = self._subscriptions.current_for_one()
             judged = judge_history(snapshot, batch, request, self._history_for(snapshot, request), evidence)
             fresh = fresh_of(view, event, batch, request.tags, self._subscriptions.options, evidence)
-            ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, evidence)
+            options = self._subscriptions.options
+            ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, options, evidence)
             if self._audit is not None:
                 ids, scores = self._audit.check_one(snapshot, batch, request, (ids, scores), self._standing, evidence)
         evidence.errors |= batch.unreadable
@@ -537,10 +580,17 @@ class Matcher:
 
     # What was found can be explained.
 
-    def explain(self, event: Event, id: str, *, now: dt.datetime | None = None) -> Explanation:
-        """Which predicates of a subscription held for an event and which failed, against the history of now."""
+    def explain(
+        self, event: Event, id: str, *, now: dt.datetime | None = None, given: Event | None = None
+    ) -> Explanation:
+        """Which predicates of a subscription held for an event and which failed, against the history of now.
+
+        `given` is the event as it came, if texts of it were read as times and numbers: one that could not be read is
+        NULL in `event`, and told from a missing one by it.
+        """
         subscription, form = self[id], self._subscriptions.form_of(id)
-        return explain(subscription, form, EventBatch([event], now).event(0), self._subscriptions.options, self.history)
+        read, options = EventBatch([event], now).event(0), self._subscriptions.options
+        return explain(subscription, form, read, options, self.history, given)
 
     def plan(self) -> Plan:
         """What was chosen for these subscriptions and why; `str()` of it is readable."""
@@ -550,6 +600,11 @@ class Matcher:
     def stats(self) -> Statistics:
         """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
         return self._subscriptions.stats()
+
+    @property
+    def options(self) -> Options:
+        """What holds for all subscriptions, and is stored with them."""
+        return self._subscriptions.options
 
     @property
     def history(self) -> History:
@@ -644,12 +699,26 @@ class Matcher:
         return self._subscriptions.refresh()
 
     def compact(self) -> None:
-        """Merge all segments into one; durable with the next commit."""
+        """Merge all segments into one, or into one for each shard; durable with the next commit."""
         self._subscriptions.compact()
         if self._audit is not None:
             # What was matched before must not be distrusted after it.
             self._audit.finish()
             self._audit.trust()
+
+    def reshard(self, shards: int) -> None:
+        """Divide the index into shards of about as many subscriptions each; durable with the next commit.
+
+        Spark then matches it in so many shards, and merges keep them. Segments that fit a shard stay as they are; a
+        larger one is cut through its stored normal form, which is written at once if there is a folder. Nothing is
+        parsed. Raises OptionError if `shards` is less than 1.
+
+        >>> matcher = Matcher.from_table([{"id": f"s{n}", "where": f"a > {n}"} for n in range(12)])
+        >>> matcher.reshard(3)
+        >>> matcher.stats().segments, matcher.match({"a": 2}).ids
+        ((4, 4, 4), ['s0', 's1'])
+        """
+        self._subscriptions.reshard(shards)
 
     def close(self) -> None:
         """Wait for a merge under way and let another process write. Uncommitted changes are lost."""

@@ -6,6 +6,7 @@ It is slow, and every index is tested against it. It evaluates conditions as use
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tocsin.model.analyzer import demanded_phrase, demanded_words
 from tocsin.model.condition import (
     Aggregated,
     And,
@@ -34,8 +35,8 @@ from tocsin.model.condition import (
 )
 from tocsin.model.elements import elements_of
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import Word, WordWindow
-from tocsin.model.text import WordPlaces, exact_tokens, has_phrase, like, missing_words, parse_words, tokens
+from tocsin.model.predicate import WordWindow
+from tocsin.model.text import has_phrase, like, missing_words, word_places
 from tocsin.model.values import is_null
 from tocsin.predicates.evaluate import (
     NO_NAMESPACES,
@@ -93,19 +94,27 @@ def _in_list(node: InList, event: Event, _: History) -> bool | None:
 
 
 def _has_words(node: HasWords, event: Event, _: History) -> bool | None:
-    words = parse_words(str(node.text), node.exact_case)
+    demanded = demanded_words(node.attribute, str(node.text), node.exact_case)
+    words = demanded.words
     if node.near is None and node.min_words is None and not node.exact_case:
-        return judge_text(event, node.attribute, lambda text: not missing_words(text, words))
-    window = WordWindow(node.attribute, words, node.min_words or len(words), node.near, False, node.exact_case)
-    return judge_text(event, node.attribute, lambda text: WordPlaces(text).have(window))
+        return all_of(
+            [
+                judge_text(event, demanded.attribute(word), lambda text, word=word: not missing_words(text, [word]))  # type: ignore[misc]  # bound at once
+                for word in words
+            ]
+        )
+    attribute = demanded.one_attribute()
+    window = WordWindow(attribute, words, node.min_words or len(words), node.near, False, node.exact_case)
+    return judge_text(event, attribute, lambda text: word_places(text).have(window))
 
 
 def _has_phrase(node: HasPhrase, event: Event, _: History) -> bool | None:
+    demanded = demanded_phrase(node.attribute, str(node.text), node.exact_case)
+    words, attribute = demanded.words, demanded.whole
     if not node.slop and not node.exact_case:
-        return judge_text(event, node.attribute, lambda text: has_phrase(text, tokens(str(node.text))))
-    words = tuple(map(Word, (exact_tokens if node.exact_case else tokens)(str(node.text))))
-    window = WordWindow(node.attribute, words, len(words), len(words) - 1 + node.slop, True, node.exact_case)
-    return judge_text(event, node.attribute, lambda text: WordPlaces(text).have(window))
+        return judge_text(event, attribute, lambda text: has_phrase(text, [word.text for word in words]))
+    window = WordWindow(attribute, words, len(words), len(words) - 1 + node.slop, True, node.exact_case)
+    return judge_text(event, attribute, lambda text: word_places(text).have(window))
 
 
 def _like_pattern(node: Like, event: Event, _: History) -> bool | None:

@@ -58,13 +58,22 @@ class Tuning:
     """A block has a row for a column that so many of its 4,096 conjunctions name; fewer are left to verification.
     Not measured: an OR costs 3 ns, a verification 25, so that it pays if it rules out one candidate in eight events."""
     named_per_cell: int = 16
-    """A row has a cell for each so many conjunctions that name its column, and at most 64. Not
-    measured."""
+    """A row has a cell for each so many conjunctions that name its column, or for half as many where its block has
+    ends, and at most 64. Not measured."""
     min_row_cells: int = 8
     """But at least so many. Not measured."""
     edge_matches: float = 1 / 128
-    """A block has bitsets of edges if its conjunctions are expected to match more than this share of the events.
-    300,000 conjunctions, µs an event without and with: 0.8 percent match 61.9 and 52.6, 0.24 percent 34.7 and 36.6."""
+    """A block has the ends of its ranges by cell if its conjunctions are expected to match more than this share of the
+    events. Measured with the bitsets that were there before ends, 300,000 conjunctions, µs an event without and with:
+    0.8 percent match 61.9 and 52.6, 0.24 percent 34.7 and 36.6."""
+    in_order_matches: float = 1 / 64
+    """Conjunctions that are expected to match more than this share of the events stay in their own order: hardly a
+    group fails as a whole, and matches come in the order of ids."""
+    places_a_match: int = 64
+    """Matches are found as bits if there is more than one for so many places, else in runs (match.py). Not measured
+    for other values: a bit a place is a word to look at for each 64."""
+    most_bytes_of_bits: int = 1 << 28
+    """But not if these have more bytes than this: 2,000 events of a million subscriptions have 250 MB."""
 
     # The choice between access pairs and bitmaps (conjunctions/estimate.py, choose.py), nanoseconds an event.
     # From 300,000 random conjunctions of 3 to 10 ranges of width 0.03 to 0.2 (docs/internals/bitmaps.md has the table).
@@ -83,11 +92,12 @@ class Tuning:
     verify_ns: float = 25.0
     """A candidate of bitmaps: at most 24 with three predicates; with ten 210, and 70 with prefetching."""
     certain_ns: float = 8.0
-    """A candidate of a block with bitsets of edges, most of which need no verification: 8 to 13 for 6,400 matches
-    an event of 20,000 conjunctions."""
-    min_in_bitmaps: int = 1024
+    """A candidate of a block with ends, most of which need no verification: 8 to 13 for 6,400 matches an event of
+    20,000 conjunctions, before there were ends."""
+    min_in_bitmaps: int = 512
     """Fewer conjunctions than this are not worth bitmaps beside access pairs. 5,000 were matched 2.5 to 15 times as
-    fast in bitmaps; smaller sets were not measured."""
+    fast in bitmaps; 900 of 10 of 20 ranges in batches of 512 4.5 µs an event instead of 12, 58 instead of 54 for a
+    single event; 300 of them 57 instead of 45 for a single event."""
     left_by_pairs: int = 8
     """If fewer than one in so many would be left to access pairs, they go into bitmaps as well. Not measured."""
 
@@ -160,8 +170,8 @@ class Tuning:
     """An AND of ORs is multiplied into an OR of at most this many conjunctions, which are filed one by one; a larger
     one is kept as a tree and verified. Not measured."""
     max_growth: int = 4
-    """Or into more, if they have at most this many times the predicates of the text: `x = 1 AND (… OR …)` is no product
-    worth a tree. Not measured."""
+    """Or into more, if they have at most this many times the predicates of the text: `x = 1 AND (… OR …)` is
+    not worth a tree. Not measured."""
 
     max_cover: float = 0.5
     """A tree is filed if its cover is expected to hold at most so often an event; else every event verifies it
@@ -189,7 +199,8 @@ class Tuning:
     # Scores that are all equal (index/constant_column.py).
 
     max_constant_column: int = (1 << 22) - 1
-    """Longer columns of one value are not kept, so that what is kept of a value has 64 MB at most. Not measured."""
+    """Longer columns of one value repeat one of this length, so that what is kept of a value has 64 MB at most. Filling
+    a new one took a third of the time of a batch with 20,000 matches an event."""
 
     # Events of concurrent requests (serve/match_queue.py).
 

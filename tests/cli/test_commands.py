@@ -140,7 +140,7 @@ def test_explain_says_that_the_history_is_empty(run: "Run", write_lines: "WriteL
         ("smith", "{", "the event is not JSON"),
         ("smith", "[1]", "not a JSON object"),
         ("smith", '{"author": "\\ud800"}', "half a surrogate pair"),
-        ("nobody", "{}", "nobody"),
+        ("smiht", "{}", "there is no subscription 'smiht'. There are smith"),
         ("broken", "{}", "subscription 'broken'"),
     ],
 )
@@ -158,7 +158,15 @@ def test_explain_names_what_is_wrong(
         (["--schema", "id wrong"], "'id wrong' is not a column and its type"),
         (["--output", "file/m"], "cannot write file/m"),
         (["--checkpoint", "file/c"], "cannot write file/c"),
-        (["--index", "nowhere"], "there is no index in"),
+        (["--index", "nowhere"], "there is no folder nowhere"),
+        (
+            ["--schema", "id long, price double", "--keep", "isbn"],
+            "no column 'isbn'. Choose with --keep from id, price",
+        ),
+        (["--id", "isbn"], "no column 'isbn'. Choose with --id from id, price"),
+        (["--order", "isbn"], "no column 'isbn'. Choose with --order from id, price"),
+        (["--inbox-tag", "user", "--dedupe", "subscription, isbn"], "the matches have no column 'isbn'"),
+        (["--digest"], "--dedupe and --digest are for inboxes"),
     ],
 )
 def test_a_stream_that_cannot_be_is_refused_before_spark_starts(
@@ -167,6 +175,7 @@ def test_a_stream_that_cannot_be_is_refused_before_spark_starts(
     with Matcher() as matcher:
         matcher.save(tmp_path / "index")
     (tmp_path / "events").mkdir()
+    (tmp_path / "events" / "1.jsonl").write_text('{"id": 1, "price": 2}')
     (tmp_path / "file").touch()
     code = (
         "import sys; from tocsin.cli import main; code = main(sys.argv[1:]); "
@@ -181,5 +190,6 @@ def test_a_stream_that_cannot_be_is_refused_before_spark_starts(
 def test_explain_tells_a_text_that_is_no_number_from_a_missing_one(run: "Run") -> None:
     answer = run("explain", "--where", "a > 3 AND b.c = 4", "--event", '{"b": {"c": "four"}}')
     assert answer.code == 0
-    assert "b.c is 'four', which is not of the kind it is compared with" in answer.out
-    assert "    a is " not in answer.out
+    assert "(b.c is 'four', not of the kind it is compared with: it counts as NULL)" in answer.out
+    assert "(a is missing)" in answer.out
+    assert answer.out.count("four") == 1

@@ -1,4 +1,4 @@
-"""`tocsin index`: build, info, add, remove, compact, verify, upgrade, export."""
+"""`tocsin index`: build, info, add, remove, compact, reshard, verify, upgrade, export."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def test_build_replaces_nothing_but_an_index(run: "Run", write_lines: "WriteLine
     (tmp_path / "letters" / "dear.txt").write_text("dear")
     answer = run("index", "build", write_lines("s.jsonl", [SMITH]), "--output", tmp_path / "letters", "--overwrite")
     assert answer.code == 2
-    assert "exists and is no index" in answer.err
+    assert "exists and is not an index" in answer.err
     assert [file.name for file in (tmp_path / "letters").iterdir()] == ["dear.txt"]
 
 
@@ -73,6 +73,7 @@ def test_nothing_is_written_while_another_writes(run: "Run", write_lines: "Write
         ["add", index, file],
         ["remove", index, "smith"],
         ["compact", index],
+        ["reshard", index, "--shards", "2"],
     ):
         answer = run("index", *arguments)
         assert answer.code == 2, arguments
@@ -167,7 +168,7 @@ def test_verify_reads_the_history(run: "Run", tmp_path: Path) -> None:
     assert f"{log.name} is damaged" in damaged.err
 
 
-@pytest.mark.parametrize("name", ["out.jsonl", "out.ndjson", "out.csv", "out.parquet"])
+@pytest.mark.parametrize("name", ["out.jsonl", "out.ndjson", "out.csv", "out.parquet", "out.arrow", "out.csv.gz"])
 def test_what_was_exported_builds_the_same_index(run: "Run", index: Path, tmp_path: Path, name: str) -> None:
     matcher = Matcher.open(index)
     matcher.rescore("cheap", 0.1)
@@ -256,3 +257,14 @@ def test_plan_names_the_most_expensive_subscription_for_events(run: "Run", tmp_p
     run("index", "build", subscriptions, "--output", index)
     assert "most expensive" not in run("index", "plan", index).out
     assert "the most expensive subscriptions: all " in run("index", "plan", index, "--events", events).out
+
+
+def test_reshard_divides_an_index_and_says_how(run: "Run", index: Path) -> None:
+    answer = run("index", "reshard", index, "--shards", "2")
+    assert answer.code == 0
+    for line in ("shards │ 2", "largest shard │ 1", "segments before │ 1", "segments now │ 2"):
+        assert line in " ".join(answer.err.split()), line
+    assert set(standing(index)) == {"smith", "cheap"}
+    refused = run("index", "reshard", index, "--shards", "0")
+    assert refused.code == 2
+    assert "at least 1" in refused.err

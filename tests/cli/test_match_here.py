@@ -103,6 +103,30 @@ def test_standard_input_and_output() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("name", ["m.jsonl.gz", "m.csv.zst", "m.parquet.bz2", "m.arrow.lz4"])
+def test_outputs_are_compressed_as_their_names_say(
+    run: "Run", write_lines: "WriteLines", tmp_path: Path, name: str
+) -> None:
+    target = tmp_path / name
+    asked = ["match", "--where", "price < 10", "--events", write_lines("e.jsonl", EVENTS)]
+    assert run(*asked, "--output", target).code == 0
+    content = target.read_bytes()
+    if name.endswith((".gz", ".bz2")):
+        content = gzip.decompress(content) if name.endswith(".gz") else bz2.decompress(content)
+    else:
+        content = pa.input_stream(str(target), compression="detect").read()
+    if ".jsonl" in name:
+        found: list[Any] = [json.loads(line) for line in content.splitlines()]
+    elif ".csv" in name:
+        found = list(csv.DictReader(content.decode().splitlines()))
+    elif ".parquet" in name:
+        found = parquet.read_table(pa.BufferReader(content)).to_pylist()
+    else:
+        found = pa.ipc.open_file(content).read_all().to_pylist()
+    assert [row["event"] for row in found] == ["a", "c"]
+    assert rows(run("match", "--where", "event = 'c'", "--events", target, "--id", "event")) == [("c", "where", 1.0)]
+
+
 @pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.parquet", "m.arrow", "folder"])
 def test_every_format_out_with_columns_that_are_kept(
     run: "Run", write_lines: "WriteLines", tmp_path: Path, name: str
@@ -198,6 +222,7 @@ def test_the_report_as_json(run: "Run", write_lines: "WriteLines", tmp_path: Pat
     [
         (["--id", "isbn"], "no column 'isbn'. Choose with --id from id, price, shop"),
         (["--keep", "isbn"], "no column 'isbn'. Choose with --keep from id, price, shop"),
+        (["--order", "isbn"], "no column 'isbn'. Choose with --order from id, price, shop"),
         (["--events", "nowhere.jsonl"], "there is no file nowhere.jsonl"),
         (["--events", "e.xml"], "the format of e.xml cannot be told"),
         (["--events", "broken.parquet"], "cannot read broken.parquet"),
@@ -248,6 +273,12 @@ def test_a_mistake_is_one_line_and_writes_nothing(
         ["--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl/m"],
         ["--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl/m", "--spark"],
         ["--where", "price < 10", "--events", "e.jsonl", "--now", "soon"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--id", "isbn"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--order", "isbn"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--tags", "ada"],
+        ["--where", "price < 10", "--events", "e.jsonl", "--limit", "predicates=few"],
+        ["--index", ".", "--events", "e.jsonl"],
+        ["--where-file", "-", "--events", "-"],
     ],
 )
 def test_a_mistake_is_found_before_anything_is_loaded(

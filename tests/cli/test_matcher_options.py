@@ -31,7 +31,7 @@ def test_every_command_that_makes_a_matcher_takes_them() -> None:
     group = typer.main.get_command(cli.app)
     commands = group.commands | group.commands["index"].commands  # type: ignore[attr-defined]  # groups have them
     taking = {name for name, command in commands.items() if any(one.name == "retain_age" for one in command.params)}
-    assert taking == {"match", "top-k", "check", "explain", "serve", "build"}
+    assert taking == {"match", "backtest", "top-k", "check", "explain", "serve", "build"}
 
 
 def test_an_index_keeps_what_was_given(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
@@ -50,6 +50,27 @@ def test_an_index_keeps_what_was_given(run: "Run", write_lines: "WriteLines", tm
         age_attribute="at",
         history=("price", "at"),
     )
+
+
+def test_analyzers_reach_an_index(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
+    subscriptions = write_lines("s.jsonl", [{"id": "run", "where": "has_words(body, 'running')"}])
+    events = write_lines("e.jsonl", [{"body": "he runs"}])
+    (tmp_path / "a.json").write_text('{"body": {"stem": "english", "synonyms": "words.txt"}}')
+    (tmp_path / "words.txt").write_text("run, race")
+    index = tmp_path / "index"
+    declared = ["--analyzers", tmp_path / "a.json"]
+    assert run("index", "build", subscriptions, "--output", index, *declared).code == 0
+    assert Matcher.open(index, mode="read").match({"body": "racing"}).ids == ["run"]
+    assert "run" in run("match", "--subscriptions", subscriptions, "--events", events, *declared).out
+    assert "run" in run("match", "--index", index, "--events", events).out
+    assert (
+        "cannot be read" in run("match", "--subscriptions", subscriptions, "--events", events, *missing(tmp_path)).err
+    )
+
+
+def missing(folder: Path) -> list[str | Path]:
+    (folder / "b.json").write_text('{"body": {"synonyms": "nowhere.txt"}}')
+    return ["--analyzers", folder / "b.json"]
 
 
 def test_prefixes_limits_and_history_reach_each_command(run: "Run", write_lines: "WriteLines") -> None:

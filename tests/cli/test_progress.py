@@ -40,7 +40,7 @@ def test_every_long_stage_is_told(
         (["backtest", "--before", subscriptions, "--after", fewer, "--events", events], ["matching: 1 events"]),
         (
             ["check", subscriptions, "--events", events],
-            ["reading events: 1", *reading, "comparing with the events: 2 of 2"],
+            [*reading, "reading events: 1", "comparing with the events: 2 of 2"],
         ),
         (["import", "percolator", queries, "--output", tmp_path / "q.csv"], ["translating"]),
     ]

@@ -169,7 +169,7 @@ def test_what_does_not_run(run: "Run", write_lines: "WriteLines", tmp_path: Path
         (["--events", tmp_path / "no.jsonl", "--subscriptions", subscriptions], "there is no file"),
         (["--events", write_lines("e.txt", EVENTS), "--subscriptions", subscriptions], "cannot be told"),
         (["--events", events, "--subscriptions", subscriptions, "--id", "isbn"], "author, day, id, price"),
-        (["--events", events, "--subscriptions", subscriptions, "--score-by", "price=dear"], "is no coefficient"),
+        (["--events", events, "--subscriptions", subscriptions, "--score-by", "price=dear"], "is not a coefficient"),
         (["--events", events, "--subscriptions", subscriptions, "--score-by", "max"], "no meaning for mode 'exact'"),
     ]
     for arguments, said in cases:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tocsin.arrays import Int32s, Int64s
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.conjunctions import owners as owner_kernels
 from tocsin.conjunctions.owners import (
     Owners,
@@ -16,6 +16,7 @@ from tocsin.conjunctions.owners import (
     group_by_event,
     group_conjunctions,
     pairs_with_owners,
+    subscriptions_of_one,
 )
 
 EVENTS, CONJUNCTIONS, SUBSCRIPTIONS = 6, 12, 9
@@ -58,6 +59,19 @@ def test_count_and_fill_by_event(seed: int, some_dropped: bool) -> None:
     assert by_event(*group_by_event(pairs, owners, dropped, several, EVENTS)) == [
         list(dict.fromkeys(subscriptions)) for subscriptions in expected
     ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("some_dropped", [False, True])
+@pytest.mark.parametrize("several", [NONE, np.ones(SUBSCRIPTIONS, bool)])
+def test_subscriptions_of_one(seed: int, some_dropped: bool, several: Bools) -> None:
+    pairs, owners, _ = random_case(seed)
+    dropped = np.random.default_rng(seed).random(SUBSCRIPTIONS) < 0.3 if some_dropped else NONE
+    for event in range(EVENTS):
+        of_event = pairs[pairs[:, 0] == event]
+        _, expected = group_by_event(of_event, owners, dropped, several, EVENTS)
+        found = subscriptions_of_one(of_event, owners, dropped, several)
+        assert np.array_equal(np.sort(found), np.sort(expected))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -9,7 +9,8 @@ import pytest
 
 from tocsin import Matcher, OptionError, backtest
 from tocsin.errors import EventError, TocsinError
-from tocsin.files.row_group_filter import bounds_of
+from tocsin.files import row_group_filter
+from tocsin.files.row_group_filter import RowGroupFilter, bounds_of
 
 OLD = {"low": "n < 10", "same": "n >= 0 AND n < 900", "gone": "n = 3"}
 NEW = {"low": "n < 12", "same": "n < 900 AND 0 <= n", "new": "n = 777"}
@@ -163,12 +164,12 @@ def test_statistics_that_say_less_are_taken_for_what_they_say(tmp_path: Path) ->
     path = tmp_path / "t.parquet"
     pq.write_table(table, path, write_statistics=["ns", "inside.city", "list", "none", "f"])
     file = pq.read_metadata(path)
-    [city] = bounds_of(file, "inside.city")
+    [city] = bounds_of(file, "inside.city", [0])
     assert (city.least, city.greatest) == ("a", "b")
-    assert not bounds_of(file, "none")[0].has_values
-    assert bounds_of(file, "f")[0].has_nulls, "NaN is NULL, and not in the statistics"
-    assert bounds_of(file, "bare")[0].least is None
-    assert not bounds_of(file, "nobody")[0].has_values
+    assert not bounds_of(file, "none", [0])[0].has_values
+    assert bounds_of(file, "f", [0])[0].has_nulls, "NaN is NULL, and not in the statistics"
+    assert bounds_of(file, "bare", [0])[0].least is None
+    assert not bounds_of(file, "nobody", [0])[0].has_values
     for where, read in [
         ("ns < TIMESTAMP '1970-01-01 00:00:00.000001'", 1),
         ("ns > TIMESTAMP '1970-01-01 00:00:00.000002'", 0),
@@ -182,3 +183,24 @@ def test_statistics_that_say_less_are_taken_for_what_they_say(tmp_path: Path) ->
         ("f = 'text'", 1),  # values of another kind: not told from values too far off
     ]:
         assert backtest(path, [], [{"id": "x", "where": where}]).read.row_groups_read == read, where
+
+
+def test_row_groups_are_judged_alike_at_once_and_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten row groups n = 10 g to 10 g + 9, of which the fourth has a NULL; a is 1 in the last."""
+    numbers = [None if n == 35 else n for n in range(100)]
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"n": numbers, "a": [n // 90 for n in range(100)]}), path, row_group_size=10)
+    texts = [
+        "n IN (3, 77) AND a = 0",
+        "n BETWEEN 18 AND 21 AND a < 1",
+        "n IS NULL",
+        "n > 50 AND a = 1",
+        "n = 5 AND a = 1",
+    ]
+    matcher = Matcher.from_table(pa.table({"id": list("abcde"), "where": texts}))
+    expected = [0, 1, 2, 3, 7, 9]
+    for most in (1 << 24, 10, 1):
+        monkeypatch.setattr(row_group_filter, "_MOST_AT_ONCE", most)
+        found = RowGroupFilter(matcher.forms).may_match(pq.read_metadata(path))
+        assert [group for group, may_match in enumerate(found) if may_match] == expected
+    assert RowGroupFilter(Matcher().forms).may_match(pq.read_metadata(path)) == [False] * 10

@@ -42,7 +42,7 @@ def test_json_lines_with_every_kind_of_bad_line(tmp_path: Path) -> None:
     assert found["line 5"] == "not an object"
     assert found["line 6"] == "no id"
     assert found["no where"] == "its condition is missing"
-    assert found["number"] == "its condition is no text but 5"
+    assert found["number"] == "its condition is not a text but 5"
     assert found["score"] == 'its score is "high"'
 
 

@@ -20,6 +20,7 @@ from tocsin import Matcher, OptionError
 from tocsin.cli import app
 from tocsin.conjunctions.choose import CombinedIndex
 from tocsin.index import audit as audit_module
+from tocsin.index import second_way
 from tocsin.index.audit import upper_bound
 from tocsin.index.intake import parse_rows
 from tocsin.index.second_way import PlainColumns
@@ -27,16 +28,11 @@ from tocsin.language.parse import parse
 from tocsin.model.events import EventBatch
 from tocsin.reference import evaluate
 
+pytestmark = pytest.mark.usefixtures("unhurried_audit")
+
 WHERE = [f"a BETWEEN {i} AND {i + 20} AND b < {i % 30}" for i in range(200)]
 WHERE += [f"has_words(t, 'w{i % 10}') AND b > {i}" for i in range(50)]
 WHERE += ["a IS NULL OR b = 3", "price > ALL (SELECT price FROM history)", "seen > now() - INTERVAL 1 DAYS"]
-
-
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the audit judge all that it is given."""
-    monkeypatch.setattr(audit_module, "BUDGET", 1e9)
-    monkeypatch.setattr(audit_module, "MOST_WAITING", 10_000)
 
 
 def subscribed(**options: Any) -> Matcher:
@@ -77,15 +73,22 @@ def test_nothing_is_found_where_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch
     assert "at most" in str(report)
 
 
-@given(where=conditions(), batch=st.lists(any_events(), min_size=8, max_size=12))
-def test_the_second_way_agrees_with_the_reference(where: str, batch: list[dict[str, Any]]) -> None:
-    condition, read = parse(where), EventBatch(batch)
-    held = PlainColumns(read).true(condition)
+@pytest.mark.parametrize("sorted_after", [-1, second_way.SORTED_AFTER])
+@given(where=conditions(), more=conditions(), batch=st.lists(any_events(), min_size=8, max_size=12))
+def test_the_second_way_agrees_with_the_reference(
+    sorted_after: int, where: str, more: str, batch: list[dict[str, Any]]
+) -> None:
+    condition, read = parse(f"({where}) AND ({more})"), EventBatch(batch)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(second_way, "SORTED_AFTER", sorted_after)
+        held = PlainColumns(read).true(condition)
+    assert held.sure.tolist() == sorted(held.sure.tolist())
     for row in range(len(read)):
         if row not in held.doubt:
             assert (row in held.sure) == (evaluate(condition, read.event(row)) is True)
 
 
+@pytest.mark.parametrize("sorted_after", [-1, second_way.SORTED_AFTER])
 @pytest.mark.parametrize(
     ("where", "sure"),
     [
@@ -98,9 +101,17 @@ def test_the_second_way_agrees_with_the_reference(where: str, batch: list[dict[s
         ("a IN (1, 3) AND b IS NOT NULL", [0, 2]),
         ("a NOT BETWEEN 2 AND 4", [0, 3]),
         ("b > 'w'", [0, 1, 2]),
+        ("a >= 3 AND a < 5.5", [2]),
+        ("a > 1 AND a <= 5.5", [2, 3]),
+        ("a BETWEEN 1 AND 3 AND b >= 'x'", [0, 2]),
+        ("a = 3 AND b <> 'x'", [2]),
+        ("a > 9 AND b = 'x'", []),
     ],
 )
-def test_the_second_way_by_hand(where: str, sure: list[int]) -> None:
+def test_the_second_way_by_hand(
+    where: str, sure: list[int], sorted_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second_way, "SORTED_AFTER", sorted_after)
     batch = EventBatch(pa.table({"a": [1, None, 3, 5.5], "b": ["x", "x", "y", "a"]}))
     held = PlainColumns(batch).true(parse(where))
     assert (held.sure.tolist(), held.doubt.tolist()) == (sure, [])

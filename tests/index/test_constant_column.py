@@ -21,14 +21,16 @@ def test_every_column_has_the_value_and_its_length(lengths: list[int]) -> None:
         assert len(pickle.dumps(column)) < 16 * length + 500
 
 
-def test_a_column_is_kept_and_a_very_long_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_is_kept_and_a_very_long_one_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tocsin.index.constant_column.TUNING", replace(TUNING, max_constant_column=100))
     values = ConstantColumn(2.0)
     addresses = {values.of_length(length).buffers()[1].address for length in (100, 99, 64)}
     assert len(addresses) == 1
-    long = values.of_length(101)
-    assert long.to_pylist() == [2.0] * 101
-    assert long.buffers()[1].address not in addresses
+    for length, chunks in ((101, 2), (200, 2), (301, 4)):
+        long = values.of_length(length)
+        assert long.to_pylist() == [2.0] * length
+        assert long.num_chunks == chunks
+        assert {chunk.buffers()[1].address for chunk in long.chunks if len(chunk) > 1} == addresses
 
 
 def test_all_indexes_share_what_is_kept() -> None:

@@ -138,20 +138,22 @@ def test_a_match_beside_changes_sees_none_of_them_half() -> None:
     matcher.match_batch([{"x": 100}])  # what must be compiled is compiled
     done = threading.Event()
 
+    answers = 0
+
     def change() -> None:
-        for number in range(80):
-            matcher.subscribe(f"s{number % 20}", "x >= 0", score=float(number))
-            matcher.rescore(f"s{(number + 7) % 20}", -1.0)
+        # Until there were some answers beside it: on a busy machine the first may take as long as all changes.
+        while answers < 2:
+            for number in range(80):
+                matcher.subscribe(f"s{number % 20}", "x >= 0", score=float(number))
+                matcher.rescore(f"s{(number + 7) % 20}", -1.0)
         done.set()
 
     thread = threading.Thread(target=change)
     thread.start()
-    answers = 0
     while not done.is_set():
         assert sorted(matcher.match({"x": 100}).ids) == sorted(f"s{number}" for number in range(20))
         table = matcher.match_batch([{"x": 100}, {"x": 200}])
         assert sorted(table["subscription"].to_pylist()) == sorted(2 * [f"s{number}" for number in range(20)])
         answers += 1
     thread.join()
-    assert answers > 1
     assert dict(matcher.match({"x": 100}))["s19"] == 79.0

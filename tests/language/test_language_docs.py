@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from tocsin import Analyzer, Matcher
 from tocsin.errors import SubscriptionError
 from tocsin.language.normalise import normalise
 from tocsin.language.operands import FUNCTIONS
@@ -19,6 +21,7 @@ from tocsin.reference import evaluate
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^\| `(.+?)` \| `(.+?)` \| (TRUE|FALSE|NULL) \|$", TEXT, re.M)
+ANALYSED = re.findall(r"^\| `(.+?)` \| `(.+?)` \| (TRUE|FALSE|NULL) \| `(.+?)` \|$", TEXT, re.M)
 REFUSED = re.findall(r"^\| `(.+?)` \| ([^|`]+) \|$", TEXT[TEXT.index("## What is refused") :], re.M)
 HISTORY = [{"price": 10, "author": "Smith"}, {"price": 30, "author": "Jones"}]
 VALUES = {"TRUE": True, "FALSE": False, "NULL": None}
@@ -30,6 +33,21 @@ def test_examples(text: str, event: str, value: str) -> None:
     assert evaluate(condition, given, HISTORY) is VALUES[value]
     matched = any(all(holds(p, given, HISTORY) for p in conjunction) for conjunction in normalise(condition).leaves)
     assert matched == (value == "TRUE")
+
+
+@pytest.mark.parametrize(("text", "event", "value", "analyzer"), ANALYSED)
+def test_examples_with_analyzers(text: str, event: str, value: str, analyzer: str) -> None:
+    declared = {"body": Analyzer(**json.loads(analyzer))}
+    assert evaluate(parse(text, declared), json.loads(event)) is VALUES[value]
+    matcher = Matcher(analyzers=declared)
+    matcher.subscribe("it", text)
+    assert len(matcher.match(json.loads(event))) == (value == "TRUE")
+
+
+def test_every_option_of_an_analyzer_has_an_example() -> None:
+    options = {one.name for one in fields(Analyzer)}
+    assert {name for _, _, _, analyzer in ANALYSED for name in json.loads(analyzer)} == options
+    assert all(f"| `{name}`: " in TEXT for name in options)
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED, ids=[text for text, _ in REFUSED])

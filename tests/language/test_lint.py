@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tocsin import Matcher
-from tocsin.cli import app
+from tocsin.cli import app, main
 from tocsin.errors import OptionError
 from tocsin.index.options import Options
 from tocsin.language.lint import lint, position_of
@@ -17,6 +17,7 @@ from tocsin.model.schema import EventSchema
 
 EVENTS = [
     {"price": 12.5, "name": "Ada", "urgent": True, "at": dt.datetime(2026, 1, 31), "tags": ["x"], "user": {"age": 36}},
+    {"items": [{"sku": "x", "qty": 3}, None]},
     {"price": None, "name": None, "gone": None, "user": {"age": None, "name.first": "Ada"}},
 ]
 TABLE = pa.table(
@@ -26,6 +27,7 @@ TABLE = pa.table(
         "urgent": [True],
         "at": [dt.datetime(2026, 1, 31)],
         "tags": [["x"]],
+        "items": [[{"sku": "x", "qty": 3}]],
         "user": [{"age": 36, "name.first": "Ada"}],
         "gone": pa.array([None], pa.string()),
         "extra": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
@@ -40,9 +42,16 @@ CLEAN = [
     "price IS NULL AND coalesce(price, 0) = 0",
     "EXISTS (SELECT 1 FROM history h WHERE h.price < event.price)",
     "price IN (1, 'x')",
+    "EXISTS (SELECT 1 FROM UNNEST(items) i WHERE i.sku = 'x' AND i.qty * 2 > price AND i IS NOT NULL)",
+    "EXISTS (SELECT 1 FROM UNNEST(tags) AS t(tag) WHERE tag = 'x')",
     "TRUE",
 ]
+OF_ITEMS = "EXISTS (SELECT 1 FROM UNNEST(items) i WHERE"
 WARNED = [
+    (f"{OF_ITEMS} i.skuu = 'x')", "unknown", 46, "Did you mean 'sku'?"),
+    (f"{OF_ITEMS} sku = 'x')", "unknown", 44, "Elements of 'items' have it: write i.sku for those of i"),
+    (f"{OF_ITEMS} lower(i.qty) = 'x')", "kind", 52, "Write a constant of its kind, or CAST the attribute"),
+    ("EXISTS (SELECT 1 FROM UNNEST(item) i WHERE i.qty = 3)", "unknown", 29, "Did you mean 'items'?"),
     ("prize < 10", "unknown", 0, "Did you mean 'price'?"),
     ("name = 'x' AND Price < 10", "unknown", 15, "Did you mean 'price'?"),
     ("'prize' = name AND prize > 5", "unknown", 19, "Did you mean 'price'?"),
@@ -131,7 +140,7 @@ def test_command(tmp_path: Path) -> None:
         assert result.exit_code == 0
         assert "Did you mean 'price'?" in result.stdout
     schema.write_text("[]", encoding="utf-8")
-    assert CliRunner().invoke(app, ["check", str(subscriptions), "--schema", str(schema)]).exit_code == 2
+    assert main(["check", str(subscriptions), "--schema", str(schema)]) == 2
 
 
 def test_the_task_of_an_executor_reports_warnings(tmp_path: Path) -> None:

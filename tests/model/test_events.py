@@ -1,5 +1,6 @@
 """Columns of events: the same values in every layout that Arrow has."""
 
+import datetime as dt
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -122,3 +123,19 @@ def test_nanoseconds_lie_between_microseconds() -> None:
         (2, "before"),
     ]
     assert matcher.explain(events[1], "after").matches
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"a": 1, "b": 2.5, "c": True, "d": "text", "e": float("nan"), "f": None, "g": [1, None], "h": 2**70},
+        {"a": {"b": 1}, "a.b": 2, "d": "\ud800", "g": (1, 2), "h": dt.date(2026, 3, 2), "\0now": 5},
+        {},
+    ],
+)
+def test_a_value_of_one_event_is_that_of_its_column(event: dict[str, object]) -> None:
+    now = dt.datetime(2026, 3, 2, tzinfo=dt.UTC)
+    for name in ("a", "b", "c", "d", "e", "f", "g", "h", "a.b", "x", "x.y", "\0now"):
+        values = EventBatch([event], now).values(name)
+        found, column = EventBatch([event], now).value(name), None if values is None else values[0]
+        assert repr(found) == repr(column)

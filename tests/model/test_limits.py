@@ -9,7 +9,7 @@ import pytest
 from tocsin import Limits, Matcher, OptionError, SubscriptionError
 from tocsin.index.options import Options
 
-SMALL = Limits(predicates=2, text_bytes=60, list_items=3, id_bytes=8, tags=2, tag_bytes=20)
+SMALL = Limits(predicates=2, text_bytes=60, string_bytes=40, list_items=3, id_bytes=8, tags=2, tag_bytes=20)
 GOOD: dict[str, Any] = {
     "id": "é234567",
     "where": "a IN (1, 2, 3) OR b = ','",
@@ -18,7 +18,8 @@ GOOD: dict[str, Any] = {
 }
 BEYOND: dict[str, dict[str, Any]] = {
     "predicates": {"where": "a = 1 OR b = 2 OR c = 3"},
-    "text_bytes": {"where": "a = '" + "é" * 28 + "'"},
+    "text_bytes": {"where": "a = '" + "é" * 14 + "' OR b = '" + "é" * 14 + "'"},
+    "string_bytes": {"where": "a = '" + "''" * 10 + "é" * 11 + "'"},
     "list_items": {"where": "a IN (1, 2, 3, 4)"},
     "id_bytes": {"id": "é2345678"},
     "tags": {"tags": {"t": "x", "u": "y"}},
@@ -50,6 +51,10 @@ def test_a_limit_can_be_raised_or_left_out(name: str) -> None:
         matcher = Matcher(limits=limits)
         matcher.subscribe(**GOOD | BEYOND[name])
         assert matcher.subscribe_many([GOOD | BEYOND[name]]) == []
+
+
+def test_the_longest_string_counts_not_all_of_them() -> None:
+    Matcher(limits=SMALL).subscribe("a", "a = '" + "x" * 20 + "' OR b = '" + "y" * 20 + "'")
 
 
 def test_commas_in_texts_are_no_items() -> None:

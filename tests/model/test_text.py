@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import SubscriptionError
 from tocsin.model import text as module
+from tocsin.model.analyzer import demanded_words
 from tocsin.model.predicate import Pattern, Wildcard, Word
 from tocsin.model.text import (
     check_words,
@@ -23,7 +24,6 @@ from tocsin.model.text import (
     like_runs,
     lower,
     missing_words,
-    parse_words,
     pattern_text,
     tokens,
     word_spans,
@@ -98,13 +98,13 @@ def test_tokens_of_known_texts(text: str, expected: list[str]) -> None:
     ],
 )
 def test_demanded_words_of_known_texts(text: str, expected: tuple[Word, ...]) -> None:
-    assert parse_words(text) == expected
+    assert demanded_words("body", text).words == expected
 
 
 def test_missing_words_and_phrases() -> None:
     text = "He moved to New York, New Jersey"
-    assert missing_words(text, parse_words("york mov* new")) == []
-    assert missing_words(text, parse_words("yor newark* he")) == [Word("yor"), Word("newark", True)]
+    assert missing_words(text, demanded_words("body", "york mov* new").words) == []
+    assert missing_words(text, demanded_words("body", "yor newark* he").words) == [Word("yor"), Word("newark", True)]
     assert has_phrase(text, ["new", "york", "new", "jersey"])
     assert has_phrase(text, [])
     assert not has_phrase(text, ["york", "jersey"])

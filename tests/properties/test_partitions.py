@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import strategies
-from tocsin import Matcher
+from tocsin import Analyzer, Matcher
 from tocsin.language.parse import parse
 from tocsin.language.to_sql import to_sql
 from tocsin.reference import evaluate
@@ -29,9 +29,33 @@ PLACES = [
     "within_polygon(lat, lon, 'POLYGON ((2 48, 3 48, 3 49, 2 48))')",
 ]
 ADDRESSES = ["ip_in(addr, '10.0.0.0/8')", "ip_in(addr, '::/0')", "ip_in(addr, ['10.1.2.3', '2001:db8::/32'])"]
+ANALYZERS = {
+    "stems": Analyzer(stem="english", accents=False, synonyms=[["cake", "tart"]]),
+    "bare": Analyzer(accents=False, segment=True),
+    "cased": Analyzer(case=True),
+}
+ANALYSED = [
+    f"{function}({attribute}, '{words}'{options})"
+    for attribute in ("stems", "bare", "cased")
+    for function, words, options in (
+        ("has_words", "running", ""),
+        ("has_words", "Creme tart", ""),
+        ("has_words", "cak*", ""),
+        ("has_words", "runs cake creme", ", near => 2, min_words => 2"),
+        ("has_words", "Cake", ", exact_case => TRUE"),
+        ("has_phrase", "creme cakes", ""),
+        ("has_phrase", "run cake", ", slop => 1"),
+        ("has_phrase", "東京", ""),
+    )
+]
+PATHS = ["xpath_exists(doc, '//a[@b]')", "xpath_exists(doc, 'count(//a) > 1')", "xpath_exists(doc, '/a[b or c]')"]
+TIMES = ["day + INTERVAL 1 MONTH > moment", "date_diff('day', day, moment) > 0", "moment < now()", "year(day) = 2026"]
+TEXTS = ["Runs, crème tarts", "run the cake", "Cake", "東京都に", "", 5]
 MORE: dict[str, list[Any]] = {
     "lat": [48.86, -18.0, 90.0, 91.0, float("nan"), "x", 48],
     "lon": [2.29, 178.4, 190.0, 2.7, None],
+    **dict.fromkeys(ANALYZERS, TEXTS),
+    "doc": ["<a b=''/>", "<a><b/><a/></a>", "<c/>", "<a", 5],
     "addr": ["10.1.2.3", "::ffff:10.0.0.1", "2001:DB8::1", "8.8.8.8", "localhost", "", 5],
 }
 ATOMS = st.one_of(
@@ -43,6 +67,8 @@ ATOMS = st.one_of(
     strategies.lists_and_texts(),
     strategies.elements(),
     st.sampled_from([*PLACES, *ADDRESSES]),
+    st.sampled_from(ANALYSED),
+    st.sampled_from([*PATHS, *TIMES]),
     st.sampled_from(
         ["i * 2 > j", "coalesce(s, 'a') = 'a'", "d / 0 > 1", "lower(s) LIKE 'a%'", "i % j = 0", "s::INT > 1"]
     ),
@@ -60,7 +86,7 @@ ASKED = ("({}) IS TRUE", "({}) IS FALSE", "({}) IS NULL", "{}", "NOT ({})")
 )
 def test_a_condition_partitions_the_events(texts: list[str], events: list[Event]) -> None:
     asked = {f"{number} {form}": form.format(text) for number, text in enumerate(texts) for form in ASKED}
-    matcher = Matcher.from_table(pa.table({"id": list(asked), "where": list(asked.values())}))
+    matcher = Matcher.from_table(pa.table({"id": list(asked), "where": list(asked.values())}), analyzers=ANALYZERS)
     assert matcher.rejected == []
     together: list[set[str]] = [set() for _ in events]
     for row in matcher.match_batch(events).to_pylist():
@@ -71,7 +97,7 @@ def test_a_condition_partitions_the_events(texts: list[str], events: list[Event]
             true, false, null, bare, negated = (f"{number} {form}" in found for form in ASKED)
             assert true + false + null == 1, text
             assert (bare, negated) == (true, false), text
-            assert evaluate(parse(text), event) is (None if null else true), text
+            assert evaluate(parse(text, ANALYZERS), event) is (None if null else true), text
 
 
 JUDGED = st.one_of(

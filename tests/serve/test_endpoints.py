@@ -109,6 +109,9 @@ def test_many_events_tags_top_k_and_highlight(client: httpx.Client, name: str) -
     assert ids(client.post("/match", json=relaxed)) == []
     (match,) = client.post("/match", json={"event": {name: 15}, "highlight": True}).json()["matches"]
     assert match["because"] == [f"{name} < 20"]
+    put(client, f"{name}-c", f"has_words({name}, 'york')")
+    (match,) = client.post("/match", json={"event": {name: "In York"}, "highlight": True}).json()["matches"]
+    assert match["highlights"] == {name: [[3, 7]]}
 
 
 def test_arrow_in_and_out(client: httpx.Client, name: str) -> None:
@@ -151,6 +154,27 @@ def test_lists_by_tag_and_text_page_by_page(client: httpx.Client, name: str) -> 
     assert [row["id"] for row in page["subscriptions"]] == [f"{name}-3"]
 
 
+def test_a_list_warns_of_what_is_probably_not_meant(client: httpx.Client, name: str) -> None:
+    client.post("/publish", json={"event": {name: 1}})
+    wheres = {
+        "fine": f"{name} < 5",
+        "never": f"{name} < 1 AND {name} > 2",
+        "always": f"{name} IS NULL OR {name} IS NOT NULL",
+    }
+    for code, where in wheres.items():
+        put(client, f"{name}-{code}", where, tags={"group": name})
+    rows = client.get("/subscriptions", params={"tag": f"group:{name}"}).json()["subscriptions"]
+    assert [(row["id"].partition("-")[2], bool(row["warnings"])) for row in rows] == [
+        ("always", True),
+        ("fine", False),
+        ("never", True),
+    ]
+    assert "every event satisfies it" in rows[0]["warnings"]
+    assert all("cost_share" in row for row in rows)
+    # Other tests have no use for it.
+    client.delete(f"/subscriptions/{name}-always")
+
+
 def test_dates_of_json_events_are_dates(client: httpx.Client, name: str) -> None:
     put(client, name, f"{name} >= DATE '2026-03-01'")
     assert ids(client.post("/match", json={"event": {name: "2026-03-02"}})) == [name]
@@ -175,6 +199,14 @@ def test_explain_tells_true_from_false_from_null(client: httpx.Client, name: str
     assert client.post("/explain", json={"event": {name: 5}, "id": name}).json()["matches"] is True
 
 
+def test_a_condition_that_looks_back_is_explained_against_published_events(client: httpx.Client, name: str) -> None:
+    client.post("/publish", json={"events": [{name: 5}, {name: 7}]})
+    where = f"{name} > ANY (SELECT {name} FROM history)"
+    found = [client.post("/explain", json={"where": where, "event": {name: value}}).json() for value in (6, 4)]
+    assert [one["matches"] for one in found] == [True, False]
+    assert found[0]["tree"]["truth"] == "TRUE"
+
+
 def test_check_names_errors_and_warnings(client: httpx.Client, name: str) -> None:
     put(client, name, f"{name} < 10")
     (error,) = client.post("/check", json={"where": "price BETWEEN 10"}).json()["errors"]
@@ -187,7 +219,7 @@ def test_check_names_errors_and_warnings(client: httpx.Client, name: str) -> Non
 
     assert codes(f"{name} < 1 AND {name} > 2") == ["never"]
     assert codes(f"{name}_typo < 1") == ["unknown"]
-    assert codes(f"{name} IS NOT NULL OR {name} IS NULL") == ["unindexed"]
+    assert codes(f"{name} IS NOT NULL OR {name} IS NULL") == ["always", "unindexed"]
     assert codes(f"{name} < 5") == []
 
 
@@ -215,7 +247,8 @@ def test_backtest_of_published_posted_and_parquet_events(
 
 
 def test_history_is_shared_by_all_workers(server: ServerProcess, client: httpx.Client, name: str) -> None:
-    put(client, name, f"{name} > ALL (SELECT {name} FROM history)")
+    # Events of other tests are history too: they have no such attribute, and ALL over NULL is NULL.
+    put(client, name, f"{name} > ALL (SELECT {name} FROM history WHERE {name} IS NOT NULL)")
     rang = [ids(client.post("/publish", json={"event": {name: value}})) for value in (10, 12, 11)]
     assert rang == [[name], [name], []]
     for _ in range(6):

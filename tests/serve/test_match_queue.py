@@ -43,6 +43,7 @@ def test_each_event_gets_its_own_answer(
     assert board.totals()["matches"] == sum(map(len, expected))
 
 
+@pytest.mark.usefixtures("unhurried_audit")
 @pytest.mark.parametrize("count", [1, 60])
 def test_what_an_audit_finds_is_counted(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made, board = Matcher(audit=1.0), Board(tmp_path / "board", 1, row=2)

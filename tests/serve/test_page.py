@@ -66,6 +66,17 @@ def test_the_playground_tells_true_false_and_null(page: "Page") -> None:
     page.wait_for_function("() => document.querySelector('#verdict').textContent === 'MATCHES'")
 
 
+def test_the_playground_marks_what_was_found_in_texts(page: "Page") -> None:
+    page.get_by_role("button", name="Words").click()
+    page.wait_for_selector("#marked mark")
+    assert page.locator("#marked mark").all_inner_texts() == ["Takeover", "rumours"]
+    assert page.locator("#marked p").inner_text() == "Takeover rumours lift the shares"
+    page.locator("#event").fill('{"news": "\U0001f514 a PROFIT  warning"}')
+    page.wait_for_function("() => document.querySelector('#marked mark')?.textContent.startsWith('PROFIT')")
+    assert page.locator("#marked mark").all_text_contents() == ["PROFIT  warning"]
+    shot(page, "words")
+
+
 def test_an_error_is_shown_at_its_place(page: "Page") -> None:
     page.locator("#where").fill("price < 10 AND author = ")
     page.wait_for_selector("#complaint.bad")
@@ -99,6 +110,10 @@ def test_tabs_by_keyboard_and_live_feed(page: "Page", client: httpx.Client, name
     page.wait_for_selector("#feed li")
     assert name in page.locator("#feed li").first.inner_text()
     page.wait_for_selector("#figures dd")
+    figures = page.locator("#figures dt").all_inner_texts()
+    assert {"lag, ms", "segments", "merges"} <= set(figures)
+    page.wait_for_selector("#segments li")
+    page.wait_for_selector("#slowest tbody tr")
     shot(page, "live")
 
 
@@ -111,6 +126,8 @@ def test_backtest_and_browse(page: "Page", client: httpx.Client, name: str) -> N
     page.locator("#backtest button").click()
     page.wait_for_selector("#back-answer:not([hidden])")
     assert page.locator("#back-figures dd").all_inner_texts()[1:] == ["5", "3", "2", "0"]
+    assert page.locator("#back-gained li").all_inner_texts() == [f'{{"{name}":{value}}}' for value in (3, 4)]
+    assert page.locator("#back-lost li").all_inner_texts() == ["none"]
     shot(page, "backtest")
     page.locator("#tab-browse").click()
     page.locator("#tag").fill(f"group:{name}")

@@ -1,16 +1,21 @@
 """The writer in this process: groups of requests, and a crash between its two commits."""
 
 import dataclasses
+import datetime as dt
+import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tocsin import Matcher
+from tocsin.delivery.inboxes import InboxBounds
 from tocsin.errors import StorageError
 from tocsin.model.limits import Limits
 from tocsin.serve.board import ENTRY, SNAPSHOT, Board
 from tocsin.serve.settings import ServerSettings
-from tocsin.serve.writer import Writer
+from tocsin.serve.writer import SETTLE_S, Writer
 
 ADMIN = ["", {}, dataclasses.asdict(Limits())]
 
@@ -117,3 +122,71 @@ def test_a_fault_of_one_request_spares_the_others(
     assert [answer["status"] for answer in answers] == [200, 500, 200]
     assert [entry.body["event"]["x"] for entry in bench.writer._inboxes.read("/ada", 0, 10)] == [1, 3]
     assert "a fault of ours" in capsys.readouterr().err
+
+
+def test_workers_are_told_what_published_events_cost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin.serve.writer.LOOK_S", 0.0)
+    bench.do(put("all", "x >= 0 OR x < 0 OR x IS NULL"), *(put(f"s{number}", f"x = {number}") for number in range(20)))
+    for _ in range(2):
+        bench.do(publish(*range(1000, 1300)))
+    costs = json.loads(bench.settings.costs.read_text())
+    assert next(iter(costs)) == "all"
+    assert 0 < costs["all"] <= 1
+
+
+ABOVE = "x > ALL (SELECT x FROM history)"
+
+
+def test_what_a_subscription_sees_does_not_depend_on_who_looked_back_before(bench: Bench) -> None:
+    bench.do(put("cheap", "x < 5"), publish(10))
+    bench.do(put("record", ABOVE), put("never", "NOT EXISTS (SELECT 1 FROM history h WHERE h.x = 10)"))
+    assert [ids(answer) for answer in bench.do(publish(9), publish(11))] == [[], ["record"]]
+
+
+def test_events_that_nobody_looks_back_at_survive_a_crash(bench: Bench) -> None:
+    bench.do()
+    before = bench.board[SNAPSHOT]
+    bench.do(publish(10), publish(3))
+    assert bench.board[SNAPSHOT] == before, "they are not committed"
+    bench.again()
+    bench.do(put("record", ABOVE))
+    assert [ids(answer) for answer in bench.do(publish(9), publish(11))] == [[], ["record"]]
+
+
+def test_the_history_is_committed_after_a_while(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.do()
+    bench.do(publish(10))
+    before, now = bench.board[SNAPSHOT], time.time()
+    monkeypatch.setattr("tocsin.serve.writer.time.time", lambda: now + SETTLE_S)
+    bench.do()
+    assert bench.board[SNAPSHOT] == before + 1
+    assert len(Matcher.open(bench.settings.index, mode="read").history) == 1
+
+
+def test_texts_of_the_history_are_read_as_a_new_subscription_compares_them(bench: Bench) -> None:
+    def at(*hours: int) -> dict[str, Any]:
+        events = [{"at": f"2026-01-01T{hour:02}:00:00", "x": 1} for hour in hours]
+        return {"do": "publish", "events": events, "tags": {}, "key": None}
+
+    bench.do(at(8), at(9))
+    bench.do(put("calm", "at > TIMESTAMP '2020-01-01' AND NOT EXISTS (SELECT 1 FROM history h WHERE h.at > event.at)"))
+    with Matcher.open(bench.settings.index, mode="read") as reader:
+        found = [reader.match({"at": dt.datetime(2026, 1, 1, hour)}).ids for hour in (7, 10)]
+    assert found == [[], ["calm"]], "a worker sees it before the next event is published"
+    bench.again()
+    assert [ids(answer) for answer in bench.do(at(7), at(10))] == [[], ["calm"]]
+    assert len(bench.writer._matcher.history) == 4, "nothing is remembered twice"
+
+
+def test_an_index_that_keeps_no_history_remembers_nothing(tmp_path: Path) -> None:
+    with Matcher(history=None) as made:
+        made.save(tmp_path / "index")
+    bench = Bench(tmp_path)
+    bench.do(publish(10))
+    assert bench.do(put("record", ABOVE))[0]["status"] == 422
+    assert len(bench.writer._matcher.history) == 0
+    bench.crash()
+
+
+def test_an_index_that_the_server_makes_keeps_so_many_events(bench: Bench) -> None:
+    assert bench.writer._matcher.history.store.retain_events == InboxBounds().events

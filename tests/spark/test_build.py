@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tocsin import Analyzer
 from tocsin import spark as tocsin_spark
 from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
@@ -48,6 +49,16 @@ def test_text_that_is_not_utf_8_does_not_sink_the_others(
     index = tocsin_spark.build(frame, tmp_path if in_executors else None)
     assert [row["subscription"] for row in index.rejected.collect()] == ["cafe"]
     assert list(Matcher.open(index.path)) == ["good"]
+
+
+def test_analyzers_reach_the_workers(spark: "SparkSession", tmp_path: Path) -> None:
+    rows = [("run", "has_words(body, 'running')"), ("car", "has_phrase(body, 'fast automobile')")]
+    declared = {"body": Analyzer(stem="english", synonyms=[["car", "automobile"]])}
+    subscriptions = spark.createDataFrame(rows, "id string, where string")
+    index = tocsin_spark.build(subscriptions, tmp_path, analyzers=declared)
+    events = spark.createDataFrame([(1, "He runs"), (2, "Fast CARS"), (3, "walks")], "event long, body string")
+    found = tocsin_spark.match(events, index, id="event").collect()
+    assert {(row["event"], row["subscription"]) for row in found} == {(1, "run"), (2, "car")}
 
 
 def test_a_build_replaces_what_stood_there_and_the_last_of_an_id_counts(spark: "SparkSession", tmp_path: Path) -> None:

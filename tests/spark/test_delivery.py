@@ -120,3 +120,18 @@ def test_inboxes_are_the_sink_of_a_stream(spark: "SparkSession", index: Path, tm
     ).awaitTermination()
     assert [(row["inbox"], row["event"]) for row in inboxes.read(spark).collect()] == [("007", 1), ("ada", 1)]
     assert [(record.events, record.matches) for record in inboxes.table.records()] == [(2, 2)]
+
+
+def test_ids_of_any_type_find_their_inboxes(spark: "SparkSession", tmp_path: Path) -> None:
+    rules = spark.createDataFrame(
+        [(1.0, "price > 0", {"user": "ada"}), (2.5, "price > 0", {"user": "bob"})],
+        "id double, where string, tags map<string,string>",
+    )
+    index = tocsin_spark.build(rules)
+    events = spark.createDataFrame([(1, "x", 5.0)], SCHEMA)
+    inboxes = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user")
+    inboxes.deliver(tocsin_spark.match(events, index, id="key"), index)
+    assert [(row["inbox"], row["subscription"]) for row in inboxes.read(spark).collect()] == [
+        ("ada", 1.0),
+        ("bob", 2.5),
+    ]

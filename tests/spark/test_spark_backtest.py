@@ -77,7 +77,7 @@ def test_workers_skip_row_groups(spark: "SparkSession", tmp_path: Path) -> None:
 
 def test_subscriptions_that_look_back(spark: "SparkSession") -> None:
     before = {**BEFORE, "record": "a > ALL (SELECT a FROM history)"}
-    after = {**AFTER, "record": "a >= ALL (SELECT a FROM history)", "repeated": spark_cases.LOOKING_BACK["repeated"]}
+    after = {**AFTER, "record": "a >= ALL (SELECT a FROM history)", "repeated": spark_cases.HISTORY["repeated"]}
     events = spark.createDataFrame(rows(), SCHEMA)
     expected = backtest(table(), spark_cases.table(before), spark_cases.table(after), id="key", time="at")
     found = tocsin_spark.backtest(

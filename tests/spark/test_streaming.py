@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from children import kill_while_resharding
 from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark.sinks import Batch, BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
 
@@ -342,3 +344,44 @@ def test_what_cannot_be_is_refused(spark: "SparkSession", tmp_path: Path) -> Non
         BatchTable("s3://bucket/matches")
     with pytest.raises(OptionError, match=r"no format 'xml'\. Choose from parquet, jsonl"):
         BatchTable(tmp_path, "xml")
+
+
+def test_a_stream_goes_on_while_its_index_gets_other_shards(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    """Batch 0 in 4 shards, resharded while it runs; batches 1 and 2 in 8: a process is killed meanwhile."""
+    place.matcher.subscribe_many([{"id": f"s{n:02}", "where": f"price < {n}"} for n in range(47)])
+    place.matcher.reshard(4)
+    place.matcher.commit()
+    place.matcher.close()
+    index = place.folder / "index"
+    seen: list[int] = []
+
+    def reshard(events: "DataFrame", view: PinnedSnapshot) -> "DataFrame":
+        """After the batch has pinned its snapshot, and before it matches."""
+        batch = len(seen)
+        seen.append(view.snapshot)
+        if batch == 1:
+            kill_while_resharding(index, 3, shards=16)
+        else:
+            with Matcher.open(index, background_merge=False) as matcher:
+                matcher.reshard((8, 0, 2)[batch])
+                matcher.commit()
+        return events
+
+    prices = (5, 46, 20.5)
+    for price in prices:
+        place.add(price, 50)
+    with caplog.at_level("INFO"):
+        place.run(place.folder / "matches", prepare=reshard)
+    plans = [record.message for record in caplog.records if record.message.startswith("plan: ")]
+    assert [plan.partition(" shards")[0] for plan in plans] == ["plan: 4", "plan: 8", "plan: 8"]
+    assert [(record.snapshot, record.events) for record in BatchTable(place.folder / "matches").records()] == [
+        (2, 2),
+        (3, 2),
+        (3, 2),
+    ]
+    expected = [
+        (batch, 100 * batch, id)
+        for batch, price in enumerate(prices)
+        for id in [*["low"][: price < 10], *(f"s{n:02}" for n in range(47) if price < n)]
+    ]
+    assert place.rows() == sorted(expected)

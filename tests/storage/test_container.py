@@ -146,7 +146,7 @@ def test_a_file_of_somebody_else_is_refused(path: Path) -> None:
 
 
 def test_a_missing_file_is_told_apart(tmp_path: Path) -> None:
-    """A reader that finds a file gone looks for a newer snapshot: this is no damage."""
+    """A reader that finds a file gone looks for a newer snapshot: this is not damage."""
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "gone.tocsin")
     with pytest.raises(StorageError, match="is not a regular file"):

@@ -44,12 +44,12 @@ class Workload:
         return pa.table({"id": [f"s{number}" for number in range(len(self.low))], "where": self.texts})
 
 
-def generate(subscriptions: int, events: int, seed: int) -> Workload:
+def generate(subscriptions: int, events: int, seed: int, half_width: float = HALF_WIDTH) -> Workload:
     """Make the workload; the same seed gives the same workload."""
     random = np.random.default_rng(seed)
     column = np.sort(np.argsort(random.random((subscriptions, ATTRIBUTES)), axis=1)[:, :CONSTRAINED], axis=1)
     centre = random.random((subscriptions, CONSTRAINED))
-    half = random.random((subscriptions, CONSTRAINED)) * HALF_WIDTH
+    half = random.random((subscriptions, CONSTRAINED)) * half_width
     low, high = (centre - half).round(6), (centre + half).round(6)
     values = random.random((ATTRIBUTES, events))
     table = pa.table({f"a{number}": row for number, row in enumerate(values)})

@@ -24,6 +24,7 @@ from tocsin.conjunctions.coded import popularity
 from tocsin.conjunctions.protocol import Filing
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
+from tocsin.index.rare_attributes import RareRanges
 from tocsin.index.segment import Segment
 from tocsin.language.normal_form import NormalForm, RangeColumn
 from tocsin.model.events import EventBatch
@@ -173,7 +174,8 @@ def by_one_way(segment: Segment, in_bitmaps: bool) -> Segment:
     none = np.full(conjunctions.count, -1, np.int32)
     filing = Filing(conjunctions, conjunctions.count, shares, none, np.empty(0), short, np.empty(0, bool))
     index = CombinedIndex.by_one_way(filing, in_bitmaps)
-    return replace(segment, index=index, needs_codes=index.needs_codes or segment.needs_codes)
+    # All ranges are filed, also those on rare attributes: events need a column of codes for each of them.
+    return replace(segment, index=index, rare=RareRanges.none(), needs_codes=index.needs_codes or segment.needs_codes)
 
 
 def run(

@@ -172,7 +172,7 @@ def _selection(invented: Invented, attributes: Sequence[str]) -> str:
 
 
 def _exception(invented: Invented, attributes: Sequence[str]) -> str:
-    """Make what a rule does not hold for; an attribute that an event does not have is no reason."""
+    """Make what a rule does not hold for; an attribute that an event does not have is not a reason."""
     one, two = invented.random.choices(attributes[: FIRST_FEW + 1], k=2)
     if one == two:
         return f"({one} IS NULL OR NOT {one} ILIKE '{invented.random.choice(FOLDERS)}%')"

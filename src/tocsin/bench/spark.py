@@ -10,6 +10,7 @@ same files, by the same reader, to the columns that Spark gets.
 import contextlib
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -73,6 +74,8 @@ def run(
         stack.callback(in_process.stop)
         with local_session(f"local[{CORES}]", {"spark.driver.memory": "2g"}) as session:
             rate = _compare(report, session, folder, f"local[{CORES}]", in_process, events, rounds)
+            _stages(report, session, folder, events, rounds)
+            _small_job(report, session, rounds, seed)
             _joins(report, session, folder, few, rate, matcher, workload)
         if cluster:
             settings = {**SETTINGS, "spark.executor.extraJavaOptions": ARROW_OPTIONS}
@@ -156,6 +159,87 @@ def _compare(
             said = f"{share:.0%}; by the clock {walls[rival] / walls[name]:.0%}"
             report.claim(f"{name}, a core, against {rival}", "at least 60%", said, share >= 0.6)
     return events / walls[next(iter(on_spark))]
+
+
+def _stages(report: Report, session: Session, folder: Path, events: int, rounds: int) -> None:
+    """Measure jobs that leave stages out: the processor time of Java and of Python, an event."""
+    from tocsin import spark as tocsin_spark
+    from tocsin.bench.spark_processes import processor_by_program
+
+    frame = session.read.parquet(str(folder / "events"))
+    files = [str(file) for file in sorted((folder / "events").iterdir())]
+    tasks = session.range(0, len(files), numPartitions=len(files))
+    matches = tocsin_spark.match(frame, folder / "index", id="key", reader="workers")
+    ready = matches.limit(1 << 16).toArrow().combine_chunks().to_batches()[0]
+    batches = round(next(result.matches for result in report.results if result.matches) / ready.num_rows / len(files))
+    (folder / "ready.arrow").write_bytes(_as_stream(ready))
+    jobs = {
+        "Parquet to rows": frame,
+        "Parquet to rows, to Python; nothing back": frame.mapInArrow(_drop, "key long"),
+        "files read by workers; nothing back": tasks.mapInArrow(partial(_read_only, files=files), "key long"),
+        "ready matches from Python to rows": tasks.mapInArrow(
+            partial(_send, file=str(folder / "ready.arrow"), times=batches), matches.schema
+        ),
+        "match of files": matches,
+        "match of rows": tocsin_spark.match(frame, folder / "index", id="key"),
+    }
+    for name, job in jobs.items():
+        taken = []
+        for _ in range(rounds + WARM_UP // 2 if rounds > 1 else 1):
+            before = processor_by_program()
+            job.write.format("noop").mode("overwrite").save()
+            taken.append({kind: seconds - before[kind] for kind, seconds in processor_by_program().items()})
+        cost = {kind: statistics.median(use[kind] for use in taken[-rounds:]) / events * 1e6 for kind in taken[0]}
+        report.results.append(
+            Result(f"stages: {name}", extra={f"{kind}_us_per_event": each for kind, each in cost.items()})
+        )
+
+
+def _small_job(report: Report, session: Session, rounds: int, seed: int) -> None:
+    """Time a job of 1,000 events and as many subscriptions, from DataFrames of both to its first result."""
+    from tocsin import spark as tocsin_spark
+    from tocsin.bench.spark_processes import processor_seconds
+
+    workload = generate(1_000, 1_000, seed)
+    keyed = workload.events.append_column("key", pa.array(range(len(workload.events))))
+    frame, subscriptions = (session.createDataFrame(table) for table in (keyed, workload.subscriptions()))
+    walls, used = [], []
+    for _ in range(rounds + 2):
+        before, own = processor_seconds(), time.process_time()
+        wall, _ = timed(lambda: tocsin_spark.match(frame, subscriptions, id="key").collect())
+        walls.append(wall)
+        used.append(processor_seconds() - before + time.process_time() - own)
+    result_s, processor_s = (statistics.median(values[-rounds:]) for values in (walls, used))
+    extra = {"first_result_s": result_s, "processor_s": processor_s}
+    report.results.append(Result("small job: 1,000 events, 1,000 subscriptions", extra={**extra}))
+    said = f"{result_s:.2f} s; processor time {processor_s:.2f} s"
+    report.claim("first result of a small job, warm", "at most 1 s", said, result_s <= 1)
+
+
+def _as_stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.select(["key"]).slice(0, 0)
+
+
+def _read_only(batches: Iterator[pa.RecordBatch], files: list[str]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            table = pq.read_table(files[number], use_threads=False)
+            yield from table.select(["key"]).slice(0, 0).combine_chunks().to_batches()
+
+
+def _send(batches: Iterator[pa.RecordBatch], file: str, times: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for _ in range(batch.num_rows):
+            ready = pa.ipc.open_stream(file).read_next_batch()
+            yield from [ready] * times
 
 
 def _worker_start(frame: Any) -> float:

@@ -50,16 +50,22 @@ def below(parent: int) -> dict[int, str]:
     return found
 
 
-def processor_seconds() -> float:
-    """Processor time of all processes below this one, with those that they have seen end."""
+def processor_seconds(prefix: str = "") -> float:
+    """Processor time of the processes below this one whose names start so, with those that they have seen end."""
     ticks = 0
-    for process in below(os.getpid()):
+    for process in (process for process, name in below(os.getpid()).items() if name.startswith(prefix)):
         try:
             fields = (PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def processor_by_program() -> dict[str, float]:
+    """Processor time of Java, and of the other processes below this one, which are Python."""
+    java = processor_seconds("java")
+    return {"java": java, "python": processor_seconds() - java}
 
 
 def memory() -> dict[str, float]:

@@ -3,6 +3,7 @@
 Exit codes: 0 all well; 1 finished, but something was rejected, or engines disagreed; 2 did not run; 130 interrupted.
 """
 
+import sys
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from tocsin.cli import (
     index,
     keys,
     match,
+    plan_capacity,
     replay,
     serve,
     stream,
@@ -54,12 +56,13 @@ def _options(
 
 
 app.command("match")(interruptible(with_matcher_options(match.match)))
-app.command("backtest")(interruptible(backtest.backtest))
+app.command("backtest")(interruptible(with_matcher_options(backtest.backtest)))
 app.command("top-k")(interruptible(with_matcher_options(top_k.top_k)))
 app.command("stream")(interruptible(stream.stream))
 app.command("check")(interruptible(with_matcher_options(check.check)))
 app.command("explain")(interruptible(with_matcher_options(explain.explain)))
 app.command("replay")(interruptible(replay.replay))
+app.command("plan-capacity")(interruptible(plan_capacity.plan))
 app.command("warm")(interruptible(warm.warm))
 app.command("demo")(interruptible(demo.demo))
 app.command("draw")(interruptible(draw.draw))
@@ -72,7 +75,7 @@ app.add_typer(bench.app, name="bench")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    tell_of_compilation()
+    tell_of_compilation(is_wanted="--quiet" not in (sys.argv[1:] if arguments is None else arguments))
     try:
         app(arguments, prog_name="tocsin")
     except TocsinError as error:

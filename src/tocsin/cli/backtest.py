@@ -1,15 +1,16 @@
 """`tocsin backtest`: the matches that events of the past gain and lose if subscriptions change."""
 
+import contextlib
 import dataclasses
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
-from tocsin.cli.console import errors, facts, rejected_table
-from tocsin.cli.inputs import Events
-from tocsin.cli.match import STANDARD, Format, destination, show_rows
+from tocsin.cli.console import AsJson, Quiet, errors, facts, print_json, rejected_table
+from tocsin.cli.inputs import STANDARD, Events, demand_one_standard_input
+from tocsin.cli.match import Format, destination, show_rows
+from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tocsin.files.backtest import Contrast
+    from tocsin.files.match_writer import OutputFormat
     from tocsin.files.parquet_scan import ReadCounts
 
 
@@ -48,37 +50,57 @@ def backtest(
     spark: Annotated[bool, typer.Option("--spark", help="Match on Spark.")] = False,
     master: Annotated[str | None, typer.Option(help="The Spark master; means --spark.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no report and no plot.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
+    *,
+    options: MatcherOptions,
 ) -> None:
     """Show the matches that past events gain and lose if the subscriptions change.
 
     Only subscriptions that differ are matched, and only row groups of Parquet files are read in which they may hold.
+    The options of the matcher are for files of subscriptions; an index has its own.
     """
-    from tocsin.files.backtest import GAINED, LOST, Contrast
-    from tocsin.files.backtest_plot import as_svg, as_text
-    from tocsin.files.match_writer import MatchWriter
+    keywords = _check_sides(before, after, options)
+    demand_one_standard_input(events, before, after)
+    on_spark = spark or master is not None
+    if on_spark:
+        _check_for_spark(events, output, format, id)
+    from tocsin.files.event_files import check_columns
+    from tocsin.storage.atomic_files import whole_file, whole_folder
 
-    contrast = Contrast.of(before, after)
-    if contrast.rejected:
-        errors().print(rejected_table(contrast.rejected))
     columns = EventColumns(id, time, order)
-    if spark or master is not None:
-        counts, read = _on_spark(contrast, events, output, format, columns, master, overwrite, verbose)
-    else:
-        counts, read = _here(contrast, events, output, format, columns, overwrite, quiet)
-    if summary is not None:
-        with destination(summary, None, overwrite) as (file, chosen):
-            writer = MatchWriter(file, chosen, counts.column_names, show_rows)
+    check_columns(events, {f"--{name}": [column] for name, column in columns._asdict().items()})
+    with contextlib.ExitStack() as stack:
+        # Before the library is loaded: an output that cannot be written is told at once.
+        counts_file = None if summary is None else stack.enter_context(destination(summary, None, overwrite))
+        plot_file = None if svg is None else stack.enter_context(whole_file(svg, overwrite))
+        from tocsin.files.backtest import GAINED, LOST, Contrast
+        from tocsin.files.backtest_plot import as_svg, as_text
+        from tocsin.files.match_writer import MatchWriter
+
+        if on_spark:
+            folder = stack.enter_context(whole_folder(output, overwrite))
+        else:
+            target = stack.enter_context(destination(output, format, overwrite))
+        with stage("comparing the subscriptions", quiet=quiet):
+            contrast = Contrast.of(before, after, keywords)
+        if contrast.rejected:
+            errors().print(rejected_table(contrast.rejected))
+        if on_spark:
+            counts, read = _on_spark(contrast, events, folder, format, columns, master, verbose)
+        else:
+            counts, read = _here(contrast, events, *target, columns, quiet)
+        if counts_file is not None:
+            writer = MatchWriter(*counts_file, counts.column_names, show_rows)
             writer.write(counts)
             writer.close()
-    if svg is not None:
-        svg.write_text(as_svg(counts), encoding="utf-8")
+        if plot_file is not None:
+            plot_file.write(as_svg(counts).encode())
     totals = {name: sum(counts[name].to_pylist()) for name in (GAINED, LOST)}
     report = {"subscriptions": len(contrast.names), **totals, **dataclasses.asdict(read)}
     if as_json:
-        typer.echo(json.dumps(report), err=output == STANDARD)
+        print_json(report, err=output == STANDARD)
     elif not quiet:
         errors().print(as_text(counts), highlight=False, markup=False, soft_wrap=True)
         rows = [(name.replace("_", " "), f"{count:,}") for name, count in report.items()]
@@ -87,21 +109,42 @@ def backtest(
         raise typer.Exit(1)
 
 
+def _check_sides(before: Path, after: Path, options: MatcherOptions) -> dict[str, Any] | None:
+    """The options for files of subscriptions, if there are any; raise what is wrong before the library is loaded."""
+    from tocsin.files.formats import data_files
+    from tocsin.storage.folder import Folder
+
+    keywords = options.keywords() if options.given else None
+    indexes = [side for side in (before, after) if side.is_dir() and Folder(side).newest() is not None]
+    if len(indexes) == 2:
+        options.refuse_for(before)
+    for side in (before, after):
+        if side not in indexes:
+            data_files(side, "subscriptions")
+    return keywords
+
+
+def _check_for_spark(events: Path, target: Path, format: Format | None, id: str | None) -> None:
+    if STANDARD in (events, target) or format not in (None, Format.PARQUET, Format.JSONL):
+        raise OptionError("Spark reads files and writes a folder", "Give --output, of Parquet or JSON Lines")
+    if id is None:
+        raise OptionError("on Spark events have no numbers", "Name the column that names an event with --id")
+
+
 def _here(
     contrast: "Contrast",
     events: Path,
-    target: Path,
-    format: Format | None,
+    file: BinaryIO,
+    format: "OutputFormat",
     columns: EventColumns,
-    overwrite: bool,
     quiet: bool,
 ) -> tuple["pa.Table", "ReadCounts"]:
     from tocsin.files.backtest import EventScan
     from tocsin.files.match_writer import MatchWriter
 
     scan = EventScan(contrast, **columns._asdict())
-    with destination(target, format, overwrite) as (file, chosen), stage("matching", "events", quiet=quiet) as progress:
-        writer = MatchWriter(file, chosen, scan.no_changes.column_names, show_rows)
+    with stage("matching", "events", quiet=quiet) as progress:
+        writer = MatchWriter(file, format, scan.no_changes.column_names, show_rows)
         for found in scan.changes(events):
             writer.write(found)
             progress(scan.read.events)
@@ -112,21 +155,16 @@ def _here(
 def _on_spark(
     contrast: "Contrast",
     events: Path,
-    target: Path,
+    folder: Path,
     format: Format | None,
     columns: EventColumns,
     master: str | None,
-    overwrite: bool,
     verbose: bool,
 ) -> tuple["pa.Table", "ReadCounts"]:
     from tocsin.spark.backtest import backtest_files
     from tocsin.spark.session import local_session
-    from tocsin.storage.atomic_files import whole_folder
 
-    if STANDARD in (events, target) or format not in (None, Format.PARQUET, Format.JSONL):
-        raise OptionError("Spark reads files and writes a folder", "Give --output, of Parquet or JSON Lines")
-    if columns.id is None:
-        raise OptionError("on Spark events have no numbers", "Name the column that names an event with --id")
-    with whole_folder(target, overwrite) as folder, local_session(master or "local[*]", verbose=verbose) as session:
+    assert columns.id is not None, "checked before"
+    with local_session(master or "local[*]", verbose=verbose) as session:
         written = (format or Format.PARQUET).value
         return backtest_files(session, contrast, events, folder, written, columns.id, columns.time, columns.order)

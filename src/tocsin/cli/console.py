@@ -1,11 +1,12 @@
 """What the commands share on the terminal: results on standard output, all the rest on standard error."""
 
 import functools
+import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, ParamSpec, TextIO
 
 import typer
 from rich.console import Console, Group
@@ -17,6 +18,8 @@ from tocsin.model.subscription import SubscriptionWarning
 
 P = ParamSpec("P")
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no report and no progress.")]
 
 WIDTH_OF_FILES = 500
 """Columns of a line where there is no terminal: nothing is cut that a person or `grep` looks for."""
@@ -41,8 +44,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def tell_of_compilation() -> None:
-    """Show on the terminal that kernels are compiled, and where their code cannot be kept."""
+def rate(per_second: float) -> str:
+    """A rate for the terminal: with a decimal if it is small, as for the first few events.
+
+    >>> rate(123456.7), rate(0.31)
+    ('123,457', '0.3')
+    """
+    return f"{per_second:,.0f}" if per_second >= 10 else f"{per_second:.1f}"
+
+
+def tell_of_compilation(*, is_wanted: bool) -> None:
+    """Show on the terminal that kernels are compiled, and where their code cannot be kept; or only the latter."""
 
     class Terminal(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -51,7 +63,7 @@ def tell_of_compilation() -> None:
     log = logging.getLogger("tocsin._kernel_cache")
     if not log.handlers:
         log.addHandler(Terminal())
-        log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO if is_wanted else logging.WARNING)
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
@@ -92,7 +104,7 @@ def _complaints(found: Sequence[SubscriptionError | SubscriptionWarning], title:
 
 
 def bad_lines_table(count: int, lines: Sequence[tuple[int | None, str]], file: str) -> Group:
-    """The lines of a file that are no events."""
+    """The lines of a file that are not events."""
     more = f", the first {len(lines)}" if count > len(lines) else ""
     table = Table()
     table.add_column("line", justify="right")
@@ -110,6 +122,47 @@ def facts(title: str, rows: Sequence[tuple[str, str]]) -> Group:
     for name, figure in rows:
         table.add_row(name, figure)
     return titled(title, table)
+
+
+def report(
+    title: str,
+    figures: Mapping[str, int | str],
+    rejected: Sequence[SubscriptionError] = (),
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Say at the end of a command what was done and what was rejected; exit with 1 if something was.
+
+    As JSON on standard output, or as tables on standard error; `quiet` leaves out the figures.
+    """
+    if as_json:
+        print_json({name.replace(" ", "_"): figure for name, figure in figures.items()} | complaints(rejected))
+    else:
+        if rejected:
+            errors().print(rejected_table(rejected))
+        if not quiet:
+            rows = [(name, figure if isinstance(figure, str) else f"{figure:,}") for name, figure in figures.items()]
+            errors().print(facts(title, rows))
+    if rejected:
+        raise typer.Exit(1)
+
+
+def complaints(
+    found: Sequence[SubscriptionError | SubscriptionWarning], name: str = "rejected"
+) -> dict[str, list[dict[str, object]]]:
+    """What was rejected, or warned of, for JSON."""
+    return {
+        name: [
+            {"subscription": one.subscription, "position": one.position, "reason": one.message, "way_out": one.hint}
+            for one in found
+        ]
+    }
+
+
+def print_json(value: object, *, err: bool = False) -> None:
+    """Print a report as one line of JSON, on standard output if nothing else is said."""
+    typer.echo(json.dumps(value, ensure_ascii=False, default=str), err=err)
 
 
 def titled(title: str, table: Table) -> Group:

@@ -131,7 +131,7 @@ def example_intervals(attribute: str) -> dict[int, "Interval"]:
 def read_intervals(path: Path) -> list["Interval"]:
     """Intervals from a CSV file with columns `low, high[, low_closed, high_closed]`, or a JSON list of such objects.
 
-    What is missing or empty is no end, or a closed one.
+    A missing or empty end is open to infinity, a missing `closed` means closed.
     """
     if not path.is_file():
         raise OptionError(f"there is no file {path}", "Give intervals as .csv or .json with low and high")

@@ -1,19 +1,34 @@
 """`tocsin explain`: why a subscription matches an event, or does not."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tocsin.cli.console import output
-from tocsin.cli.inputs import Index, Now, Subscriptions, Where, WhereFile, matcher_of, parse_now
+from tocsin.cli.console import AsJson, output, print_json
+from tocsin.cli.inputs import (
+    MOST_NAMED,
+    STANDARD,
+    Index,
+    Now,
+    Subscriptions,
+    Where,
+    WhereFile,
+    check_sources,
+    demand_one_standard_input,
+    matcher_of,
+    parse_now,
+    read_text,
+)
 from tocsin.cli.matcher_options import MatcherOptions
-from tocsin.errors import EventError, OptionError
+from tocsin.errors import EventError, OptionError, UnknownSubscriptionError
 
 
 def explain(
     subscription: Annotated[str | None, typer.Argument(help="The id of the subscription; not with --where.")] = None,
-    event: Annotated[str, typer.Option(help="The event as a JSON object.")] = "{}",
+    event: Annotated[str, typer.Option(help="The event as a JSON object; - is standard input.")] = "{}",
     subscriptions: Subscriptions = None,
     index: Index = None,
     where: Where = None,
@@ -22,6 +37,7 @@ def explain(
         bool, typer.Option("--details", help="Show every predicate, also of a condition with very many.")
     ] = False,
     now: Now = None,
+    as_json: AsJson = False,
     *,
     options: MatcherOptions,
 ) -> None:
@@ -29,42 +45,55 @@ def explain(
 
     Subscriptions that look back see the history of an index, and an empty one otherwise.
     """
-    from tocsin.files.event_files import conversions_of_json, converted, unread
+    at, given = parse_now(now), read_event(event)
+    if subscription is None and not (where or where_file):
+        raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
+    check_sources(subscriptions, index, where, where_file, options)
+    demand_one_standard_input(subscriptions, where_file, Path(event))
+    from tocsin.files.event_files import conversions_of_json, converted
 
-    at = parse_now(now)
     with matcher_of(subscriptions, index, where, where_file, options) as matcher:
         # A subscription that was rejected is explained by its error.
         for error in matcher.rejected:
             if error.subscription == subscription:
                 raise error
-        ids = [subscription] if subscription is not None else list(matcher) if where or where_file else []
-        if not ids:
-            raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
-        given = read_event(event)
         read = converted(given, conversions_of_json(matcher.kinds))
-        for id in ids:
-            explanation = matcher.explain(read, id, now=at)
+        for id in [subscription] if subscription is not None else list(matcher):
+            if id not in matcher:
+                raise _unknown(id, list(matcher))
+            explanation = matcher.explain(read, id, now=at, given=given)
+            on_empty_history = index is None and id in matcher.looking_back()
+            if as_json:
+                print_json(explanation.as_dict() | {"history_is_empty": on_empty_history})
+                continue
             text = explanation.details() if details else str(explanation)
             output().print(text, highlight=False, markup=False, soft_wrap=True)
-            for name, value in unread(given, read):
-                said = f"    {name} is {value!r}, which is not of the kind it is compared with: it counts as NULL"
-                output().print(said, highlight=False, markup=False, soft_wrap=True)
-            if index is None and id in matcher.looking_back():
-                output().print(
-                    "    the history is empty: so it is for a first event, and may be otherwise for a later one"
-                )
+            if on_empty_history:
+                said = "    the history is empty: so it is for a first event, and may be otherwise for a later one"
+                output().print(said, soft_wrap=True)
+
+
+def _unknown(id: str, ids: Sequence[str]) -> UnknownSubscriptionError:
+    import difflib
+
+    near = difflib.get_close_matches(id, ids) or ids[:MOST_NAMED]
+    more = "" if len(near) == len(ids) else ", …"
+    return UnknownSubscriptionError(f"there is no subscription {id!r}", f"There are {', '.join(near)}{more}")
 
 
 def read_event(text: str) -> dict[str, object]:
-    """An event from JSON."""
+    """An event from JSON; - is standard input."""
     from tocsin.files.subscription_files import NO_TEXT, is_text
 
+    way_out = """Write it as '{"author": "Smith"}'"""
+    if text == str(STANDARD):
+        text = read_text(STANDARD, way_out)
     try:
         event = json.loads(text)
     except ValueError as error:
-        raise EventError(f"the event is not JSON: {error}", """Write it as '{"author": "Smith"}'""") from error
+        raise EventError(f"the event is not JSON: {error}", way_out) from error
     if not is_text(json.dumps(event, ensure_ascii=False)):
         raise EventError(f"the event is {NO_TEXT}", "Write it as UTF-8")
     if not isinstance(event, dict):
-        raise EventError("the event is not a JSON object", """Write it as '{"author": "Smith"}'""")
+        raise EventError("the event is not a JSON object", way_out)
     return event

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +11,19 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.console import errors, facts, interruptible, output, rejected_table, titled
+from tocsin.cli.console import (
+    AsJson,
+    Quiet,
+    errors,
+    facts,
+    interruptible,
+    output,
+    print_json,
+    rejected_table,
+    report,
+    titled,
+)
+from tocsin.cli.inputs import check_index
 from tocsin.cli.matcher_options import MatcherOptions, with_matcher_options
 from tocsin.cli.progress import stage
 from tocsin.errors import OptionError, StorageError, UnknownSubscriptionError
@@ -31,6 +42,8 @@ def build(
     file: Source,
     output: Annotated[Path, typer.Option(help="The folder of the index; it must not exist yet.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that exists.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     *,
     options: MatcherOptions,
 ) -> None:
@@ -42,22 +55,19 @@ def build(
         if overwrite and output.exists():
             stack.enter_context(replaceable(output))
         folder = stack.enter_context(whole_folder(output, overwrite))
-        matcher = load(file, options)
-        with stage("writing the index"):
+        matcher = load(file, options, quiet=quiet)
+        with stage("writing the index", quiet=quiet):
             matcher.save(folder)
         matcher.close()
-    report(output, matcher)
+    _report(output, matcher, as_json, quiet)
 
 
-def info(
-    index: Index,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")] = False,
-) -> None:
+def info(index: Index, as_json: AsJson = False) -> None:
     """Show what an index holds: counts, segments, bytes, and the subscriptions that are expensive or useless."""
     with opened(index, "read") as matcher, stage("reading the index"):
         stats = matcher.stats()
     if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(stats), ensure_ascii=False))
+        print_json(dataclasses.asdict(stats))
         return
     for table in statistics_tables(index, stats):
         output().print(table)
@@ -66,7 +76,7 @@ def info(
 def plan(
     index: Index,
     details: Annotated[bool, typer.Option("--details", help="Show every step, however many are alike.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every step as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
     events: Annotated[
         Path | None, typer.Option("--events", help="Match these first, and name the most expensive subscriptions.")
     ] = None,
@@ -79,30 +89,29 @@ def plan(
             matcher.match_batch(read_events(events, matcher))
         found = matcher.plan()
     if as_json:
-        typer.echo(json.dumps([dataclasses.asdict(step) for step in found.steps], ensure_ascii=False))
+        print_json([dataclasses.asdict(step) for step in found.steps])
     else:
         output().print(found.details() if details else str(found), highlight=False, markup=False, soft_wrap=True)
 
 
-def add(index: Index, file: Source) -> None:
+def add(index: Index, file: Source, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Add the subscriptions of a file; one with an id that stands already replaces it."""
-    from tocsin.cli.inputs import add as add_table
-    from tocsin.files.subscription_files import read_subscriptions
+    from tocsin.cli.inputs import add_file
 
     with opened(index) as matcher:
-        with stage("reading subscriptions", "rows") as progress:
-            read = read_subscriptions(file, progress=progress)
-        add_table(matcher, read.table)
-        matcher.rejected[:0] = read.rejected
-        with stage("writing the index"):
+        add_file(matcher, file, quiet=quiet)
+        with stage("writing the index", quiet=quiet):
             matcher.commit()
-    report(index, matcher)
+    _report(index, matcher, as_json, quiet)
 
 
 def remove(
-    index: Index, ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of subscriptions.")]
+    index: Index,
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of subscriptions.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Remove subscriptions by their ids; those that there are not are reported."""
+    """Remove subscriptions by their ids; unknown ids are reported."""
     unknown = []
     with opened(index) as matcher:
         before = len(matcher)
@@ -112,28 +121,56 @@ def remove(
             except UnknownSubscriptionError:
                 unknown.append(id_)
         matcher.commit()
-    errors().print(
-        facts(str(index), [("removed", f"{before - len(matcher):,}"), ("subscriptions", f"{len(matcher):,}")])
-    )
+    removed = before - len(matcher)
+    if as_json:
+        print_json({"removed": removed, "subscriptions": len(matcher), "unknown": unknown})
+    else:
+        report(str(index), {"removed": removed, "subscriptions": len(matcher)}, quiet=quiet)
     if unknown:
-        errors().print(Text(f"there is no subscription {', '.join(map(repr, unknown))}"))
+        if not as_json:
+            errors().print(Text(f"there is no subscription {', '.join(map(repr, unknown))}"))
         raise typer.Exit(1)
 
 
-def compact(index: Index) -> None:
-    """Merge all segments into one, without the subscriptions that were removed."""
+def compact(index: Index, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Merge all segments into one, or one for each shard, without the subscriptions that were removed."""
     with opened(index) as matcher:
         before = len(matcher.stats().segments)
-        with stage("merging", "subscriptions", len(matcher), detail=lambda: f"{before:,} segments") as progress:
+        with stage(
+            "merging", "subscriptions", len(matcher), quiet=quiet, detail=lambda: f"{before:,} segments"
+        ) as progress:
             matcher.compact()
             progress(len(matcher))
-        with stage("writing the index"):
+        with stage("writing the index", quiet=quiet):
             matcher.commit()
         after = len(matcher.stats().segments)
-    errors().print(facts(str(index), [("segments before", f"{before:,}"), ("segments now", f"{after:,}")]))
+    report(str(index), {"segments before": before, "segments now": after}, as_json=as_json, quiet=quiet)
 
 
-def verify(index: Index) -> None:
+def reshard(
+    index: Index,
+    shards: Annotated[int, typer.Option(help="The shards to divide the index into.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Divide an index into shards for Spark, without building it anew; streams over it go on."""
+    from tocsin.index.reshard import shards_of
+
+    with opened(index) as matcher:
+        before = len(matcher.stats().segments)
+        with stage("cutting segments", "subscriptions", len(matcher), quiet=quiet) as progress:
+            matcher.reshard(shards)
+            progress(len(matcher))
+        with stage("writing the index", quiet=quiet):
+            matcher.commit()
+        sizes = matcher.stats().segments
+    totals = [sum(sizes[number] for number in group) for group in shards_of(sizes, shards)]
+    figures = {"shards": len(totals), "smallest shard": min(totals), "largest shard": max(totals)}
+    figures |= {"segments before": before, "segments now": len(sizes)}
+    report(str(index), figures, as_json=as_json, quiet=quiet)
+
+
+def verify(index: Index, as_json: AsJson = False) -> None:
     """Read every file of an index and its history and compare checksums; damage is named, with exit code 2."""
     from tocsin.index import commit as store
     from tocsin.index.history import History
@@ -141,18 +178,24 @@ def verify(index: Index) -> None:
     from tocsin.storage.folder import Folder
 
     folder = Folder(index)
-    table = Table("file", "bytes")
-    table.columns[1].justify = "right"
     with stage("comparing checksums"):
-        for name in store.verify(folder):
-            table.add_row(name, f"{(index / name).stat().st_size:,}")
-    history = folder.history(folder.committed())
+        sizes = {name: (index / name).stat().st_size for name in store.verify(folder)}
+    history, events = folder.history(folder.committed()), None
     if history.exists():
         with stage("comparing checksums of the history"):
             # As a reader: a check changes nothing, and the writer may be at work.
             stored = History.of_reader(lambda: history, Options())
             stored.check_files()
-        table.add_row(f"history, {len(stored):,} events", "")
+        events = len(stored)
+    if as_json:
+        print_json({"files": sizes, "history_events": events})
+        return
+    table = Table("file", "bytes")
+    table.columns[1].justify = "right"
+    for name, size in sizes.items():
+        table.add_row(name, f"{size:,}")
+    if events is not None:
+        table.add_row(f"history, {events:,} events", "")
     output().print(titled(f"{index}: all is well", table))
 
 
@@ -161,56 +204,59 @@ def upgrade(
     drop_rejected: Annotated[
         bool, typer.Option("--drop-rejected", help="Leave out subscriptions that this Tocsin cannot read.")
     ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Bring an index that an older Tocsin wrote up to date, in place, with its history."""
     from tocsin.index.upgrade import upgrade as upgrade_folder
     from tocsin.storage.container import VERSION
 
-    with stage("upgrading"):
+    with stage("upgrading", quiet=quiet):
         done = upgrade_folder(index, drop_rejected=drop_rejected)
-    if done.rejected:
+    if done.rejected and not done.is_committed:
         errors().print(rejected_table(done.rejected))
-        if not done.is_committed:
-            raise StorageError(
-                f"{index} stays at version {done.version}: {len(done.rejected):,} subscriptions cannot be read",
-                "Change them with the Tocsin that wrote them, or leave them out with --drop-rejected",
-            )
-    versions = [("version before", str(done.version)), ("version now", str(VERSION))]
-    errors().print(facts(str(index), [*versions, ("subscriptions", f"{done.subscriptions:,}")]))
-    if done.rejected:
-        raise typer.Exit(1)
+        raise StorageError(
+            f"{index} stays at version {done.version}: {len(done.rejected):,} subscriptions cannot be read",
+            "Change them with the Tocsin that wrote them, or leave them out with --drop-rejected",
+        )
+    figures = {"version before": done.version, "version now": VERSION, "subscriptions": done.subscriptions}
+    report(str(index), figures, done.rejected, as_json=as_json, quiet=quiet)
 
 
 def export(
     index: Index,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write: .jsonl, .csv or .parquet.")],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that exists.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write the subscriptions of an index as the texts they were, with their scores of now, sorted by id."""
-    from tocsin.files.subscription_files import WRITERS
+    from tocsin.files.formats import format_of
+    from tocsin.files.subscription_files import write_subscriptions
+    from tocsin.storage.atomic_files import whole_file
 
-    if file.suffix not in WRITERS:
-        raise OptionError(f"the format of {file} cannot be told", f"Name it with one of {', '.join(WRITERS)}")
-    if file.exists() and not overwrite:
-        raise OptionError(f"{file} exists", "Choose another file, or replace it with --overwrite")
-    from tocsin.storage.atomic_files import write_file
+    format_of(file)
+    with whole_file(file, overwrite) as target:
+        with (
+            opened(index, "read") as matcher,
+            stage("reading the index", "subscriptions", quiet=quiet) as progress,
+        ):
+            subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)
+            progress(len(subscriptions))
+        with stage("writing the file", "subscriptions", quiet=quiet) as progress:
+            write_subscriptions(subscriptions, target, file)
+            progress(len(subscriptions))
+    report(str(file), {"subscriptions": len(subscriptions)}, as_json=as_json, quiet=quiet)
 
-    with opened(index, "read") as matcher, stage("reading the index", "subscriptions") as progress:
-        subscriptions = sorted(matcher.subscriptions(), key=lambda subscription: subscription.id)
-        progress(len(subscriptions))
-    with stage("writing the file", "subscriptions") as progress:
-        write_file(file, lambda target: WRITERS[file.suffix](subscriptions, target))
-        progress(len(subscriptions))
-    errors().print(facts(str(file), [("subscriptions", f"{len(subscriptions):,}")]))
 
-
-for _command in (with_matcher_options(build), info, plan, add, remove, compact, verify, upgrade, export):
+for _command in (with_matcher_options(build), info, plan, add, remove, compact, reshard, verify, upgrade, export):
     app.command()(interruptible(_command))
 
 
 @contextlib.contextmanager
 def opened(index: Path, mode: Literal["read", "write"] = "write") -> Iterator["Matcher"]:
     """The matcher of an index folder."""
+    check_index(index)
     from tocsin.matcher import Matcher
 
     # A merge in the background would be thrown away at the end of the command.
@@ -228,7 +274,7 @@ def replaceable(output: Path) -> Iterator[None]:
 
     folder = Folder(output)
     if folder.newest() is None:
-        raise OptionError(f"{output} exists and is no index", "Choose another folder")
+        raise OptionError(f"{output} exists and is not an index", "Choose another folder")
     folder.lock()
     try:
         yield
@@ -236,14 +282,9 @@ def replaceable(output: Path) -> Iterator[None]:
         folder.unlock()
 
 
-def report(index: Path, matcher: "Matcher") -> None:
-    """Say what stands now; exit with 1 if something was rejected."""
-    if matcher.rejected:
-        errors().print(rejected_table(matcher.rejected))
-    figures = [("subscriptions", f"{len(matcher):,}"), ("rejected subscriptions", f"{len(matcher.rejected):,}")]
-    errors().print(facts(str(index), figures))
-    if matcher.rejected:
-        raise typer.Exit(1)
+def _report(index: Path, matcher: "Matcher", as_json: bool, quiet: bool) -> None:
+    figures = {"subscriptions": len(matcher), "rejected subscriptions": len(matcher.rejected)}
+    report(str(index), figures, matcher.rejected, as_json=as_json, quiet=quiet)
 
 
 def statistics_tables(index: Path, stats: "Statistics") -> Iterator[Group]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -16,13 +17,12 @@ from tocsin.cli.progress import stage
 from tocsin.errors import OptionError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tocsin.matcher import Matcher, OpenMode
     from tocsin.ranking.request import Question, ScoreBy
     from tocsin.registry import RankingName
 
 MOST_NAMED = 10
+STANDARD = Path("-")
 _DEFAULTS = MatcherOptions()
 
 Subscriptions = Annotated[
@@ -58,25 +58,29 @@ class IntervalRule(Enum):
 
 def load(path: Path, options: MatcherOptions = _DEFAULTS, *, quiet: bool = False) -> "Matcher":
     """Build a matcher from a file of subscriptions; `rejected` also holds the lines that are not subscriptions."""
-    from tocsin.files.subscription_files import read_subscriptions
+    from tocsin.files.formats import data_files
+
+    data_files(path, "subscriptions")
+    keywords = options.keywords()
     from tocsin.matcher import Matcher
 
-    keywords = options.keywords()
-    with stage("reading subscriptions", "rows", quiet=quiet) as progress:
-        read = read_subscriptions(path, progress=progress)
     matcher = Matcher(**keywords)
-    add(matcher, read.table, quiet=quiet)
-    matcher.rejected[:0] = read.rejected
-    _tell(read.unknown, "column", "left out, not of a subscription")
-    _tell(read.duplicates, "id", "given several times; the last of each counts")
+    add_file(matcher, path, quiet=quiet)
     return matcher
 
 
-def add(matcher: "Matcher", table: "pa.Table", *, quiet: bool = False) -> None:
-    """Add a table of subscriptions to a matcher, which is one stage."""
-    with stage("indexing", "subscriptions", len(table), quiet=quiet) as progress:
-        matcher.subscribe_many(table)
-        progress(len(table))
+def add_file(matcher: "Matcher", path: Path, *, quiet: bool = False) -> None:
+    """Add the subscriptions of a file to a matcher; `rejected` also holds the lines that are not subscriptions."""
+    from tocsin.files.subscription_files import read_subscriptions
+
+    with stage("reading subscriptions", "rows", quiet=quiet) as progress:
+        read = read_subscriptions(path, progress=progress)
+    with stage("indexing", "subscriptions", len(read.table), quiet=quiet) as progress:
+        matcher.subscribe_many(read.table)
+        progress(len(read.table))
+    matcher.rejected[:0] = read.rejected
+    _tell(read.unknown, "column", "left out, not of a subscription")
+    _tell(read.duplicates, "id", "given several times; the last of each counts")
 
 
 def _tell(names: Sequence[str], noun: str, what: str) -> None:
@@ -99,18 +103,17 @@ def matcher_of(
     mode: "OpenMode" = "copy",
 ) -> Iterator["Matcher"]:
     """The matcher of the subscriptions that a command was given, in one of four ways."""
-    check_sources(subscriptions, index, where, where_file)
+    check_sources(subscriptions, index, where, where_file, options)
     from tocsin.matcher import Matcher
 
     if subscriptions is not None:
         matcher = load(subscriptions, options, quiet=quiet)
     elif index is not None:
-        options.refuse_for(index)
         # A merge in the background would be thrown away at the end of the command.
         matcher = Matcher.open(index, mode=mode, background_merge=False)
     else:
         matcher = Matcher(**options.keywords(), background_merge=False)
-        conditions = [_read_text(where_file)] if where_file else list(where or ())
+        conditions = [_condition_of(where_file)] if where_file else list(where or ())
         for number, condition in enumerate(conditions, start=1):
             matcher.subscribe("where" if len(conditions) == 1 else f"where {number}", condition)
     with matcher:
@@ -118,9 +121,16 @@ def matcher_of(
 
 
 def check_sources(
-    subscriptions: Path | None, index: Path | None, where: Sequence[str] | None, where_file: Path | None
+    subscriptions: Path | None,
+    index: Path | None,
+    where: Sequence[str] | None,
+    where_file: Path | None,
+    options: MatcherOptions,
 ) -> None:
-    """Raise OptionError unless one source of subscriptions is given and there: before the library is loaded."""
+    """Raise OptionError unless one source of subscriptions is given and there, and the options of a matcher are right.
+
+    Before the library is loaded.
+    """
     from tocsin.files.formats import data_files
 
     if sum(map(bool, (subscriptions, index, where, where_file))) != 1:
@@ -130,17 +140,43 @@ def check_sources(
         )
     if subscriptions is not None:
         data_files(subscriptions, "subscriptions")
-    if index is not None and not index.is_dir():
-        raise OptionError(f"there is no folder {index}", "Give the folder of an index; tocsin index build makes one")
-    if where_file is not None:
-        _read_text(where_file)
+    if index is not None:
+        check_index(index)
+        options.refuse_for(index)
+    if where_file is not None and where_file != STANDARD:
+        _condition_of(where_file)
+    options.keywords()
 
 
-def _read_text(path: Path) -> str:
+def demand_one_standard_input(*paths: Path | None) -> None:
+    """Raise OptionError if several of these are standard input, which is read once."""
+    if paths.count(STANDARD) > 1:
+        raise OptionError("standard input is given twice, and read once", "Give the rest as files")
+
+
+def check_index(path: Path) -> None:
+    """Raise OptionError if there is no index in a folder: before the library is loaded."""
+    from tocsin.storage.folder import Folder
+
+    if not path.is_dir():
+        raise OptionError(f"there is no folder {path}", "Give the folder of an index; tocsin index build makes one")
+    Folder(path).committed()
+
+
+def _condition_of(file: Path) -> str:
+    return read_text(file, "Give a file of text with one condition").strip()
+
+
+def read_text(path: Path, way_out: str) -> str:
+    """The text of a file, or of standard input for -. Raises OptionError with the way out if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"cannot read {path}: {error}", "Give a file of text with one condition") from error
+        if path == STANDARD:
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"cannot read {path}: {error.strerror}", way_out) from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"cannot read {path}: it is not UTF-8", way_out) from error
 
 
 def parse_now(text: str | None) -> dt.datetime | None:
@@ -171,14 +207,14 @@ def question_of(
     k: int | None, mode: Mode, score_by: str, interval: IntervalRule, ranked_index: str = "auto"
 ) -> "Question | None":
     """The question for the best k; None if all matches are wanted."""
-    from tocsin.ranking.request import Question
-
     if k is None:
         if mode is not Mode.EXACT or score_by != "sum" or ranked_index != "auto":
             raise OptionError(
                 "--mode, --score-by and --ranked-index rank the best subscriptions", "Say how many with --top-k"
             )
         return None
+    from tocsin.ranking.request import Question
+
     return Question(k, mode.value, coefficients(score_by), interval.value, cast("RankingName", ranked_index))
 
 
@@ -196,5 +232,6 @@ def coefficients(text: str) -> "ScoreBy":
         try:
             numbers[name.strip()] = float(number)
         except ValueError as error:
-            raise OptionError(f"{part!r} is no coefficient", "Write attribute=number, as in price=3,age=0.5") from error
+            hint = "Write attribute=number, as in price=3,age=0.5"
+            raise OptionError(f"{part!r} is not a coefficient", hint) from error
     return numbers

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tocsin.cli.console import errors, interruptible, output
+from tocsin.cli.console import AsJson, errors, interruptible, output, print_json
 from tocsin.errors import OptionError
 
 app = typer.Typer(no_args_is_help=True, help="Add, list and revoke the keys of a server's tenants.")
@@ -46,10 +46,14 @@ def add(
 
 @app.command("list")
 @interruptible
-def list_keys(file: File) -> None:
+def list_keys(file: File, as_json: AsJson = False) -> None:
     """List the keys by their ids."""
     from tocsin.serve.tenants import KeyFile
 
+    if as_json:
+        kept = ("id", "name", "admin", "tags", "limits", "added")
+        print_json([{name: entry[name] for name in kept} for entry in KeyFile(file).entries()])
+        return
     table = Table("id", "tenant", "tags", "limits", "added")
     for entry in KeyFile(file).entries():
         limits = ", ".join(f"{name} {value:g}" for name, value in entry["limits"].items() if value is not None)

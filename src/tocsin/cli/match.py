@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -13,8 +12,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.console import bad_lines_table, errors, facts, output, rejected_table
+from tocsin.cli.console import AsJson, Quiet, bad_lines_table, errors, facts, output, print_json, rate, rejected_table
 from tocsin.cli.inputs import (
+    STANDARD,
     Events,
     Index,
     IntervalRule,
@@ -25,6 +25,7 @@ from tocsin.cli.inputs import (
     Where,
     WhereFile,
     check_sources,
+    demand_one_standard_input,
     matcher_of,
     parse_now,
     parse_tags,
@@ -49,7 +50,6 @@ ON_SPARK_FROM = 4 << 30
 """Bytes of events from which on Spark is used if it is installed: some minutes of work for one process."""
 MOST_SHOWN = 1_000
 """Rows of a table on the terminal."""
-STANDARD = Path("-")
 
 
 class Format(Enum):
@@ -99,8 +99,8 @@ def match(
     ] = None,
     master: Annotated[str | None, typer.Option(help="The Spark master, as spark-submit takes it.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that exists.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no report.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
     *,
     options: MatcherOptions,
@@ -114,23 +114,23 @@ def match(
     from tocsin.storage.atomic_files import whole_folder
 
     # Whatever can be wrong is found before the library is loaded, an index built and Spark started, in this order.
-    check_sources(subscriptions, index, where, where_file)
+    check_sources(subscriptions, index, where, where_file, options)
+    demand_one_standard_input(events, subscriptions, where_file)
     files = data_files(events, "events")
     on_spark = spark if spark is not None else master is not None or _is_large(files)
-    at = parse_now(now)
+    at, chosen = parse_now(now), parse_tags(tags)
     with unwound_by_sigterm(), contextlib.ExitStack() as stack:
         if on_spark:
             _check_for_spark(events, output, format, {"--explain": explain, "--now": now is not None})
             folder = stack.enter_context(whole_folder(output, overwrite))
         else:
             target = stack.enter_context(destination(output, format, overwrite))
-        from tocsin.files.event_files import EventFiles
+        from tocsin.files.event_files import EventFiles, check_columns
         from tocsin.files.job import MatchJob
-        from tocsin.files.local_match import check_columns
 
-        question = question_of(top_k, mode, score_by, interval, ranked_index)
-        job = MatchJob(id, keep or [], parse_tags(tags), question, explain, order, at)
-        check_columns(job, events)
+        job = MatchJob(id, keep or [], chosen, None, explain, order, at)
+        check_columns(events, job.event_columns)
+        job = dataclasses.replace(job, question=question_of(top_k, mode, score_by, interval, ranked_index))
         matcher = stack.enter_context(matcher_of(subscriptions, index, where, where_file, options, quiet=quiet))
         if matcher.rejected:
             errors().print(rejected_table(matcher.rejected))
@@ -189,7 +189,7 @@ def destination(target: Path, format: Format | None, overwrite: bool) -> Iterato
 
     What is there is replaced at the end, and after an error it is as it was.
     """
-    from tocsin.files.formats import FORMATS
+    from tocsin.files.formats import compressed, format_of
     from tocsin.storage.atomic_files import whole_file, whole_folder
 
     if target == STANDARD:
@@ -200,12 +200,11 @@ def destination(target: Path, format: Format | None, overwrite: bool) -> Iterato
     if format is Format.TABLE:
         raise OptionError("a table is for the terminal", "Choose another --format, or leave out --output")
     if target.suffix:
-        if format is None and target.suffix not in FORMATS:
-            raise OptionError(f"the format of {target} cannot be told", f"Name it with one of {', '.join(FORMATS)}")
-        with whole_file(target, overwrite) as file:
-            yield file, format.value if format else FORMATS[target.suffix]
+        chosen = format.value if format else format_of(target)
+        with whole_file(target, overwrite) as file, compressed(file, target) as written:
+            yield written, chosen
         return
-    chosen = cast("OutputFormat", format.value if format else "parquet")
+    chosen = format.value if format else "parquet"
     with whole_folder(target, overwrite) as folder:
         folder.mkdir()
         with (folder / f"part-00000.{chosen}").open("wb") as file:
@@ -281,7 +280,7 @@ def _report(target: str, matcher: "Matcher", outcome: "MatchJobResult", as_json:
             "seconds": outcome.seconds,
             "evidence": dataclasses.asdict(outcome.evidence),
         }
-        typer.echo(json.dumps(report, ensure_ascii=False), err=target == str(STANDARD))
+        print_json(report, err=target == str(STANDARD))
     elif not quiet:
         errors().print(facts("standard output" if target == str(STANDARD) else target, summary(matcher, outcome)))
 
@@ -296,5 +295,5 @@ def summary(matcher: "Matcher", outcome: "MatchJobResult") -> list[tuple[str, st
         *outcome.evidence.unused_values(),
         ("matches", f"{outcome.matches:,}"),
         ("seconds", f"{outcome.seconds:.1f}"),
-        ("events/s", f"{outcome.events / outcome.seconds:,.0f}"),
+        ("events/s", rate(outcome.events / outcome.seconds)),
     ]

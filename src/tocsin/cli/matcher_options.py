@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
@@ -17,9 +18,10 @@ from tocsin.errors import OptionError
 from tocsin.registry import IndexName, MatcherName, XPathName
 
 if TYPE_CHECKING:
+    from tocsin.model.analyzer import Analyzers
     from tocsin.model.limits import Limits
 
-LIMITS = ("predicates", "text_bytes", "list_items", "id_bytes", "tags", "tag_bytes")
+LIMITS = ("predicates", "text_bytes", "string_bytes", "list_items", "id_bytes", "tags", "tag_bytes")
 """The limits of one subscription; the others of `Limits` are those of a server's tenant."""
 
 _PANEL = "Matcher"
@@ -41,6 +43,13 @@ class MatcherOptions:
     namespace: Annotated[
         list[str] | None,
         typer.Option(rich_help_panel=_PANEL, help="A prefix of XPath expressions, as in b=http://example.org/books."),
+    ] = None
+    analyzers: Annotated[
+        Path | None,
+        typer.Option(
+            rich_help_panel=_PANEL,
+            help='A JSON file that says which words are the same, as in {"body": {"stem": "english"}}.',
+        ),
     ] = None
     range_index: Annotated[
         IndexName, typer.Option(rich_help_panel=_PANEL, help="The index of ranges, one of the papers'.")
@@ -84,6 +93,7 @@ class MatcherOptions:
             "namespaces": dict(
                 _pair(text, "--namespace", "b=http://example.org/books") for text in self.namespace or ()
             ),
+            "analyzers": {} if self.analyzers is None else _analyzers(self.analyzers),
             "index": self.range_index,
             "matcher": self.matcher,
             "xpath": self.xpath,
@@ -151,6 +161,12 @@ def _limits(given: Sequence[str]) -> "Limits":
             raise OptionError(f"the limit {name} is {value!r}", "Write a positive number, or none")
         limits[name] = None if value == "none" else int(value)
     return Limits(**cast(Any, limits))
+
+
+def _analyzers(path: Path) -> "Analyzers":
+    from tocsin.model.analyzer import read_analyzers
+
+    return read_analyzers(path)
 
 
 def _age(text: str) -> dt.timedelta | int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rich.text import Text
 
-from tocsin.cli.console import errors
+from tocsin.cli.console import errors, rate
 
 TOLD_FROM = 1.0
 """Seconds from which on a stage leaves a line that says how long it took."""
@@ -47,7 +47,7 @@ class Stage:
         total = "" if self._total is None else f" of {self._total:,}"
         said = [f"{self._count:,}{total} {self._noun}"] if self._count or total else []
         if self._count:
-            said.append(f"{self._count / max(seconds, 1e-9):,.0f} {self._noun}/s")
+            said.append(f"{rate(self._count / max(seconds, 1e-9))} {self._noun}/s")
         return f"{self._name}: {', '.join([*said, *filter(None, [self._detail()]), f'{seconds:.1f} s'])}"
 
 

@@ -33,8 +33,13 @@ def serve(
 ) -> None:
     """Serve an index: one writer process, several matching processes, inboxes, and a page to look at.
 
-    The options of the matcher are for an index that is made; one that is there has its own.
+    The options of the matcher are for an index that is made, whose history keeps 100,000 events unless they say
+    otherwise; one that is there has its own.
     """
+    if (index is None) != demo:
+        raise OptionError("give the folder of an index, or --demo", "Such as tocsin serve index")
+    if index is not None:
+        _check_place(index)
     try:
         from tocsin.serve.settings import ServerSettings
         from tocsin.serve.supervisor import serve as run
@@ -43,13 +48,14 @@ def serve(
         raise MissingDependencyError(
             f"the server needs {error.name}", "Install it with pip install 'tocsin[serve]'"
         ) from error
-    if (index is None) != demo:
-        raise OptionError("give the folder of an index, or --demo", "Such as tocsin serve index")
     with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as temporary:
         folder = Path(temporary) / "index" if index is None else index
         if options.given:
             _make(folder, options)
+        elif index is not None:
+            _check(index)
         state = state or folder / "serve"
+        _check_place(state)
         settings = ServerSettings(
             index=str(folder),
             state=str(state),
@@ -73,12 +79,37 @@ def serve(
         run(settings, host, port, ready)
 
 
+def _check_place(folder: Path) -> None:
+    """Raise what is wrong with a folder now: its writer would fail, and be started again and again."""
+    from tocsin.storage.atomic_files import check_place
+
+    if folder.exists() and not folder.is_dir():
+        raise OptionError(f"{folder} is not a folder", "Give the folder of an index, or the name of a new one")
+    check_place(folder / "new" if folder.is_dir() else folder)
+
+
+def _check(folder: Path) -> None:
+    """Raise what is wrong with an index now: it is damaged, cannot be written, or another process writes it."""
+    from tocsin.matcher import Matcher
+    from tocsin.storage.folder import Folder
+
+    place = Folder(folder)
+    place.lock()
+    place.unlock()
+    if place.newest() is not None:
+        Matcher.open(folder, mode="read").close()
+
+
 def _make(folder: Path, options: MatcherOptions) -> None:
     """Make an index with these options. Raises OptionError if there is one already."""
     from tocsin.matcher import Matcher
+    from tocsin.serve.writer import RETAINED
     from tocsin.storage.folder import Folder
 
     if Folder(folder).newest() is not None:
         options.refuse_for(folder)
-    with Matcher(**options.keywords()) as matcher:
+    keywords = options.keywords()
+    if options.retain_age is None and options.retain_events is None:
+        keywords["retain_events"] = RETAINED
+    with Matcher(**keywords) as matcher:
         matcher.save(folder)

@@ -4,13 +4,14 @@ import contextlib
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.console import errors, facts
+from tocsin.cli.console import AsJson, Quiet, errors, facts, print_json, rate
+from tocsin.cli.inputs import check_index
 from tocsin.cli.match import Format
 from tocsin.errors import OptionError
 from tocsin.storage.atomic_files import check_place
@@ -49,6 +50,8 @@ def stream(
     ] = None,
     digest: Annotated[bool, typer.Option("--digest", help="With --inbox-tag: one row an inbox and batch.")] = False,
     until_now: Annotated[bool, typer.Option("--until-now", help="End when the files that are there are done.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what Spark writes.")] = False,
 ) -> None:
     """Match event files as they come, against the subscriptions that are committed when a batch starts.
@@ -62,11 +65,17 @@ def stream(
         raise OptionError(f"there is no folder {events}", "Give the folder that files of events are put into")
     for folder in (output, checkpoint):
         check_place(folder)
-    if schema is not None:
-        check_schema(schema)
+    _check_columns(events, schema, {"--id": [id], "--keep": keep or [], "--order": [order]})
+    matched = ["event", "subscription", "score", *(keep or [])]
+    for name in filter(None, map(str.strip, (dedupe or "").split(","))):
+        if name not in matched:
+            raise OptionError(
+                f"the matches have no column {name!r} to find repetitions by",
+                f"They have {', '.join(matched)}; --keep {name} adds it",
+            )
     _check_index(index)
     from tocsin.spark.session import local_session
-    from tocsin.spark.stream_job import Delivery, Progress, follow, stream_files, wait_for_a_file
+    from tocsin.spark.stream_job import Delivery, Progress, follow, has_files, stream_files, wait_for_a_file
 
     console = errors()
     done = Progress()
@@ -76,13 +85,24 @@ def stream(
         done = progress
         status.update(", ".join(f"{name} {figure}" for name, figure in figures(progress)))
 
+    def tell_that_no_file_came() -> None:
+        if as_json:
+            print_json(done.as_dict())
+        elif not quiet:
+            console.print(f"no file came to {events}: nothing was matched", soft_wrap=True)
+
+    if until_now and not has_files(events):
+        tell_that_no_file_came()
+        return
     with contextlib.ExitStack() as stack:
-        status = stack.enter_context(console.status("starting Spark"))
+        status = console.status("starting Spark")
+        if not quiet:
+            stack.enter_context(status)
         session = stack.enter_context(local_session(master, verbose=verbose))
         asked_to_stop = stack.enter_context(interrupts())
         status.update(f"waiting for files in {events}")
-        if not wait_for_a_file(events, asked_to_stop, until_now):
-            console.print(f"no file came to {events}: nothing was matched", soft_wrap=True)
+        if not wait_for_a_file(events, asked_to_stop):
+            tell_that_no_file_came()
             return
         query = stream_files(
             session,
@@ -101,29 +121,48 @@ def stream(
             progress=show,
         )
         follow(query, asked_to_stop)
-    console.print(facts(str(output), figures(done)))
+    if as_json:
+        print_json(done.as_dict())
+    elif not quiet:
+        console.print(facts(str(output), figures(done)))
 
 
-def check_schema(text: str) -> None:
-    """Raise OptionError if a column of --schema has no type of Spark's: only Spark can tell the rest, when it runs.
+def _check_columns(events: Path, schema: str | None, wanted: Mapping[str, Sequence[str | None]]) -> None:
+    """Raise OptionError if neither the schema nor a file that is there has a column that an option asks for."""
+    from tocsin.files.event_files import check_columns, demand_columns
+    from tocsin.files.formats import data_files
 
-    >>> check_schema("id long, price decimal(10, 2), tags array<string>")
-    >>> check_schema("id wrong")
+    if schema is not None:
+        demand_columns(wanted, set(columns_of(schema)))
+    elif data_files(events, "events"):
+        check_columns(events, wanted)
+
+
+def columns_of(schema: str) -> list[str]:
+    """The columns of --schema. Raises OptionError if one has no type of Spark's: only Spark can tell the rest.
+
+    >>> columns_of("id long, price decimal(10, 2), `a b` array<string>")
+    ['id', 'price', 'a b']
+    >>> columns_of("id wrong")
     Traceback (most recent call last):
         ...
     tocsin.errors.OptionError: --schema: 'id wrong' is not a column and its type. Write "id long, price double"
     """
     # Commas inside brackets belong to a type.
-    for column in re.split(r",(?![^<(]*[>)])", text):
-        found = re.fullmatch(r"\s*(?:`[^`]+`|\w+)[\s:]+(\w+).*", column, re.DOTALL)
-        if found is None or SPARK_TYPES.fullmatch(found[1]) is None:
+    names = []
+    for column in re.split(r",(?![^<(]*[>)])", schema):
+        found = re.fullmatch(r"\s*(`[^`]+`|\w+)[\s:]+(\w+).*", column, re.DOTALL)
+        if found is None or SPARK_TYPES.fullmatch(found[2]) is None:
             raise OptionError(
                 f"--schema: {column.strip()!r} is not a column and its type", 'Write "id long, price double"'
             )
+        names.append(found[1].strip("`"))
+    return names
 
 
 def _check_index(path: Path) -> None:
     """Raise now, and not after Spark has started, if there is no index that can be opened."""
+    check_index(path)
     from tocsin.matcher import Matcher
 
     Matcher.open(path, mode="read").close()
@@ -155,6 +194,6 @@ def figures(done: "Progress") -> list[tuple[str, str]]:
         ("malformed lines", f"{done.malformed:,}"),
         *done.evidence.unused_values(),
         ("matches", f"{done.matches:,}"),
-        ("events/s", f"{done.rate:,.0f}"),
+        ("events/s", rate(done.rate)),
         ("lag", f"{done.lag:.1f} s"),
     ]

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.inputs import Events, Index, IntervalRule, Mode, Now, Subscriptions
-from tocsin.cli.match import STANDARD, Format, match
+from tocsin.cli.console import AsJson, Quiet
+from tocsin.cli.inputs import STANDARD, Events, Index, IntervalRule, Mode, Now, Subscriptions
+from tocsin.cli.match import Format, match
 from tocsin.cli.matcher_options import MatcherOptions
 
 
@@ -31,6 +32,8 @@ def top_k(
         str | None, typer.Option(help="The column that orders events, for subscriptions that look back.")
     ] = None,
     now: Now = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     *,
     options: MatcherOptions,
 ) -> None:
@@ -49,5 +52,7 @@ def top_k(
         ranked_index=ranked_index,
         order=order,
         now=now,
+        as_json=as_json,
+        quiet=quiet,
         options=options,
     )

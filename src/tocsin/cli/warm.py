@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.console import errors
+from tocsin.cli.console import AsJson, errors, print_json
 
 
 def warm(
     family: Annotated[list[str] | None, typer.Option(help="A family of predicates; may be given again.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Compile what matching needs, in parallel processes; what is compiled already is left alone.
 
@@ -27,6 +28,9 @@ def warm(
     with console.status("compiling"):
         kernels = compile_families(family or None, show)
     seconds = time.perf_counter() - start
+    if as_json:
+        print_json({"kernels": kernels, "seconds": round(seconds, 3), "kept_in": str(_kernel_cache.root())})
+        return
     console.print(
         f"{kernels} kernels compiled in {seconds:.1f} s, kept in {_kernel_cache.root()}",
         highlight=False,

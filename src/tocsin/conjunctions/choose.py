@@ -8,7 +8,7 @@ many, go into blocks that are found as one (`common/`). The others go where they
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -113,10 +113,18 @@ class CombinedIndex:
         found = [pairs for pairs, _ in parts]
         return np.concatenate([_NO_PAIRS, *found]), sum(candidates for _, candidates in parts)
 
+    def match_lists(self, events: Events) -> tuple[Ragged, int] | None:
+        """Find the conjunctions of each event as lists, if all are in bitmaps; else None."""
+        if self.bitmaps is None or len(self.bitmaps) < self.split or len(self.key):
+            return None
+        return self.bitmaps.match_lists(events)
+
     @property
     def needs_codes(self) -> bool:
         """Whether some conjunction has a test, more predicates than its postings carry, or is in bitmaps or blocks."""
         return self.pairs.needs_codes or self.bitmaps is not None or self.common is not None
+
+    stays_on_disk: ClassVar[bool] = False
 
     @property
     def found_as_one(self) -> Ragged | None:

@@ -160,6 +160,30 @@ def group_by_event(pairs: Int32s, owners: Owners, dropped: Bools, several: Bools
 
 
 @kernel
+def _drop_from_lists(starts: Int64s, values: Int32s, dropped: Bools) -> None:
+    """Move the values that are not dropped together, in place."""
+    kept, begin = np.uint64(0), starts[0]
+    for event in range(starts.size - 1):
+        end = starts[event + 1]
+        for place in range(np.uint64(begin), np.uint64(end)):
+            value = values[place]
+            values[kept] = value
+            kept += np.uint64(not dropped[np.uint64(value)])
+        begin = end
+        starts[event + 1] = kept
+
+
+def without(dropped: Bools, lists: Ragged) -> tuple[Int64s, Int32s]:
+    """The lists without the subscriptions that are dropped; they take the place of those given.
+
+    >>> without(np.array([False, True, False]), Ragged(np.array([0, 2, 3]), np.array([1, 2, 0], np.int32)))
+    (array([0, 1, 2]), array([2, 0], dtype=int32))
+    """
+    _drop_from_lists(lists.starts, lists.values, dropped)
+    return lists.starts, lists.values[: lists.starts[-1]]
+
+
+@kernel
 def _fill_events(starts: Int64s, first: int, events: Int64s) -> None:
     """Write the number of the event of each value, if the events are numbered from `first` on."""
     for event in range(starts.size - 1):
@@ -215,3 +239,20 @@ def _drop_repeated(starts: Int64s, values: Int32s, several: Bools, events: int) 
             kept += 1
         begin = end
         starts[event + 1] = kept
+
+
+def subscriptions_of_one(pairs: Int32s, owners: Owners, dropped: Bools, several: Bools) -> Int32s:
+    """The subscriptions of the only event of some pairs, each once; for the arrays see `group_by_event`.
+
+    That one keeps a number for each list of owners and each subscription, which a batch pays for once. 100,000
+    subscriptions: 100 µs for one event, 7 µs here.
+    """
+    found = pairs_with_owners(np.ascontiguousarray(pairs), owners)[:, 1]
+    if dropped.size:
+        found = found[~dropped[found]]
+    if several.size and found.size > 1:
+        found = np.sort(found)
+        is_first = np.ones(found.size, np.bool_)
+        np.not_equal(found[1:], found[:-1], out=is_first[1:])
+        found = found[is_first]
+    return found

@@ -6,7 +6,7 @@ answers None, so that nobody asks for the type of an index.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy.typing as npt
 
@@ -77,6 +77,12 @@ class ConjunctionIndex(Protocol):
         a few events. `by_pairs` has what `pairs` found, if that was done for several segments together.
         """
 
+    def match_lists(self, events: Events) -> tuple[Ragged, int] | None:
+        """Find the conjunctions of each event as lists in no order, with the number of candidates.
+
+        None if `match` has to be asked: lists are for ways that find many conjunctions of one event in a row.
+        """
+
     @property
     def needs_codes(self) -> bool:
         """Whether the codes of all events are needed, not only short ones."""
@@ -91,6 +97,9 @@ class ConjunctionIndex(Protocol):
 
         None if there are none.
         """
+
+    stays_on_disk: ClassVar[bool]
+    """Whether an index from a file is meant to exceed memory: pages that a batch has read are given back behind it."""
 
     @property
     def rekeyed(self) -> int:

@@ -4,7 +4,7 @@ Only what changed is matched (`Matcher.of_changes`), and only row groups of Parq
 """
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,7 @@ def backtest(
     time: str | None = None,
     order: str | None = None,
     now: dt.datetime | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Backtest:
     """Return the matches that events of the past gain and lose if the subscriptions `before` become those `after`.
 
@@ -74,14 +75,15 @@ def backtest(
     the same id and meaning on both sides are not matched. Of Parquet files only row groups in which some changed
     condition may hold are read. `event` is the value of the column `id`, or the number of the event from 0 on. The
     column `time` gives the day of an event. If a changed subscription looks back, all events are read, in their order
-    or by the column `order`, and those of the back-test alone are its history.
+    or by the column `order`, and those of the back-test alone are its history. `options` are what `Matcher(...)` takes,
+    for sides that are no matcher and no index.
 
     >>> events = [{"price": price, "day": dt.date(2026, 5, 1 + price // 10)} for price in range(30)]
     >>> found = backtest(events, [{"id": "a", "where": "price < 5"}], [{"id": "a", "where": "price < 3"}], time="day")
     >>> found.changes.to_pylist()[0]["change"], len(found.changes), found.summary.to_pylist()
     ('lost', 2, [{'subscription': 'a', 'day': datetime.date(2026, 5, 1), 'gained': 0, 'lost': 2}])
     """
-    contrast = Contrast.of(before, after)
+    contrast = Contrast.of(before, after, options)
     scan = EventScan(contrast, id, time, order, now)
     tables = list(scan.changes(events))
     changes = joined(tables) if tables else scan.no_changes
@@ -99,10 +101,10 @@ class Contrast:
         self.looks_back = bool(matcher.looking_back())
 
     @classmethod
-    def of(cls, before: Source, after: Source) -> "Contrast":
-        """Compare the subscriptions of two sides."""
-        sides = [_opened(side) for side in (before, after)]
-        return cls(Matcher.of_changes(*(side for side, _ in sides)), [error for _, errors in sides for error in errors])
+    def of(cls, before: Source, after: Source, options: Mapping[str, Any] | None = None) -> "Contrast":
+        """Compare the subscriptions of two sides; `options` are those of a matcher, for tables and files."""
+        (old, wrong_before), (new, wrong_after) = _opened(before), _opened(after)
+        return cls(Matcher.of_changes(old, new, **(options or {})), [*wrong_before, *wrong_after])
 
     def changes(self, events: Events, now: dt.datetime | None = None) -> pa.Table:
         """Return the changes as `event, subscription, score`: the row of the event, 1 if the match is gained, else -1.
@@ -195,7 +197,7 @@ class EventScan:
                 kinds[self._time] = {Kind.TIME}
             batches: Iterator[Any] = EventFiles(Path(events), kinds, order=self._order).batches()
         elif self._order is not None:
-            raise OptionError("events that are no files have their order", "Sort them, and leave out the order")
+            raise OptionError("events that are not files have their order", "Sort them, and leave out the order")
         elif isinstance(events, pa.RecordBatchReader):
             batches = iter(events)
         else:

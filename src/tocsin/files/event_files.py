@@ -10,10 +10,10 @@ import datetime as dt
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +21,14 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from tocsin.errors import EventError, OptionError
-from tocsin.files.formats import DataFile, data_files
+from tocsin.files.formats import STANDARD, DataFile, data_files
 from tocsin.files.subscription_files import is_text, read_arrow
-from tocsin.index.intake import malformed
-from tocsin.matcher import Matcher
+from tocsin.model.readable import malformed
 from tocsin.model.values import Kind
+
+if TYPE_CHECKING:
+    # A command looks at the columns of its events before it loads the library.
+    from tocsin.matcher import Matcher
 
 Rows = list[dict[str, Any]]
 Kinds = Mapping[str, Set[Kind]]
@@ -44,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 def read_events(
     path: str | Path,
-    matcher: Matcher | None = None,
+    matcher: "Matcher | None" = None,
     *,
     order: str | None = None,
     progress: Callable[[int], object] = lambda _: None,
@@ -56,6 +59,7 @@ def read_events(
     with the number of events so far.
 
     >>> import tempfile
+    >>> from tocsin import Matcher
     >>> file = Path(tempfile.mkdtemp()) / "events.jsonl"
     >>> _ = file.write_text('{"id": 1, "day": "2026-03-01"}\\n{"id": 2, "day": null}\\n')
     >>> matcher = Matcher()
@@ -173,6 +177,36 @@ class EventFiles:
             )
 
 
+def check_columns(events: Path, wanted: Mapping[str, Iterable[str | None]]) -> None:
+    """Raise OptionError if the first events of no file have a column that an option asks for.
+
+    `wanted` has the columns by option. A column that the first events have may be missing later, where it is NULL.
+    Standard input is read once, and not here.
+    """
+    if str(events) == STANDARD:
+        return
+    missing, found = {name for names in wanted.values() for name in names if name is not None}, set[str]()
+    for file in data_files(events, "events"):
+        if not missing - found:
+            return
+        found.update(names_of(next(EventFiles(file.path, {}).batches(), [])))
+    demand_columns(wanted, found)
+
+
+def demand_columns(wanted: Mapping[str, Iterable[str | None]], columns: Set[str]) -> None:
+    """Raise OptionError if a column that an option asks for is not among these."""
+    for option, names in wanted.items():
+        for name in names:
+            if name is not None and name not in columns:
+                there = ", ".join(sorted(columns)) or "none at all"
+                raise OptionError(f"the events have no column {name!r}", f"Choose with {option} from {there}")
+
+
+def names_of(batch: Rows | pa.RecordBatch) -> set[str]:
+    """The names of the columns of a batch."""
+    return set(batch.schema.names) if isinstance(batch, pa.RecordBatch) else set().union(*batch)
+
+
 def parse_event(line: str) -> dict[str, Any] | None:
     """Parse an event from JSON; None if it is not an object of well-formed text."""
     try:
@@ -197,15 +231,6 @@ def converted(
         elif isinstance(value, dict):
             found[name] = converted(cast(dict[str, Any], value), conversions, f"{attribute}.")
     return found
-
-
-def unread(event: Mapping[str, Any], read: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the attributes whose texts `converted` could not read, so that they are NULL, with these texts."""
-    for name, value in event.items():
-        if isinstance(value, dict):
-            yield from unread(cast(dict[str, Any], value), read[name], f"{prefix}{name}.")
-        elif value is not None and read[name] is None:
-            yield prefix + name, value
 
 
 def conversions_of_json(kinds: Kinds) -> dict[str, Callable[[str], object]]:

@@ -1,7 +1,10 @@
 """The formats of files, told by their names; compressed files, folders of files, and standard input."""
 
+import contextlib
 import io
+import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast
@@ -72,12 +75,29 @@ def data_files(path: Path, what: str, format: Format | None = None) -> list[Data
     if path.is_dir():
         files = (file for file in sorted(path.rglob("*")) if file.is_file())
         paths = [file for file in files if not any(p.startswith(("_", ".")) for p in file.relative_to(path).parts)]
-    return [DataFile(file, format or _format_of(file)) for file in paths]
+    return [DataFile(file, format or format_of(file)) for file in paths]
 
 
-def _format_of(path: Path) -> Format:
+def format_of(path: Path) -> Format:
+    """The format of a file, by its name. Raises OptionError if it cannot be told.
+
+    >>> format_of(Path("subscriptions.jsonl.gz")), format_of(Path("matches.parquet"))
+    ('jsonl', 'parquet')
+    """
     suffixes = [suffix for suffix in path.suffixes if suffix not in COMPRESSIONS]
     found = FORMATS.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise OptionError(f"the format of {path} cannot be told", f"Name it with one of {', '.join(FORMATS)}")
     return found
+
+
+@contextlib.contextmanager
+def compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    """What to write the content of a file to: itself, or what compresses it if the name of its path says so."""
+    compression = COMPRESSIONS.get(path.suffix)
+    if compression is None:
+        yield file
+        return
+    # A stream of Arrow's closes what it writes to, and the file is still to be synced.
+    with os.fdopen(os.dup(file.fileno()), "wb") as again, pa.CompressedOutputStream(again, compression) as stream:
+        yield cast(BinaryIO, stream)

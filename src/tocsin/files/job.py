@@ -3,9 +3,12 @@
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tocsin.model.result import Evidence
-from tocsin.ranking.request import Question
+
+if TYPE_CHECKING:
+    from tocsin.ranking.request import Question
 
 COLUMNS = ("event", "subscription", "score")
 EXPLANATION = "explanation"
@@ -20,7 +23,7 @@ class MatchJob:
     keep: Sequence[str] = ()
     """The columns of the events that go with each match."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    question: Question | None = None
+    question: "Question | None" = None
     """If only the best are wanted."""
     explain: bool = False
     """Whether each match comes with its explanation."""
@@ -33,6 +36,11 @@ class MatchJob:
     def columns(self) -> list[str]:
         """The columns of the matches."""
         return [*COLUMNS, *self.keep, *([EXPLANATION] if self.explain else [])]
+
+    @property
+    def event_columns(self) -> dict[str, Sequence[str | None]]:
+        """The columns that the events must have, by the option that asks for them."""
+        return {"--id": [self.id], "--keep": self.keep, "--order": [self.order]}
 
 
 @dataclass

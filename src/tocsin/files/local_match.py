@@ -3,15 +3,12 @@
 import datetime as dt
 import json
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from tocsin.errors import OptionError
-from tocsin.files.event_files import EventFiles, Rows, column
-from tocsin.files.formats import STANDARD, data_files
+from tocsin.files.event_files import EventFiles, Rows, column, demand_columns, names_of
+from tocsin.files.formats import STANDARD
 from tocsin.files.job import EXPLANATION, MatchJob, MatchJobResult
 from tocsin.files.match_writer import MatchWriter
 from tocsin.matcher import Matcher
@@ -28,7 +25,7 @@ def match_locally(job: MatchJob, matcher: Matcher, events: EventFiles, writer: M
             columns = names_of(batch)
             id_column = job.id or ("id" if "id" in columns else None)
             if str(events.files[0].path) == STANDARD:
-                _demand(job, columns)
+                demand_columns(job.event_columns, columns)
         now = job.now or dt.datetime.now(dt.UTC)
         found = _match(job, matcher, batch, now, remember)
         evidence.add_events(Evidence(**json.loads(found.schema.metadata[b"tocsin"])))
@@ -72,36 +69,6 @@ def _rows(
         texts = [str(matcher.explain(_event(batch, row), id, now=now)) for row, id in pairs]
         rows[EXPLANATION] = pa.array(texts, pa.string())
     return pa.table(rows)
-
-
-def check_columns(job: MatchJob, events: Path) -> None:
-    """Raise OptionError if the first events of no file have a column that is asked for; standard input is read once.
-
-    A column that the first ones have may be missing later, where it is NULL.
-    """
-    if str(events) == STANDARD:
-        return
-    found: set[str] = set()
-    for file in data_files(events, "events"):
-        first = next(EventFiles(file.path, {}).batches(), [])
-        found.update(names_of(first))
-        if found.issuperset({*filter(None, [job.id]), *job.keep}):
-            return
-    _demand(job, sorted(found))
-
-
-def _demand(job: MatchJob, columns: Sequence[str]) -> None:
-    """Raise OptionError if a column that is asked for is not among these."""
-    for option, wanted in (("--id", [job.id] if job.id else []), ("--keep", job.keep)):
-        for name in wanted:
-            if name not in columns:
-                there = ", ".join(columns) or "none at all"
-                raise OptionError(f"the events have no column {name!r}", f"Choose with {option} from {there}")
-
-
-def names_of(batch: Rows | pa.RecordBatch) -> list[str]:
-    """The names of the columns of a batch."""
-    return batch.schema.names if isinstance(batch, pa.RecordBatch) else sorted(set().union(*batch))
 
 
 def _values(batch: Rows | pa.RecordBatch, name: str) -> pa.Array:

@@ -7,13 +7,13 @@ patterns, expressions, lists) may hold.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tocsin.arrays import Bools, Int32s
+from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.index.encoding import Column
 from tocsin.index.form import StoredForm
 from tocsin.model.events import read_attribute
@@ -32,6 +32,8 @@ _HAS_BOUNDS = (
     pa.types.is_date,
     pa.types.is_timestamp,
 )
+_MOST_AT_ONCE = 1 << 24
+"""Pairs of a conjunction and a row group that are compared at a time: a byte each."""
 
 
 @dataclass(frozen=True)
@@ -60,45 +62,73 @@ class RowGroupFilter:
         """Return for each row group of a file whether an event in it may satisfy some subscription."""
         found = np.zeros(file.num_row_groups, np.bool_)
         for form in self._forms:
-            bounds = [bounds_of(file, column.attribute) for column in form.columns]
-            found |= form.may_match(bounds, file.num_row_groups)
+            left = np.flatnonzero(~found)
+            step = max(_MOST_AT_ONCE // max(form.conjunctions, 1), 1)
+            for start in range(0, left.size, step):
+                found[form.may_match(file, left[start : start + step])] = True
         return cast(list[bool], found.tolist())
 
 
+class _ColumnRanges(NamedTuple):
+    """The ranges of a segment's conjunctions on one column."""
+
+    column: Column
+    low: Int32s
+    high: Int32s
+    """The distinct ranges."""
+    row: Int64s
+    """The number of the range in each row; rows are sorted by conjunction."""
+    first: Int64s
+    """The first row of each conjunction: one of its rows must hold."""
+    conjunction: Int64s
+
+
 class _FormFilter:
-    """The ranges of one segment, sorted by conjunction and column."""
+    """The ranges of one segment, by column."""
 
     def __init__(self, form: StoredForm, columns: Sequence[Column]) -> None:
-        self.columns = columns
-        self._column, self._low, self._high = form.column, form.low, form.high
         sizes = np.diff(form.starts)
         conjunction = np.repeat(np.arange(sizes.size), sizes)
-        is_first = np.append(True, np.diff(conjunction) | np.diff(self._column)).astype(np.bool_)[: conjunction.size]
-        self._unions = np.flatnonzero(is_first)
-        """The first row of each conjunction in each column: one of these rows must hold."""
-        self._conjunctions = np.flatnonzero(np.append(True, np.diff(conjunction[self._unions])))[: self._unions.size]
-        """The first union of each conjunction: all of them must hold."""
+        self.conjunctions = sizes.size
         self._is_free = bool((sizes == 0).any())
         """Whether a conjunction has no range."""
+        named = [(columns[place], np.flatnonzero(form.column == place)) for place in np.unique(form.column).tolist()]
+        ranges = [_ranges_of(column, conjunction[rows], form.low[rows], form.high[rows]) for column, rows in named]
+        # A column with few ranges that many conjunctions name leaves the fewest row groups to the others.
+        self._columns = sorted(ranges, key=lambda one: one.low.size / one.conjunction.size)
 
-    def may_match(self, bounds: Sequence[Sequence[ColumnFacts]], groups: int) -> Bools:
-        """Return which row groups may satisfy a conjunction; `bounds` are by column and row group."""
-        if self._is_free or not self._column.size:
-            return np.full(groups, self._is_free)
-        least, greatest = np.empty((2, len(self.columns), groups), np.int32)
-        for place, (column, of_groups) in enumerate(zip(self.columns, bounds, strict=True)):
-            least[place], greatest[place] = _codes(column, of_groups)
-        # A value of another kind is NULL, and its code says so.
-        nulls = np.array([[one.has_nulls for one in of_groups] for of_groups in bounds]) | (least < 0)
-        values = np.array([[one.has_values for one in of_groups] for of_groups in bounds])
-        found = np.empty(groups, np.bool_)
-        is_null = self._low < 0
-        for group in range(groups):
-            inside = (self._low <= greatest[self._column, group]) & (self._high >= least[self._column, group])
-            holds = np.where(is_null, nulls[self._column, group], inside & values[self._column, group])
-            unions = np.logical_or.reduceat(holds, self._unions)
-            found[group] = np.logical_and.reduceat(unions, self._conjunctions).any()
-        return found
+    def may_match(self, file: pq.FileMetaData, groups: Int64s) -> Int64s:
+        """Return which of these row groups may satisfy a conjunction."""
+        if self._is_free:
+            return groups
+        holds = np.ones((self.conjunctions, groups.size), np.bool_)
+        for ranges in self._columns:
+            holds[ranges.conjunction] &= _may_hold(ranges, bounds_of(file, ranges.column.attribute, groups.tolist()))
+            left = holds.any(axis=0)
+            if not left.all():
+                groups, holds = groups[left], holds[:, left]
+            if not groups.size:
+                break
+        return groups if self.conjunctions else groups[:0]
+
+
+def _ranges_of(column: Column, conjunction: Int64s, low: Int32s, high: Int32s) -> _ColumnRanges:
+    packed, row = np.unique(((low.astype(np.int64) + 1) << 32) | (high + 1), return_inverse=True)
+    lows, highs = (packed >> 32) - 1, (packed & 0xFFFFFFFF) - 1
+    first = np.flatnonzero(np.append(True, np.diff(conjunction)))
+    return _ColumnRanges(column, lows.astype(np.int32), highs.astype(np.int32), row, first, conjunction[first])
+
+
+def _may_hold(ranges: _ColumnRanges, bounds: Sequence[ColumnFacts]) -> Bools:
+    """Return for each conjunction and row group whether some of its ranges may hold there."""
+    least, greatest = _codes(ranges.column, bounds)
+    # A value of another kind is NULL, and its code says so.
+    nulls = np.array([one.has_nulls for one in bounds]) | (least < 0)
+    inside = (ranges.low[:, None] <= greatest) & (ranges.high[:, None] >= least)
+    inside &= np.array([one.has_values for one in bounds])
+    inside[ranges.low < 0] = nulls
+    rows = inside[ranges.row]
+    return rows if ranges.first.size == len(rows) else np.logical_or.reduceat(rows, ranges.first, axis=0)
 
 
 def _codes(column: Column, bounds: Sequence[ColumnFacts]) -> tuple[Int32s, Int32s]:
@@ -115,21 +145,21 @@ def _codes(column: Column, bounds: Sequence[ColumnFacts]) -> tuple[Int32s, Int32
     return least, greatest
 
 
-def bounds_of(file: pq.FileMetaData, attribute: str) -> list[ColumnFacts]:
-    """Return what the statistics of each row group of a file say of an attribute."""
+def bounds_of(file: pq.FileMetaData, attribute: str, chosen: Sequence[int]) -> list[ColumnFacts]:
+    """Return what the statistics of some row groups of a file say of an attribute."""
     if attribute[:1] == MARK:  # an expression, or the time of now
-        return [UNKNOWN] * file.num_row_groups
+        return [UNKNOWN] * len(chosen)
     column, _ = read_attribute(file.schema.to_arrow_schema().empty_table(), attribute)
     if column is None:
-        return [ABSENT] * file.num_row_groups
+        return [ABSENT] * len(chosen)
     leaves = [place for place in range(file.num_columns) if file.schema.column(place).path == attribute]
     if len(leaves) != 1 or isinstance(column, list):
-        return [UNKNOWN] * file.num_row_groups
+        return [UNKNOWN] * len(chosen)
     type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not any(is_type(type_) for is_type in _HAS_BOUNDS):
-        return [UNKNOWN] * file.num_row_groups
+        return [UNKNOWN] * len(chosen)
     is_readable = any(is_type(type_) for is_type in _NO_VALUE_IS_UNREADABLE)
-    groups = map(file.row_group, range(file.num_row_groups))
+    groups = map(file.row_group, chosen)
     found = [_bounds(group, leaves[0], type_, is_readable) for group in groups]
     if not _is_array([end for one in found for end in (one.least, one.greatest)], type_):
         found = [one if _is_array([one.least, one.greatest], type_) else UNKNOWN for one in found]

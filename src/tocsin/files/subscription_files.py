@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyarrow.compute import CastOptions
 
 from tocsin.errors import OptionError, SubscriptionError
-from tocsin.files.formats import DataFile, data_files
+from tocsin.files.formats import DataFile, Format, compressed, data_files, format_of
 from tocsin.model.subscription import Subscription
 
 TYPES = {
@@ -158,7 +158,7 @@ def _checked(row: object, place: Place) -> Row:
         raise SubscriptionError(f"its id is {NO_TEXT}", WRITE_TEXT, subscription=place)
     where = row.get("where")
     if not isinstance(where, str):
-        found = "missing" if where is None else f"no text but {json.dumps(where)[:40]}"
+        found = "missing" if where is None else f"not a text but {json.dumps(where)[:40]}"
         raise SubscriptionError(f"its condition is {found}", "Write a SQL condition in where", subscription=name)
     if not is_text(where):
         raise SubscriptionError(f"its condition is {NO_TEXT}", WRITE_TEXT, subscription=name)
@@ -172,7 +172,7 @@ def _checked(row: object, place: Place) -> Row:
 def _converted(column: str, value: object, name: str) -> object:
     try:
         if column == "score":
-            return float(value)  # type: ignore[arg-type]  # what is no number raises
+            return float(value)  # type: ignore[arg-type]  # what is not a number raises
         given: Any = json.loads(value) if isinstance(value, str) else value
         if column == "params":
             return json.dumps(dict(given))
@@ -212,7 +212,7 @@ def _write_csv(subscriptions: Sequence[Subscription], file: BinaryIO) -> None:
     text.detach()
 
 
-def _write_parquet(subscriptions: Sequence[Subscription], file: BinaryIO) -> None:
+def _table_of(subscriptions: Sequence[Subscription]) -> pa.Table:
     columns = {
         "id": [one.id for one in subscriptions],
         "where": [one.where for one in subscriptions],
@@ -220,13 +220,28 @@ def _write_parquet(subscriptions: Sequence[Subscription], file: BinaryIO) -> Non
         "weights": [list(one.weights.items()) for one in subscriptions],
         "tags": [list(one.tags.items()) for one in subscriptions],
     }
-    parquet.write_table(pa.table({name: pa.array(values, TYPES[name]) for name, values in columns.items()}), file)
+    return pa.table({name: pa.array(values, TYPES[name]) for name, values in columns.items()})
 
 
-WRITERS: dict[str, Callable[[Sequence[Subscription], BinaryIO], None]] = {
-    ".jsonl": _write_json_lines,
-    ".ndjson": _write_json_lines,
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
+def _write_parquet(subscriptions: Sequence[Subscription], file: BinaryIO) -> None:
+    parquet.write_table(_table_of(subscriptions), file)
+
+
+def _write_arrow(subscriptions: Sequence[Subscription], file: BinaryIO) -> None:
+    table = _table_of(subscriptions)
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+_WRITERS: dict[Format, Callable[[Sequence[Subscription], BinaryIO], None]] = {
+    "jsonl": _write_json_lines,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
 }
-"""What writes subscriptions, by the name of the file."""
+
+
+def write_subscriptions(subscriptions: Sequence[Subscription], file: BinaryIO, path: Path) -> None:
+    """Write subscriptions to an open file, in the format and compressed as the name of its path says."""
+    with compressed(file, path) as written:
+        _WRITERS[format_of(path)](subscriptions, written)

@@ -604,7 +604,7 @@ def _network(part: str, value: Any) -> str:
     try:
         return str(ip_network(str(value), strict=False))
     except ValueError:
-        raise UntranslatableError(part, f"{json.dumps(value)} is no address") from None
+        raise UntranslatableError(part, f"{json.dumps(value)} is not an address") from None
 
 
 def _has_words(column: str, words: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tocsin.arrays import Int64s, Ragged
+from tocsin.arrays import Float64s, Int64s, Ragged
 from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
 from tocsin.index.fresh_rows import FreshView
@@ -22,7 +22,7 @@ from tocsin.ranking.request import Question, best_of
 from tocsin.tuning import TUNING
 
 _NO_INTERVAL = {float, int, str, bool, bytes, type(None)}
-"""Types of values that are no intervals, nor hold any."""
+"""Types of values that are not intervals, nor hold any."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rows:
 
     starts: Int64s
     subscriptions: pa.DictionaryArray
-    scores: pa.Array
+    scores: pa.Array | pa.ChunkedArray
 
     def table(self, names: pa.Array | None, first: int) -> pa.Table:
         """Return a table `event, subscription, score`. Events are numbered from `first`, or have these names."""
@@ -76,8 +76,12 @@ def answer(
         rows = [Rows(*best)]
     else:
         found = list(match_segments(snapshot, batch, request.tags, judged, evidence))
-        in_order = request.ordered and bool(found)
-        rows = [_in_order(snapshot, found)] if in_order else [_rows(state, slices) for state, slices in found]
+        if any(state.segment.with_utility.size for state in snapshot.states):
+            rows = [_by_worth(batch, found, options)]
+        elif request.ordered and found:
+            rows = [_in_order(snapshot, found)]
+        else:
+            rows = [_rows(state, slices) for state, slices in found]
         for state, truths in zip(snapshot.states, judged, strict=True):
             state.work.observe(batch, truths, evidence.history_s)
     evidence.errors |= batch.unreadable
@@ -122,8 +126,8 @@ def match_segments(
 def _rows(state: SegmentState, slices: Ragged) -> Rows:
     """Return the rows of one segment in the order in which they were found."""
     segment = state.segment
-    if state.scores is segment.scores and segment.same_score is not None:
-        scores = constant_column(segment.same_score).of_length(slices.values.size)
+    if state.same_score is not None:
+        scores = constant_column(state.same_score).of_length(slices.values.size)
     else:
         scores = pa.array(state.scores[slices.values])
     subscriptions = pa.DictionaryArray.from_arrays(pa.array(slices.values), segment.ids.arrow(), safe=False)
@@ -150,6 +154,24 @@ def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Ragged]]) 
     return Rows(starts, subscriptions, pa.array(by_rank[ranks]))
 
 
+def _by_worth(batch: EventBatch, found: Sequence[tuple[SegmentState, Ragged]], options: Options) -> Rows:
+    """Do the same where the score of a match depends on the alternative that holds."""
+    ids, lists, _ = named_only(
+        [state.segment.ids.arrow() for state, _ in found], [(slices.starts, slices.values) for _, slices in found]
+    )
+    order = IdOrder(ids)
+    ranks = np.concatenate([ranks[places] for ranks, (_, places) in zip(order.ranks, lists, strict=True)])
+    scores = np.concatenate([_worth_of(state, batch, slices, options) for state, slices in found])
+    by_id = np.lexsort((ranks, np.concatenate([events_of(slices.starts, 0) for _, slices in found])))
+    subscriptions = pa.DictionaryArray.from_arrays(pa.array(ranks[by_id]), order.ids, safe=False)
+    return Rows(np.sum([slices.starts for _, slices in found], axis=0), subscriptions, pa.array(scores[by_id]))
+
+
+def _worth_of(state: SegmentState, batch: EventBatch, slices: Ragged, options: Options) -> Float64s:
+    worth, scores = state.ranking.worth(options), state.scores[slices.values]
+    return scores if worth is None else worth.scores(batch, slices, scores)
+
+
 def match_one(
     snapshot: Snapshot,
     event: Event,
@@ -157,6 +179,7 @@ def match_one(
     tags: Tags,
     judged: Sequence[Judged],
     fresh: Sequence[Subscription],
+    options: Options,
     evidence: Evidence,
 ) -> tuple[list[str], list[float]]:
     """Return the ids and the scores of the event of a batch of one, sorted by id; `fresh` ones were found already."""
@@ -169,7 +192,11 @@ def match_one(
             # Subscriptions are numbered in the order of their ids.
             numbers = np.sort(numbers)
             ids += state.segment.ids.at(numbers)
-            scores += state.scores[numbers].tolist()
+            same = state.same_score
+            if state.segment.with_utility.size:
+                scores += _worth_of(state, batch, Ragged(np.array([0, numbers.size]), numbers), options).tolist()
+            else:
+                scores += state.scores[numbers].tolist() if same is None else [same] * numbers.size
             segments += 1
         state.work.observe(batch, truths, evidence.history_s)
     if segments > 1:
@@ -195,7 +222,7 @@ def best_of_one(
         or question.index != "auto"
         or question.function is not None
         or snapshot.looks_back
-        or any(state.ranking.serve(k) for state in snapshot.states)
+        or any(state.ranking.serve(k) or state.segment.with_utility.size for state in snapshot.states)
     ):
         return None
     if not all(type(value) in _NO_INTERVAL for value in event.values()):

@@ -12,7 +12,7 @@ whole history for each condition that looks back.
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,11 @@ from tocsin.conjunctions.owners import Owners
 from tocsin.conjunctions.protocol import CodesOf, Extent, Filing, Pairs, Step
 from tocsin.forks import cached
 from tocsin.index.combined_tests import CombinedTests
+from tocsin.index.options import Options
 from tocsin.index.rare_attributes import RareRanges
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.invariants import check_strings, demand
-from tocsin.language.parse import parse
+from tocsin.model.analyzer import Analyzer
 from tocsin.model.condition import And, Condition, HistoryTest, IsTruth, Not, Or
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.values import Kind
@@ -43,10 +44,10 @@ from tocsin.reference import evaluate
 _NONE = np.empty(0, np.int32)
 
 
-def judged_by_reference(segment: Segment, namespaces: Mapping[str, str]) -> Segment:
+def judged_by_reference(segment: Segment, options: Options) -> Segment:
     """Return a segment of the same subscriptions whose matches the reference finds."""
     count = len(segment)
-    family = ReferenceFamily(segment.texts, namespaces)
+    family = ReferenceFamily(segment.texts, options)
     return replace(
         segment,
         # It has no `build`: its tests do not come from a normal form.
@@ -68,23 +69,27 @@ class ReferenceFamily:
     texts = None
     kinds: Collection[tuple[str, Kind]] = ()
 
-    def __init__(self, texts: Strings, namespaces: Mapping[str, str]) -> None:
-        self._texts, self._namespaces = texts, namespaces
+    def __init__(self, texts: Strings, options: Options) -> None:
+        self._texts, self._options = texts, options
         self.count = len(texts)
         self.attributes: set[str] = set()
 
     @classmethod
     def from_arrays(cls, attribute: str, arrays: Mapping[str, npt.NDArray[Any]]) -> "ReferenceFamily":  # noqa: ARG003
-        """Read the texts and the prefixes."""
-        return cls(Strings(arrays["offsets"], arrays["bytes"]), json.loads(arrays["namespaces"].tobytes()))
+        """Read the texts, the prefixes and the analyzers; an earlier version had no analyzers."""
+        prefixes = json.loads(arrays["namespaces"].tobytes())
+        analyzers = json.loads(arrays["analyzers"].tobytes()) if "analyzers" in arrays else {}
+        declared = {name: Analyzer(**given) for name, given in analyzers.items()}
+        return cls(Strings(arrays["offsets"], arrays["bytes"]), Options(namespaces=prefixes, analyzers=declared))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The texts and the prefixes."""
-        prefixes = json.dumps(dict(self._namespaces)).encode()
+        """The texts, the prefixes and the analyzers."""
+        options = self._options.document()
+        said = {name: json.dumps(options[name]).encode() for name in ("namespaces", "analyzers")}
         return {
             "offsets": self._texts.offsets,
             "bytes": self._texts.data,
-            "namespaces": np.frombuffer(prefixes, np.uint8),
+            **{name: np.frombuffer(text, np.uint8) for name, text in said.items()},
         }
 
     def check_arrays(self) -> None:
@@ -94,7 +99,7 @@ class ReferenceFamily:
     @cached
     def conditions(self) -> list[Condition]:
         """The conditions as users wrote them."""
-        return [parse(self._texts[number]) for number in range(self.count)]
+        return [self._options.parse(self._texts[number]) for number in range(self.count)]
 
     @cached
     def history_tests(self) -> list[HistoryTest]:
@@ -113,7 +118,9 @@ class ReferenceFamily:
 
     def holding(self, event: Event, history: History) -> Truths:
         """The subscriptions that hold for an event; for a match, NULL is as good as FALSE."""
-        truths = [evaluate(condition, event, history, self._namespaces) is True for condition in self.conditions]
+        truths = [
+            evaluate(condition, event, history, self._options.namespaces) is True for condition in self.conditions
+        ]
         return Truths(np.flatnonzero(truths).astype(np.int32), _NONE)
 
     def probe(self, batch: EventBatch) -> Probed:
@@ -162,6 +169,7 @@ class ReferenceIndex:
     needs_codes = True
     rekeyed = 0
     found_as_one = None
+    stays_on_disk: ClassVar[bool] = False
     evaluations = 0
 
     def __init__(self, first: int, count: int) -> None:
@@ -178,6 +186,9 @@ class ReferenceIndex:
         rows = np.repeat(np.arange(events.true_starts.size - 1, dtype=np.int32), np.diff(events.true_starts))
         pairs = np.stack([rows[own], events.true[own] - np.int32(self._first)], axis=1)
         return pairs, self._count * (events.true_starts.size - 1)
+
+    def match_lists(self, events: Events) -> None:
+        """Nothing: it finds pairs."""
 
     def derived_bytes(self) -> dict[str, int]:
         """Nothing: there is no index."""

@@ -58,6 +58,15 @@ def commit(
         raise
 
 
+def write_segment(folder: Folder, segment: Segment) -> LiveSegment:
+    """Write a segment for the next commit and return it mapped, so that its memory is free."""
+    name = folder.new_name("segment")
+    container.write(folder.path / name, segment.container())
+    live = LiveSegment(_read_segment(folder.path / name))
+    live.file = name
+    return live
+
+
 Verify = Literal["open", "lazy", "full"]
 """When the files of an index are verified: see `Matcher.open`."""
 

@@ -16,10 +16,15 @@ class ConstantColumn:
         self._kept: dict[int, pa.Array] = {}
         """By the bits of their lengths: a pickled slice takes the whole array along, at most twice its length."""
 
-    def of_length(self, length: int) -> pa.Array:
-        """Return the value `length` times."""
-        if length > TUNING.max_constant_column:
-            return pa.array(np.full(length, self._value))
+    def of_length(self, length: int) -> pa.Array | pa.ChunkedArray:
+        """Return the value `length` times; a column that is longer than any that is kept repeats the longest."""
+        most = TUNING.max_constant_column
+        if length > most:
+            whole, rest = divmod(length, most)
+            return pa.chunked_array([self._slice(most)] * whole + ([self._slice(rest)] if rest else []))
+        return self._slice(length)
+
+    def _slice(self, length: int) -> pa.Array:
         bits = length.bit_length()
         if bits not in self._kept:
             self._kept[bits] = pa.array(np.full(1 << bits, self._value))

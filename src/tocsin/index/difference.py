@@ -27,7 +27,7 @@ BEFORE, AFTER = "-", "+"
 
 Gathered = tuple[SubscriptionRows, NormalForm, list[SubscriptionError]]
 
-_MEANING = ("namespaces", "retain_events", "retain_age", "age_attribute", "history")
+_MEANING = ("namespaces", "analyzers", "retain_events", "retain_age", "age_attribute", "history")
 """The options that the meaning of a subscription depends on."""
 
 
@@ -67,7 +67,7 @@ class Standing:
             ]
             for name in ("ids", "texts")
         )
-        ids, texts = (pa.concat_arrays([pa.array([], pa.large_string()), *column]) for column in columns)
+        ids, texts = (_united(column) for column in columns)
         return cls(ids, texts, subscriptions.options, gathered)
 
     @classmethod
@@ -79,7 +79,12 @@ class Standing:
             good, form, errors = parse_rows(rows.take(places), options)
             return good, form, [*rejected, *errors]
 
-        return cls(pa.array(rows.ids, pa.large_string()), pa.array(rows.texts, pa.large_string()), None, gathered)
+        return cls(pa.array(rows.ids, pa.large_string()), pa.array(rows.texts, pa.large_string()), options, gathered)
+
+
+def _united(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Return the strings of all arrays as one; nothing is copied if there is one."""
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays([pa.array([], pa.large_string()), *arrays])
 
 
 def difference(before: Standing, after: Standing) -> SubscriptionSet:
@@ -92,10 +97,13 @@ def difference(before: Standing, after: Standing) -> SubscriptionSet:
                 f"Give both the same {name}",
             )
     options = after.options or before.options or Options()
-    place = pc.index_in(before.ids, value_set=after.ids)
-    is_common = np.asarray(pc.equal(before.texts, after.texts.take(place)).fill_null(False))
-    old = np.flatnonzero(~is_common)
-    new = np.delete(np.arange(len(after.ids)), np.asarray(place.filter(pa.array(is_common))))
+    if before.ids.equals(after.ids):  # as after edits: no need to look ids up
+        old = new = np.flatnonzero(~np.asarray(pc.equal(before.texts, after.texts)))
+    else:
+        place = pc.index_in(before.ids, value_set=after.ids)
+        is_common = np.asarray(pc.equal(before.texts, after.texts.take(place)).fill_null(False))
+        old = np.flatnonzero(~is_common)
+        new = np.delete(np.arange(len(after.ids)), np.asarray(place.filter(pa.array(is_common))))
     gathered = [before.gather(old, options), after.gather(new, options)]
     signed = zip((BEFORE, AFTER), gathered, strict=True)
     rows = [own._replace(ids=[sign + id for id in own.ids]) for sign, (own, *_) in signed]
@@ -142,5 +150,15 @@ def _without_twins(ids: Sequence[str], form: StoredForm) -> Int64s:
         is_tree = any(c in nesting for c in numbers)
         return (conjunctions, [nesting[c] for c in numbers]) if is_tree else frozenset(conjunctions)
 
-    same = [(number, twin) for number, twin in twins.items() if twin is not None and meaning(number) == meaning(twin)]
+    def may_be_same(number: int, twin: int) -> bool:
+        """Whether it is worth comparing: two conjunctions with other numbers of ranges are different."""
+        one, other = ends[number], ends[twin]
+        is_single = ends[number + 1] - one == ends[twin + 1] - other == 1
+        return not is_single or starts[one + 1] - starts[one] == starts[other + 1] - starts[other]
+
+    same = [
+        (number, twin)
+        for number, twin in twins.items()
+        if twin is not None and may_be_same(number, twin) and meaning(number) == meaning(twin)
+    ]
     return np.delete(np.arange(len(ids)), [number for pair in same for number in pair])

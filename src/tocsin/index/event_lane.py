@@ -59,7 +59,7 @@ class _Known(NamedTuple):
     columns: tuple[tuple[int, Column], ...]
     """All columns of the attribute."""
     exact: Domain | None
-    """The domain of numbers, if some constants are no floats."""
+    """The domain of numbers, if some constants are not floats."""
     doubtful: frozenset[float]
     """The floats nearest to those constants: `exact` tells on which side of them a number lies."""
     booleans: Mapping[bool, int]
@@ -101,6 +101,7 @@ class _Scratch:
         self.before = np.zeros(rows + 1, np.int32)
         self.columns, self.given = np.empty(rows, np.int32), np.empty(rows, np.int32)
         self.numbers, self.text_ends = np.empty(rows, np.float64), np.empty(rows, np.int64)
+        self.bits = self.numbers.view(np.int64)
         views: list[Any] = [self.columns, self.given, self.numbers, self.text_ends]
         self.views: tuple[memoryview[Any], ...] = tuple(memoryview(view) for view in views)
         self.plain = self.events(_NOTHING, _NOTHING)
@@ -146,13 +147,13 @@ class EventLane:
         held: dict[int, Int32s] = {}
         probed: dict[int, Probed] = dict(judged)
         known = self._known
-        rare: list[int] = []
+        rare: list[tuple[int, int]] = []
         for name, value in self._values(event, batch) if self._below or self._derived else event.items():
             attribute = known.get(name)
             if attribute is None or value is None:
                 continue
             if attribute.rare:
-                rare += self._rare_tests(name, value, attribute.rare, evidence)
+                rare += _rare_codes(name, value, attribute.rare, evidence)
             kind = type(value)
             if kind is float or (kind is int and -_EXACT_AS_FLOAT <= value <= _EXACT_AS_FLOAT):
                 if value != value:
@@ -215,8 +216,8 @@ class EventLane:
         for place in self._unattributed:
             if place not in judged:
                 probed[place] = self._families[place].probe(batch)
-        if rare:
-            held[len(self._families)] = np.array(sorted(rare), np.int32)
+        if rare and (tests := self._rare.true_for(rare)).size:
+            held[len(self._families)] = tests
         null = [_NOTHING]
         for place, found in probed.items():
             held[place] = found.true.values
@@ -233,6 +234,7 @@ class EventLane:
             scratch.columns,
             scratch.given,
             scratch.numbers,
+            scratch.bits,
             count,
             np.frombuffer(b"".join(texts), np.uint8) if texts else _NO_TEXT,
             scratch.text_ends,
@@ -250,19 +252,6 @@ class EventLane:
     def give_back(self, encoded: "_Encoded") -> None:
         """Take the arrays of an event that was matched for the next one."""
         self._spare.append(encoded.scratch)
-
-    def _rare_tests(
-        self, name: str, value: object, columns: tuple[tuple[int, Column], ...], evidence: Evidence
-    ) -> list[int]:
-        """The tests of a rare attribute that are TRUE for a value."""
-        [read], lost = read_values([value])
-        for reason, times in lost.items():
-            evidence.errors[f"{name}: {reason}"] = times
-        codes = [(place, column, column.domain.code(read)) for place, column in columns]
-        of_a_kind = [code for _, column, code in codes if column.kind is not Kind.ANY]
-        if of_a_kind and max(of_a_kind) == NULL_CODE and not is_null(read):
-            evidence.mismatches[shown_name(name)] = 1
-        return [test for place, _, code in codes if code != NULL_CODE for test in self._rare.true_for(place, code)]
 
     def _values(self, event: Event, batch: EventBatch) -> Iterator[tuple[str, Any]]:
         """The attributes of an event, nested ones by their dotted names, and what is derived from them."""
@@ -308,6 +297,20 @@ class EventLane:
 class _Encoded(NamedTuple):
     events: Events
     scratch: _Scratch
+
+
+def _rare_codes(
+    name: str, value: object, columns: tuple[tuple[int, Column], ...], evidence: Evidence
+) -> list[tuple[int, int]]:
+    """The places and codes of a value in the columns of a rare attribute, where it has a code."""
+    [read], lost = read_values([value])
+    for reason, times in lost.items():
+        evidence.errors[f"{name}: {reason}"] = times
+    codes = [(place, column, column.domain.code(read)) for place, column in columns]
+    of_a_kind = [code for _, column, code in codes if column.kind is not Kind.ANY]
+    if of_a_kind and max(of_a_kind) == NULL_CODE and not is_null(read):
+        evidence.mismatches[shown_name(name)] = 1
+    return [(place, code) for place, _, code in codes if code != NULL_CODE]
 
 
 def _known(

@@ -3,7 +3,7 @@
 Each range of a conjunction is a row (slot, low, high) over floats. A slot is an attribute as one kind sees it: a number
 is itself, a string the number of a constant that it equals, a boolean 0 or 1, and presence is 1; NULL is NaN. A
 subscription that rows cannot express, with words or patterns or ranges of strings, is judged by its definition, and so
-are all of them for an event with a number that is no float. Rows are only ever appended, so that a
+are all of them for an event with a number that is not a float. Rows are only ever appended, so that a
 view of the first n of them stays as it is.
 """
 
@@ -18,6 +18,7 @@ from tocsin._compile import kernel
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s
 from tocsin.errors import EventError
 from tocsin.language.normalise import Expression
+from tocsin.language.utility import has_utility
 from tocsin.model.condition import HistoryTest, XPathExists
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
@@ -103,7 +104,7 @@ class FreshRows:
         """Attributes that are read as XML."""
         self.slot_count = 0
         self.needs_segment = False
-        """Whether one compares events with the history, or is a tree."""
+        """Whether one compares events with the history, is a tree, or says what its alternatives are worth."""
         self.strings: dict[str, float] = {}
         self.starts = np.zeros(2, np.int64)
         """Where the rows of each conjunction start; one more entry at the end of those that there are."""
@@ -116,7 +117,7 @@ class FreshRows:
         number = len(self.subscriptions)
         self.subscriptions.append(subscription)
         self.forms.append(expression.leaves)
-        self.needs_segment |= bool(expression.nesting)
+        self.needs_segment |= bool(expression.nesting) or has_utility(subscription.where)
         is_plain = True
         for predicate in chain.from_iterable(expression.leaves):
             if isinstance(predicate, Ranges):
@@ -241,7 +242,7 @@ class FreshView:
         return found
 
     def _values(self, event: Event, batch: EventBatch, evidence: Evidence) -> Float64s | None:
-        """The value of each slot; None if there is a number that is no float."""
+        """The value of each slot; None if there is a number that is not a float."""
         values, slots_of, strings = np.full(self._slot_count, np.nan), self._rows.slots, self._rows.strings
         given: Iterable[tuple[str, Any]] = event.items()
         if self._dotted:

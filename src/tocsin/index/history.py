@@ -1,6 +1,7 @@
 """The history of a matcher: the events that it remembers, and the truth of tests against them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,7 @@ from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot
 from tocsin.model.condition import Aggregated, Exists, HistoryTest, Quantified
 from tocsin.model.events import Event, EventBatch, Events, event_batches
+from tocsin.model.readable import python_values
 from tocsin.model.totals import Total
 from tocsin.predicates.families import Probed
 from tocsin.predicates.history.aggregated_tests import total_of
@@ -114,6 +116,35 @@ class History:
             for batch in event_batches(events):
                 for _, part in batch.parts(_LOADED):
                     self.store.append_events(part)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether published events are remembered: not with `history=None`."""
+        return self.store.log is not None
+
+    def has_texts(self, attributes: Sequence[str]) -> bool:
+        """Tell whether one of the attributes is a text in some event. Reads these attributes of all events."""
+        with self.lock:
+            log, first = self.store.log, self.store.first
+            parts = [] if log is None else [list(columns.values()) for _, _, columns in log.columns(attributes, first)]
+        columns = [python_values(column) for part in parts for column in part if column is not None]
+        return any(isinstance(value, str) for column in columns for value in column)
+
+    def convert(self, change: Callable[[dict[str, Any]], Event]) -> None:
+        """Put another event in the place of each, such as one whose texts are read as times from now on.
+
+        They are read and written some thousand at a time; with a folder, this is durable after `commit`.
+        """
+        with self.lock:
+            log, first = self.store.log, self.store.first
+            if log is None:
+                return
+            events = log.events(first)
+            changed = [change(event) for event in islice(events, _LOADED)]
+            self.store.clear()
+            while changed:
+                self.store.append_events(EventBatch(changed))
+                changed = [change(event) for event in islice(events, _LOADED)]
 
     def check_files(self) -> None:
         """Read every file of the event log and compare its checksum. Raises StorageError if one is damaged."""

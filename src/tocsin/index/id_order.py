@@ -93,7 +93,10 @@ def _sort_by_bits(values: Int32s, first: int, last: int, bits: UInt64s, other: I
 
 @kernel
 def _sorted_until(values: Int32s, first: int, last: int) -> int:
-    """Return where the ascending values from `first` on end, RUN_STEP values more or less."""
+    """Return where the ascending values from `first` on end: at the last of them.
+
+    The last one counts to those behind, since a list of one needs no sorting either.
+    """
     end = first
     while end + RUN_STEP < last:
         descents = 0
@@ -103,6 +106,8 @@ def _sorted_until(values: Int32s, first: int, last: int) -> int:
         if descents > 0:
             break
         end += RUN_STEP
+    while end + 1 < last and values[end] <= values[end + 1]:
+        end += 1
     return end
 
 

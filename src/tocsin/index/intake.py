@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
@@ -17,8 +17,10 @@ from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.parameters import bind_parameters
+from tocsin.language.utility import has_utility
 from tocsin.model.condition import HistoryTest
 from tocsin.model.limits import Limits
+from tocsin.model.readable import malformed
 from tocsin.model.subscription import Subscription
 from tocsin.predicates.history.join_table import attributes_of
 
@@ -120,7 +122,7 @@ def parse_rows(
     This is the only place where texts are parsed. `kept` says what the history has, if it is not what the options say.
     """
     form = options.normalise(rows.texts, rows.ids)
-    refuse_unkept(form, rows.ids, options, kept)
+    refuse_unkept(form, rows.ids, rows.texts, options, kept)
     errors = list(form.errors.values())
     by_id = np.asarray(pc.sort_indices(pa.array(rows.ids, pa.large_string()))).astype(np.int64)
     if errors:
@@ -130,8 +132,10 @@ def parse_rows(
     return rows.take(by_id), form.select(by_id), errors
 
 
-def refuse_unkept(form: NormalForm, ids: Sequence[str], options: Options, kept: Kept | None = None) -> None:
-    """Add an error for each text that looks back at an attribute that the history does not keep."""
+def refuse_unkept(
+    form: NormalForm, ids: Sequence[str], texts: Sequence[str], options: Options, kept: Kept | None = None
+) -> None:
+    """Add an error for each text that looks back at an attribute that the history does not keep, or with UTILITY."""
     looking_back = {n: t.test for n, t in enumerate(form.tests) if isinstance(t.test, HistoryTest)}
     if not looking_back:
         return
@@ -150,6 +154,8 @@ def refuse_unkept(form: NormalForm, ids: Sequence[str], options: Options, kept: 
         elif unkept:
             message = f"an older Tocsin remembered events without {', '.join(unkept)}"
             hint = "Call history.clear() to begin a new history, or wait until these events have expired"
+        elif has_utility(texts[text]):
+            message, hint = "it looks back, and UTILITY says what its alternatives are worth", "Make two of it"
         else:
             continue
         form.errors.setdefault(text, SubscriptionError(message, hint, subscription=ids[text]))
@@ -177,7 +183,7 @@ def _bound(id: str, where: str, params: Mapping[str, Any]) -> str:
 
 
 def number(id: str, name: str, value: Any) -> float:
-    """The score or a weight of a subscription. Raises SubscriptionError if it is no number."""
+    """The score or a weight of a subscription. Raises SubscriptionError if it is not a number."""
     try:
         converted = float(value)
     except (TypeError, ValueError):
@@ -240,38 +246,6 @@ def _texts(table: pa.Table, ids: Sequence[str], bad: dict[int, SubscriptionError
         except SubscriptionError as error:
             bad[row] = error
     return texts
-
-
-def malformed(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[int, str]]:
-    """The rows with a value that its type does not allow, such as text that is not UTF-8, and what Arrow says of it.
-
-    >>> names = pa.array([b"caf\\xe9", b"tea"]).view(pa.string())
-    >>> [row for row, _ in malformed(pa.table({"name": names}))]
-    [0]
-    """
-    try:
-        rows.validate(full=True)
-        return
-    except pa.ArrowInvalid:
-        pass
-    # Each part of a dictionary has the whole of it: only values tell who has the bad one.
-    values = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in rows.columns
-    ]
-    yield from _malformed(pa.table(values, names=rows.schema.names), 0)
-
-
-def _malformed(table: pa.Table, first: int) -> Iterator[tuple[int, str]]:
-    try:
-        table.validate(full=True)
-    except pa.ArrowInvalid as error:
-        half = len(table) // 2
-        if half:
-            yield from _malformed(table.slice(0, half), first)
-            yield from _malformed(table.slice(half), first + half)
-        else:
-            yield first, str(error)
 
 
 def _readable(table: pa.Table) -> tuple[pa.Table, dict[int, SubscriptionError]]:

@@ -2,9 +2,11 @@
 
 Segments fall into tiers by size, a factor of `FACTOR` apart. When a tier has `FACTOR` segments, they become one. So a
 subscription is rewritten about log(n) times in its life, and there are at most `FACTOR` log(n) segments. A segment that
-has lost more than half of its subscriptions is rewritten as well.
+has lost more than half of its subscriptions is rewritten as well. In an index in shards no merge makes a segment that
+is larger than a shard, so that there are always enough segments for all of them.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -34,26 +36,35 @@ def tier(size: int) -> int:
     return tier
 
 
-def due(segments: Sequence[LiveSegment]) -> list[LiveSegment]:
-    """Return the segments to merge next: one that is half empty, or all of the lowest full tier, or none."""
+def due(segments: Sequence[LiveSegment], shards: int | None = None) -> list[LiveSegment]:
+    """Return the segments to merge next: one that is half empty, or all of the lowest full tier, or none.
+
+    With shards, the smallest of the tier, and only if they are not more than a shard.
+    """
+    most = math.inf if shards is None else sum(map(len, segments)) / shards
     by_tier: dict[int, list[LiveSegment]] = {}
     for live in segments:
         if 2 * len(live.dropped) > len(live.segment):
             return [live]
         by_tier.setdefault(tier(len(live.segment)), []).append(live)
     for _, members in sorted(by_tier.items()):
-        if len(members) >= FACTOR:
-            return members
+        chosen = members if shards is None else sorted(members, key=len)[:FACTOR]
+        if len(members) >= FACTOR and sum(map(len, chosen)) <= most:
+            return chosen
     return []
 
 
 def gather(chosen: Iterable[tuple[Segment, Int64s, Float64s]]) -> tuple[SubscriptionRows, NormalForm]:
     """Return some subscriptions of segments, by number, and their normal form; with each segment come its scores."""
-    ids, texts, extras, scores, forms = [], [], [], [np.empty(0)], []
+    ids: list[str] = []
+    texts: list[str] = []
+    extras: list[str] = []
+    scores, forms = [np.empty(0)], []
     for segment, numbers, all_scores in chosen:
-        ids += [segment.ids[number] for number in numbers.tolist()]
-        texts += [segment.texts[number] for number in numbers.tolist()]
-        extras += [segment.extras[number] for number in numbers.tolist()]
+        places = pa.array(numbers)
+        ids += segment.ids.arrow().take(places).to_pylist()
+        texts += segment.texts.arrow().take(places).to_pylist()
+        extras += segment.extras.arrow().take(places).to_pylist()
         scores.append(all_scores[numbers])
         forms.append(segment.normal_form(numbers.astype(np.int32)))
     return SubscriptionRows(ids, texts, np.concatenate(scores), extras), NormalForm.joined(forms)

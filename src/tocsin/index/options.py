@@ -11,6 +11,8 @@ from tocsin.language.bulk import normalise_texts
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import Expression, normalise
 from tocsin.language.parse import parse
+from tocsin.model.analyzer import Analyzer, Analyzers
+from tocsin.model.condition import Condition
 from tocsin.model.limits import Limits
 from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, XPathName, check_name
@@ -21,7 +23,7 @@ HistoryKept: TypeAlias = Literal["all"] | Sequence[str] | None
 
 @dataclass(frozen=True)
 class Options:
-    """The limits, the prefixes of XPath expressions, and the algorithms, if the user chose them."""
+    """The limits, the prefixes of XPath expressions, analyzers, and the algorithms, if the user chose them."""
 
     limits: Limits = field(default_factory=Limits)
     """The most that one subscription may have."""
@@ -39,8 +41,14 @@ class Options:
     """The index of path expressions: the product's own or one of GPX-Matcher's."""
     history: HistoryKept = "all"
     """What is remembered of published events; a subscription that looks back at anything else is refused."""
+    analyzers: Analyzers = field(default_factory=dict)
+    """What counts as the same word, by attribute."""
+    shards: int | None = None
+    """The shards that the segments are divided into, see `index/reshard.py`; merges keep them. None: no shards."""
 
     def __post_init__(self) -> None:
+        if self.shards is not None and self.shards < 1:
+            raise OptionError(f"shards is {self.shards}", "It must be at least 1")
         if isinstance(self.history, str) and self.history != "all":
             raise OptionError(f"history is {self.history!r}", 'Pass "all", a list of attributes, or None')
         if self.history is not None and self.history != "all":
@@ -63,14 +71,18 @@ class Options:
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
-        return normalise_texts(texts, ids, self._most_predicates, self.check_xpath)
+        return normalise_texts(texts, ids, self._most_predicates, self.check_xpath, self.analyzers)
 
     def normalise_one(self, text: str, id: str) -> Expression:
         """The normal form of one text. Raises SubscriptionError."""
         try:
-            return normalise(parse(text), self._most_predicates, self.check_xpath)
+            return normalise(self.parse(text), self._most_predicates, self.check_xpath)
         except SubscriptionError as error:
             raise error.of(id) from None
+
+    def parse(self, text: str) -> Condition:
+        """The condition of a text. Raises SubscriptionError."""
+        return parse(text, self.analyzers)
 
     @property
     def _most_predicates(self) -> float:
@@ -88,6 +100,7 @@ class Options:
             **vars(self),
             "limits": asdict(self.limits),
             "namespaces": dict(self.namespaces),
+            "analyzers": {attribute: one.document() for attribute, one in self.analyzers.items()},
             "retain_age": age if micros is None else [micros],
         }
 
@@ -99,4 +112,5 @@ class Options:
         limits = Limits(**document["limits"]) if "limits" in document else Limits(predicates=most)
         if isinstance(age, list):
             age = dt.timedelta(microseconds=age[0])
-        return cls(**{**document, "retain_age": age, "limits": limits})
+        analyzers = {name: Analyzer(**given) for name, given in document.get("analyzers", {}).items()}
+        return cls(**{**document, "retain_age": age, "limits": limits, "analyzers": analyzers})

@@ -96,16 +96,11 @@ class RareRanges:
         starts, values = true_tests(codes, np.array(places, np.int32), self.tests, self.starts, self.low, self.high)
         return Ragged(starts, values)
 
-    def true_for(self, place: int, code: int) -> list[int]:
-        """Return the tests of a column that are TRUE for a code."""
-        return [
-            test
-            for test in range(int(self.tests[place]), int(self.tests[place + 1]))
-            if any(
-                self.low[row] <= code <= self.high[row]
-                for row in range(int(self.starts[test]), int(self.starts[test + 1]))
-            )
-        ]
+    def true_for(self, given: list[tuple[int, int]]) -> Int32s:
+        """Return the tests that are TRUE for one event, ascending, given the places of columns and its codes there."""
+        places, codes = np.array(sorted(given), np.int32).T.copy()
+        _, values = true_tests(codes[:, None], places, self.tests, self.starts, self.low, self.high)
+        return values
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays, for a segment file, which has the columns."""

@@ -1,10 +1,12 @@
 """Evaluate one condition on all events of a batch with NumPy and Arrow: a second way, without any index or kernel.
 
-The reference takes some 14 µs for an event and a condition, this 1 ns where a condition compares numbers. It knows
+The reference takes some 14 µs for an event and a condition, this 1 ns where a condition compares numbers. Columns that
+many conditions compare are sorted, so that an AND looks only at the rows in its narrowest range. It knows
 comparisons of plain columns with constants; of any other test it says that it is in doubt, and the reference decides.
 A condition is looked at as three-valued logic has it: which rows make it TRUE, and which FALSE.
 """
 
+from collections import Counter
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -28,6 +30,9 @@ _ARROW[Op.GE] = pc.greater_equal
 _NUMBER_TYPES = (int, float, Decimal)
 _EXACT = 2.0**53
 """Integers below this are floats."""
+SORTED_AFTER = 8
+"""A column is sorted when so many ranges on it were looked for: sorting 32,768 numbers takes as long as comparing them
+with 20 ranges, and most columns that were asked for so often are asked for again."""
 
 
 class Held(NamedTuple):
@@ -37,17 +42,77 @@ class Held(NamedTuple):
     doubt: Places
 
 
+class _Sorted(NamedTuple):
+    """The numbers of a column in order, and the rows that have them."""
+
+    values: npt.NDArray[np.float64]
+    order: Places
+
+
+class _Range(NamedTuple):
+    """The rows that make an operand of an AND TRUE, as a part of a sorted column."""
+
+    operand: int
+    column: _Sorted
+    first: int
+    last: int
+
+    def rows(self) -> Places:
+        """Return them, in the order of the column."""
+        return self.column.order[self.first : self.last]
+
+
 class PlainColumns:
     """The columns of a batch as this way reads them. Anything that is not a plain column is in doubt."""
 
     def __init__(self, batch: EventBatch) -> None:
         self.batch = batch
         self._numbers: dict[str, npt.NDArray[np.float64] | None] = {}
+        self._asked: Counter[str] = Counter()
+        self._sorted: dict[str, _Sorted] = {}
         self._all = np.arange(len(batch))
 
     def true(self, condition: Condition) -> Held:
-        """Find the rows that make a condition TRUE."""
-        return self._holding(condition, True, self._all)
+        """Find the rows that make a condition TRUE, ascending."""
+        narrowest: _Range | None = None
+        if isinstance(condition, And):
+            ranges = [self._range(place, operand) for place, operand in enumerate(condition.operands)]
+            narrowest = min(filter(None, ranges), key=lambda one: one.last - one.first, default=None)
+        # NaN is compared with everything.
+        with np.errstate(invalid="ignore"):
+            if narrowest is None:
+                return self._holding(condition, True, self._all)
+            assert isinstance(condition, And)
+            others = condition.operands[: narrowest.operand] + condition.operands[narrowest.operand + 1 :]
+            held = self._all_of(others, True, narrowest.rows())
+        return Held(np.sort(held.sure), held.doubt)
+
+    def _range(self, place: int, condition: Condition) -> "_Range | None":
+        """Find where the rows that make an operand TRUE lie in the order of its column, if that is sorted."""
+        ends = _ends(condition)
+        if ends is None:
+            return None
+        attribute, low, high = ends
+        column = self._in_order(attribute)
+        if column is None or not (_is_float(low[1]) and _is_float(high[1])):
+            return None
+        first, last = 0, column.values.size
+        if low[0] in (Op.GE, Op.GT, Op.EQ):
+            first = int(column.values.searchsorted(float(low[1]), "right" if low[0] is Op.GT else "left"))
+        if high[0] in (Op.LE, Op.LT, Op.EQ):
+            last = int(column.values.searchsorted(float(high[1]), "left" if high[0] is Op.LT else "right"))
+        return _Range(place, column, first, max(first, last))
+
+    def _in_order(self, attribute: str) -> "_Sorted | None":
+        """Return the numbers of a column in order, without NaN; None if it has other values or is not worth sorting."""
+        if attribute not in self._sorted:
+            self._asked[attribute] += 1
+            values = self._values(attribute) if self._asked[attribute] > SORTED_AFTER else None
+            if values is None or is_untyped(attribute):
+                return None
+            order = np.argsort(values)[: np.count_nonzero(~np.isnan(values))]
+            self._sorted[attribute] = _Sorted(values[order], order)
+        return self._sorted[attribute]
 
     def _holding(self, condition: Condition, wanted: bool, rows: Places) -> Held:
         """Find those of `rows` for which a condition is TRUE, or FALSE if that is wanted."""
@@ -109,11 +174,10 @@ class PlainColumns:
         if kind is str:
             return self._compare_texts(attribute, op, constant, wanted, rows)
         values = self._values(attribute)
-        if values is None or kind not in _NUMBER_TYPES or not _is_float(constant):
+        if values is None or not _is_float(constant):
             return None
-        given = values if rows.size == values.size else values[rows]
-        with np.errstate(invalid="ignore"):
-            holds: Bools = _NUMPY[op](given, float(constant))
+        given = values if rows is self._all else values[rows]
+        holds: Bools = _NUMPY[op](given, float(constant))
         # NaN is NULL: neither TRUE nor FALSE.
         if wanted:
             return holds & ~np.isnan(given) if op is Op.NE else holds
@@ -125,7 +189,7 @@ class PlainColumns:
             pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         ):
             return None
-        chosen = column if rows.size == len(column) else column.take(pa.array(rows))
+        chosen = column if rows is self._all else column.take(pa.array(rows))
         holds = _ARROW[op](chosen, pa.scalar(constant, column.type))
         if not wanted:
             holds = pc.invert(holds)
@@ -155,10 +219,22 @@ class PlainColumns:
         return np.array([is_null(value) for value in values], bool)
 
 
-def _is_float(constant: float | Decimal) -> bool:
-    """Tell whether a number compares with floats as the nearest of them does."""
-    nearest = float(constant)
-    return abs(nearest) < _EXACT and Decimal(repr(nearest)) == Decimal(str(constant))
+def _ends(condition: Condition) -> tuple[str, tuple[Op, Any], tuple[Op, Any]] | None:
+    """Return the attribute of a range and the comparisons that are its ends; None for anything else."""
+    if isinstance(condition, Between):
+        return condition.attribute, (Op.GE, condition.low), (Op.LE, condition.high)
+    if isinstance(condition, Comparison) and condition.op is not Op.NE:
+        end = condition.op, condition.constant
+        return condition.attribute, end, end
+    return None
+
+
+def _is_float(constant: Any) -> bool:
+    """Tell whether a constant is a number that compares with floats as the nearest of them does."""
+    kind = type(constant)
+    if kind not in _NUMBER_TYPES or not abs(constant) < _EXACT:
+        return False
+    return kind is not Decimal or Decimal(repr(float(constant))) == constant
 
 
 def _others(rows: Places, found: Held) -> Held:

@@ -18,7 +18,15 @@ from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.dedupe import share
-from tocsin.conjunctions.owners import Owners, events_of, group_by_event, group_conjunctions, pairs_with_owners
+from tocsin.conjunctions.owners import (
+    Owners,
+    events_of,
+    group_by_event,
+    group_conjunctions,
+    pairs_with_owners,
+    subscriptions_of_one,
+    without,
+)
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
@@ -32,8 +40,20 @@ from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.rare_attributes import RareRanges, ranges_to_tests, rare_attributes
 from tocsin.index.tags import TagIndex
-from tocsin.invariants import check_fields, check_starts, check_strings, check_type, check_within, demand, under
+from tocsin.invariants import (
+    check_ascending,
+    check_fields,
+    check_starts,
+    check_strings,
+    check_type,
+    check_within,
+    demand,
+    giving_back,
+    step_done,
+    under,
+)
 from tocsin.language.normal_form import NormalForm
+from tocsin.language.utility import has_utility
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import given_attributes
 from tocsin.model.result import Evidence
@@ -43,7 +63,7 @@ from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.quantize import Quantizer
 from tocsin.registry import by_reference, conjunction_index
-from tocsin.storage.container import Container, reading
+from tocsin.storage.container import Container, MappedArrays, reading
 
 NO_BOOLS = np.empty(0, np.bool_)
 _NO_NUMBERS = np.empty(0, np.int32)
@@ -82,6 +102,8 @@ class Segment:
     """Rows (test, subscription, conjunction): who demands which test on the history, as their family numbers it. The
     conjunction is -1 for the tests of a tree."""
     tags: TagIndex
+    with_utility: Int32s
+    """Subscriptions whose alternatives have a utility each, ascending."""
     never: Int32s
     """Subscriptions that can never match."""
     unindexed: Int32s
@@ -92,7 +114,7 @@ class Segment:
         """Build from subscriptions, whose ids ascend, and their normal form."""
         if options.matcher == "reference":
             segment = cls.build(rows, form, replace(options, index="auto", matcher="auto"))
-            return cast(Segment, by_reference().judged_by_reference(segment, options.namespaces))
+            return cast(Segment, by_reference().judged_by_reference(segment, options))
         names = rare_attributes(form) if options.is_auto else set()
         coded = code_columns(form, names)
         tests = number_tests(form, options)
@@ -165,6 +187,7 @@ class Segment:
             trees=trees,
             history_demands=_history_demands(conjunctions, on_history, form, shared.number),
             tags=TagIndex.build(rows.extras),
+            with_utility=np.array([n for n, text in enumerate(rows.texts) if has_utility(text)], np.int32),
             never=np.array(form.never, np.int32),
             unindexed=np.unique(np.append(owner[lost], trees.everywhere)),
         )
@@ -265,11 +288,17 @@ class Segment:
         `by_pairs` has the pairs by ranges and the candidates for them, if they are found already.
         """
         start = time.perf_counter()
-        pairs = self._found(batch, events, evidence, by_pairs)
-        if self.is_one_to_one and dropped.size == 0:
-            starts, values = group_conjunctions(pairs, len(batch))
+        lists = self.index.match_lists(events) if self.is_one_to_one else None
+        if lists is not None:
+            by_event, verified = lists
+            starts, values = without(dropped, by_event) if dropped.size else (by_event.starts, by_event.values)
+            evidence.candidates = int(verified)
         else:
-            starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
+            pairs = self._found(batch, events, evidence, by_pairs)
+            if self.is_one_to_one and dropped.size == 0:
+                starts, values = group_conjunctions(pairs, len(batch))
+            else:
+                starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
         if len(self.trees):
             stands, verified = self.trees.verify(events_of(starts, 0), values, events)
             evidence.candidates += verified
@@ -300,7 +329,7 @@ class Segment:
             if dropped.size:
                 numbers = numbers[~dropped[numbers]]
         elif len(pairs):
-            _, numbers = group_by_event(pairs, self.owners, dropped, self.several, 1)
+            numbers = subscriptions_of_one(pairs, self.owners, dropped, self.several)
         else:
             numbers = _NO_NUMBERS
         evidence.matches += numbers.size
@@ -378,6 +407,8 @@ class Segment:
         """The segment as named arrays, for a file."""
         names = ("scores", "several", "never", "unindexed", "history_demands", "test_null_column")
         arrays: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in names}
+        if self.with_utility.size:
+            arrays["with_utility"] = self.with_utility
         arrays |= {f"owners.{name}": array for name, array in self.owners._asdict().items()}
         for name, strings in (("ids", self.ids), ("texts", self.texts), ("extras", self.extras)):
             arrays |= {f"{name}.offsets": strings.offsets, f"{name}.bytes": strings.data}
@@ -417,12 +448,14 @@ class Segment:
             ("several", np.bool_),
             ("never", np.int32),
             ("unindexed", np.int32),
+            ("with_utility", np.int32),
         ):
             check_type(name, getattr(self, name), dtype)
         demand(self.scores.size == count, "scores", "not each subscription has one")
         demand(self.several.size in (0, count), "several", "not each subscription has one")
-        for name in ("never", "unindexed"):
+        for name in ("never", "unindexed", "with_utility"):
             check_within(name, getattr(self, name), 0, count)
+        check_ascending("with_utility", self.with_utility)
         for place, column in enumerate(self.columns):
             with under(f"domain.{place}."):
                 column.domain.check_arrays()
@@ -494,7 +527,8 @@ class MappedSegment(Segment):
             raise AttributeError(name)
         container: Container = self.__dict__["_container"]
         # The segment inside a family is named by the file that holds it.
-        with contextlib.nullcontext() if container.path is None else reading(container.path):
+        named = contextlib.nullcontext() if container.path is None else reading(container.path)
+        with named, self._giving_back():
             if name in ("texts", "extras"):
                 fields: dict[str, Any] = {name: self._said(name, container.arrays)}
             elif name == "form":
@@ -507,6 +541,36 @@ class MappedSegment(Segment):
         # Only now: no thread sees an array that is not checked.
         self.__dict__.update(fields)
         return fields[name]
+
+    def _giving_back(self) -> contextlib.AbstractContextManager[None]:
+        """Give back the pages that each step of a check has read, if the index is meant to exceed memory."""
+        arrays = self.__dict__["_container"].arrays
+        return giving_back(arrays.give_back) if self._exceeds_memory else contextlib.nullcontext()
+
+    @cached
+    def _exceeds_memory(self) -> bool:
+        """Whether the index is meant to. Looked up once: for each single event it cost 10 of 240 µs."""
+        container: Container = self.__dict__["_container"]
+        is_mapped = isinstance(container.arrays, MappedArrays)
+        return is_mapped and conjunction_index(*container.meta["algorithms"]).stays_on_disk
+
+    def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32s:
+        if not self._exceeds_memory:
+            return super()._found(batch, events, evidence, by_pairs)
+        with self._giving_back():
+            pairs = super()._found(batch, events, evidence, by_pairs)
+            step_done()
+        return pairs
+
+    def _found_for_one(
+        self, event: Event, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence
+    ) -> Int32s:
+        if not self._exceeds_memory:
+            return super()._found_for_one(event, batch, judged, evidence)
+        with self._giving_back():
+            pairs = super()._found_for_one(event, batch, judged, evidence)
+            step_done()
+        return pairs
 
     def verify(self, everything: bool) -> None:
         """Check what matching reads now; with `everything`, all that the file holds."""
@@ -550,6 +614,7 @@ def _matching_fields(container: Container) -> dict[str, Any]:
     demand(type(rare) is int and 0 <= rare <= len(columns), "rare", "there are not so many columns")
     return {
         **{name: arrays[name] for name in names},
+        "with_utility": arrays.get("with_utility", _NO_NUMBERS),
         "rare": RareRanges.from_arrays(columns[len(columns) - rare :], _under("rare.", arrays)),
         "combined": CombinedTests.from_arrays(_under("combined.", arrays)),
         "ids": Strings(arrays["ids.offsets"], arrays["ids.bytes"]),

@@ -57,6 +57,11 @@ class SegmentState:
         """What finds the best of those that match."""
         return ExactTopK(self.ranking, self.scores)
 
+    @property
+    def same_score(self) -> float | None:
+        """The score of all subscriptions, if they were given the same one and none was rescored."""
+        return self.segment.same_score if self.scores is self.segment.scores else None
+
     @cached
     def _left_out(self) -> Callable[[Tags], Bools]:
         return lru_cache(maxsize=MOST_TAGS)(partial(_either, self._lacking, self.dropped))

@@ -36,6 +36,8 @@ class Statistics:
     unindexed: dict[str, str]
     """Subscriptions that every event verifies, with the reason: at most 100 are named."""
     unindexed_count: int
+    merges: int
+    """Merges of segments that this matcher has finished since it was made or opened."""
     rekeyed: int
     """How often conjunctions of tests were filed under new keys, since other tests had become rare."""
     expensive: dict[str, float]
@@ -44,7 +46,7 @@ class Statistics:
     measured_events: int
 
 
-def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
+def statistics(snapshot: Snapshot, number: int, buffered: int, merges: int) -> Statistics:
     """Count what is in a snapshot."""
     states = snapshot.states
     sizes: Counter[str] = Counter()
@@ -72,6 +74,7 @@ def statistics(snapshot: Snapshot, number: int, buffered: int) -> Statistics:
         never_count=len(never),
         unindexed=dict.fromkeys(unindexed[:MOST_NAMED], "it demands no constant, word or path"),
         unindexed_count=len(unindexed),
+        merges=merges,
         rekeyed=sum(state.segment.index.rekeyed for state in states),
         expensive=snapshot.expensive(MOST_NAMED),
         measured_events=sum(state.work.events for state in states),

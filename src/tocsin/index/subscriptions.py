@@ -21,6 +21,7 @@ from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
 from tocsin.index.options import Options
+from tocsin.index.reshard import cut, pieces_of
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
@@ -74,6 +75,7 @@ class SubscriptionSet:
         self._number = 0
         self._background_merge = background_merge
         self._merging: threading.Thread | None = None
+        self._merges = 0
         self._history: History | None = None
         tell_children(self)
 
@@ -103,7 +105,7 @@ class SubscriptionSet:
         limits.check_text(id, subscription.where)
         with self._throttle.changing():
             expression = self.options.normalise_one(subscription.where, id)
-            self._check_history(expression, id)
+            self._check_history(expression, subscription)
             with self._writing():
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))
@@ -131,12 +133,12 @@ class SubscriptionSet:
             self._drop_all(segment)
             self._segments += (LiveSegment(segment),)
 
-    def _check_history(self, expression: Expression, id: str) -> None:
+    def _check_history(self, expression: Expression, said: Subscription) -> None:
         """Refuse a subscription that looks back at what is not remembered."""
         predicates = (predicate for conjunction in expression.leaves for predicate in conjunction)
         if any(isinstance(one, Tested) and isinstance(one.test, HistoryTest) for one in predicates):
             form = form_of([expression])
-            intake.refuse_unkept(form, [id], self.options, self._kept)
+            intake.refuse_unkept(form, [said.id], [said.where], self.options, self._kept)
             if form.errors:
                 raise form.errors[0]
 
@@ -255,17 +257,39 @@ class SubscriptionSet:
                 self._leave_history()
 
     def compact(self) -> None:
-        """Merge all segments into one; durable with the next commit."""
+        """Merge all segments into one, or one for each shard; durable with the next commit."""
         with self._writing():
             self._seal()
-            if len(self._segments) > 1 or any(live.dropped for live in self._segments):
+            is_clean = not any(live.dropped for live in self._segments)
+            if self.options.shards is not None:
+                if len(self._segments) != self.options.shards or not is_clean:
+                    self._segments = tuple(self._cut(self._segments, self.options.shards, self.options))
+            elif len(self._segments) > 1 or not is_clean:
                 self._merge(self._segments)
+
+    def reshard(self, shards: int) -> None:
+        """Divide the subscriptions into shards: cut segments that are larger than one; durable with the next commit."""
+        with self._writing():
+            options = replace(self.options, shards=shards)
+            self._seal()
+            pieces = pieces_of(list(map(len, self._segments)), shards)
+            divided: list[LiveSegment] = []
+            for live, count in zip(self._segments, pieces, strict=True):
+                divided += [live] if count == 1 else self._cut([live], count, options)
+            self._segments, self.options = tuple(divided), options
+
+    def _cut(self, segments: Sequence[LiveSegment], pieces: int, options: Options) -> list[LiveSegment]:
+        """Divide the subscriptions of some segments evenly; what has a folder lies there, not in memory."""
+        made = cut(segments, pieces, options)
+        if self._folder is None:
+            return [LiveSegment(segment) for segment in made]
+        return [store.write_segment(self._folder, segment) for segment in made]
 
     def stats(self) -> Statistics:
         """Counts, bytes by family, segments, and the subscriptions that no index helps to find."""
         with self._lock:
             buffered = len(self._buffer)
-            return statistics(self.current(), self._number, buffered)
+            return statistics(self.current(), self._number, buffered, self._merges)
 
     @property
     def history(self) -> History:
@@ -441,11 +465,16 @@ class SubscriptionSet:
 
     def _replace(self, segments: Sequence[LiveSegment], merged: LiveSegment) -> None:
         self._segments = (*(live for live in self._segments if live not in segments), merged)
+        self._merges += 1
         self._changed()
 
     def _merge_in_background(self) -> None:
         idle = self._merging is None or not self._merging.is_alive()
-        if self._background_merge and idle and (len(self._buffer) >= BUFFER or due(self._segments)):
+        if (
+            self._background_merge
+            and idle
+            and (len(self._buffer) >= BUFFER or due(self._segments, self.options.shards))
+        ):
             self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
             self._merging.start()
 
@@ -454,7 +483,7 @@ class SubscriptionSet:
         segments = self._seal_beside()
         while True:
             with self._lock:
-                segments = segments if len(segments) > 1 else due(self._segments)
+                segments = segments if len(segments) > 1 else due(self._segments, self.options.shards)
                 merger = Merger(segments)
             if not segments:
                 return

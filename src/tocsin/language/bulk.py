@@ -15,6 +15,7 @@ from tocsin.language.parse import Key, fixed_literals, parse_pieces
 from tocsin.language.shape import literal_types, split
 from tocsin.language.shape_plan import Part, Plans
 from tocsin.language.vectors import PartRows, Unreadable, part_rows
+from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
 
 BATCH = 65_536
 """How many texts are split into pieces at a time."""
@@ -22,7 +23,8 @@ BATCH = 65_536
 SMALL = 4
 """Parts of fewer texts than this are bound text by text: vector operations would cost more."""
 
-_PLANS = Plans()
+_plans: dict[tuple[tuple[str, str], ...], Plans] = {}
+"""By the names of the analyzers."""
 
 
 def normalise_texts(
@@ -30,6 +32,7 @@ def normalise_texts(
     ids: Sequence[str] | None = None,
     limit: float = math.inf,
     check_xpath: Callable[[str], None] | None = None,
+    analyzers: Analyzers = NO_ANALYZERS,
 ) -> NormalForm:
     """Return the normal form of many texts; those in error are reported, the others are kept.
 
@@ -39,7 +42,7 @@ def normalise_texts(
     >>> form.owner.tolist(), form.never, list(form.errors)
     ([0], [1], [2])
     """
-    work = _Work(Builder(check_xpath), ids, limit)
+    work = _Work(Builder(check_xpath), ids, limit, analyzers)
     with _no_collection():
         for start in range(0, len(texts), BATCH):
             work.add_batch(start, texts[start : start + BATCH])
@@ -81,7 +84,10 @@ class _PartTexts:
 class _Work:
     """One run over many texts."""
 
-    def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: float) -> None:
+    def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: float, analyzers: Analyzers) -> None:
+        self._analyzers = analyzers
+        known = tuple(sorted((attribute, one.name) for attribute, one in analyzers.items()))
+        self._plans = _plans.setdefault(known, Plans(analyzers))
         self.builder = builder
         self._ids = ids
         self._limit = limit
@@ -108,10 +114,10 @@ class _Work:
         waiting = [(key, *group) for key, group in groups.items()]
         while waiting:
             key, numbers, members = waiting.pop()
-            clauses = _PLANS.of_clauses(members[0], bool(key[1]))
+            clauses = self._plans.of_clauses(members[0], bool(key[1]))
             alternatives = None if clauses is None else [clauses]
             if alternatives is None and len(members) >= SMALL:
-                alternatives = _PLANS.of_shape(key, members[0])
+                alternatives = self._plans.of_shape(key, members[0])
                 if alternatives is None and not key[2] and fixed_literals(key[0], members[0]):
                     waiting += _by_fixed(key, numbers, members)
                     continue
@@ -176,7 +182,7 @@ class _Work:
 
     def _add_one(self, number: int, pieces: list[str]) -> None:
         try:
-            self.builder.add(number, normalise(parse_pieces(pieces), self._limit))
+            self.builder.add(number, normalise(parse_pieces(pieces, self._analyzers), self._limit))
         except SubscriptionError as error:
             self._report(number, error)
 

@@ -143,7 +143,7 @@ def _distance(literal: str) -> float:
         return metres(unquote(literal))
     except ValueError:
         raise SubscriptionError(
-            f"{literal} is no distance", f"Write '10 km'; the units are {', '.join(UNITS)}"
+            f"{literal} is not a distance", f"Write '10 km'; the units are {', '.join(UNITS)}"
         ) from None
 
 
@@ -164,5 +164,5 @@ def _network(literal: str) -> tuple[str, str]:
         return network_bounds(unquote(literal))
     except ValueError:
         raise SubscriptionError(
-            f"{literal} is no network of IP addresses", "Write '10.0.0.0/8', '2001:db8::/32' or one address"
+            f"{literal} is not a network of IP addresses", "Write '10.0.0.0/8', '2001:db8::/32' or one address"
         ) from None

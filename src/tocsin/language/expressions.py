@@ -231,7 +231,7 @@ class _ExpressionReader:
                     f"{operand.name!r} of an old event stands in an expression",
                     "Inside a subquery on history compute with event.… alone",
                 )
-            return AttributeValue(operand.name)  # type: ignore[union-attr]  # a name is no literal
+            return AttributeValue(operand.name)  # type: ignore[union-attr]  # a name is not a literal
         if isinstance(node, exp.Literal):
             return ConstantValue(self._reader.constant(node))
         if isinstance(node, exp.Null):
@@ -325,7 +325,7 @@ class _ExpressionReader:
             return Call("date_sub", (read(arguments[1]), read(arguments[2])), unit)
         if name == "age":
             hint = "Write date_sub('day', earlier, later) for whole days, date_diff('day', …) for midnights between"
-            raise self._refuse(node, "age is an interval, which is no value here", hint)
+            raise self._refuse(node, "age is an interval, which is not a value here", hint)
         raise self._reader.unknown(node)
 
     def _type(self, node: exp.Cast) -> str:

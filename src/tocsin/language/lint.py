@@ -32,7 +32,7 @@ from tocsin.model.condition import (
     UnnestExists,
     XPathExists,
 )
-from tocsin.model.expression_tree import NOW, expression_of, is_derived, is_of_element, leaves
+from tocsin.model.expression_tree import ELEMENT, NOW, expression_of, is_derived, is_of_element, leaves
 from tocsin.model.functions import operand_kinds
 from tocsin.model.predicate import Conjunction, Ranges
 from tocsin.model.schema import EventSchema, Kinds
@@ -64,11 +64,11 @@ def lint(text: str, schema: EventSchema | None = None, subscription: str | None 
         found.setdefault(attribute, SubscriptionWarning(code, message, hint, subscription, place))
 
     if schema is not None:
-        for atom in _atoms(condition):
+        for atom, list_ in _atoms(condition):
             for attribute, kinds in _demands(atom):
-                complaint = _complaint(text, attribute, kinds, schema)
+                complaint = _complaint_within(text, attribute, kinds, schema, list_)
                 if complaint is not None:
-                    warn(complaint[0], attribute, *complaint[1:])
+                    warn(complaint[0], attribute.removeprefix(f"{ELEMENT}."), *complaint[1:])
             if isinstance(atom, AttributeComparison) and not is_derived(atom.left + atom.right):
                 left, right = schema.kinds.get(atom.left), schema.kinds.get(atom.right)
                 if left and right and not left & right:
@@ -97,19 +97,19 @@ def _has_two_kinds(conjunction: Conjunction) -> bool:
     return any(len(kinds) > 1 for kinds in wanted.values())
 
 
-def _atoms(condition: Condition) -> Iterator[Condition]:
-    waiting = [condition]
+def _atoms(condition: Condition) -> Iterator[tuple[Condition, str]]:
+    """Return the atoms of a condition, each with the list whose elements it is about, if it is inside EXISTS."""
+    waiting = [(condition, "")]
     while waiting:
-        node = waiting.pop()
+        node, list_ = waiting.pop()
         if isinstance(node, (And, Or)):
-            waiting += node.operands
+            waiting += [(operand, list_) for operand in node.operands]
         elif isinstance(node, (Not, IsTruth)):
-            waiting.append(node.operand)
-        elif isinstance(node, UnnestExists):
-            waiting.append(node.condition)
-            yield node
+            waiting.append((node.operand, list_))
         else:
-            yield node
+            if isinstance(node, UnnestExists):
+                waiting.append((node.condition, node.attribute))
+            yield node, list_
 
 
 def _demands(atom: Any) -> Iterator[_Demand]:
@@ -124,12 +124,12 @@ def _demands(atom: Any) -> Iterator[_Demand]:
         if is_untyped(name):
             name = source_of(name)
         if not is_derived(name):
-            if name != NOW and not is_of_element(name):
+            if name not in (NOW, ELEMENT):
                 yield _Demand(name, _kinds_in(atom))
             continue
         wanted = operand_kinds(expression_of(name))
         for leaf in leaves(expression_of(name)):
-            if leaf.name != NOW and not is_of_element(leaf.name):
+            if leaf.name not in (NOW, ELEMENT):
                 kinds = wanted.get(leaf.name)
                 # A sum or a difference is of numbers, or of times.
                 yield _Demand(leaf.name, None if not kinds else frozenset(kind.value for kind in kinds) | {"time"})
@@ -163,17 +163,37 @@ def _kinds_in(atom: Any) -> Kinds | None:
     return frozenset(found) or None
 
 
-def _complaint(text: str, attribute: str, kinds: Kinds | None, schema: EventSchema) -> tuple[str, str, str] | None:
+_Complaint = tuple[str, str, str]
+"""A code, what is wrong, and the way out."""
+
+
+def _complaint_within(
+    text: str, attribute: str, kinds: Kinds | None, schema: EventSchema, list_: str
+) -> _Complaint | None:
+    """Say what is wrong with an attribute inside EXISTS on the elements of a list; outside, `list_` is empty."""
+    fields = schema.elements.get(list_)
+    if is_of_element(attribute):
+        name = attribute.removeprefix(f"{ELEMENT}.")
+        return None if fields is None else _complaint(text, name, kinds, fields, f"element of {list_!r}")
+    if fields is not None and fields.has(attribute) and not schema.has(attribute):
+        hint = f"Elements of {list_!r} have it: write i.{attribute} for those of i"
+        return "unknown", f"no event has {attribute!r}", hint
+    return _complaint(text, attribute, kinds, schema)
+
+
+def _complaint(
+    text: str, attribute: str, kinds: Kinds | None, schema: EventSchema, whose: str = "event"
+) -> _Complaint | None:
     if not schema.has(attribute):
         if _is_quoted(text, attribute) and "." not in attribute:
-            return "quoted", f"no event has {attribute!r}: in double quotes it is a name", f"Write '{attribute}'"
+            return "quoted", f"no {whose} has {attribute!r}: in double quotes it is a name", f"Write '{attribute}'"
         lower = {name.lower(): name for name in schema.kinds}
         near = (
             [lower[attribute.lower()]] if attribute.lower() in lower else get_close_matches(attribute, schema.kinds, 1)
         )
         names = ", ".join(sorted(schema.kinds)[:10])
-        hint = f"Did you mean {near[0]!r}?" if near else f"Events have {names}" if names else "Events have no attribute"
-        return "unknown", f"no event has {attribute!r}", hint
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are {names}" if names else "Events have no attribute"
+        return "unknown", f"no {whose} has {attribute!r}", hint
     present = schema.kinds.get(attribute)
     if present is None:
         return None

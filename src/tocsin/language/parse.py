@@ -1,9 +1,11 @@
 """Parse the text of a subscription into its condition: by the grammar, and by sqlglot what the grammar declines."""
 
 from tocsin.language.constants import LiteralSource, Reading, read
+from tocsin.language.declared_words import with_analyzers
 from tocsin.language.grammar import read_condition
 from tocsin.language.shape import Shape, literal_types, split
 from tocsin.language.template import Template
+from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
 from tocsin.model.condition import Condition, Slot
 from tocsin.model.values import Constant
 
@@ -20,28 +22,30 @@ _fixed: dict[str, tuple[int, ...]] = {}
 """By the code of a shape, the numbers of the literals that its templates contain; none for most shapes."""
 
 
-def parse(text: str) -> Condition:
+def parse(text: str, analyzers: Analyzers = NO_ANALYZERS) -> Condition:
     """Parse a condition. Costs some 4 microseconds a comparison, and 300 for a new shape that is left to sqlglot.
+
+    `analyzers` are those of its tests on words.
 
     >>> parse("price < 10").op
     <Op.LT: '<'>
 
     Raises SubscriptionError with the position of the culprit.
     """
-    return parse_pieces(split(text))
+    return parse_pieces(split(text), analyzers)
 
 
-def parse_pieces(pieces: list[str]) -> Condition:
+def parse_pieces(pieces: list[str], analyzers: Analyzers = NO_ANALYZERS) -> Condition:
     """Parse a condition from the pieces of its text."""
 
     def constant(number: int, reading: Reading) -> Constant:
         return read(pieces[2 * number + 1], reading)
 
     condition = read_condition(pieces, constant)
-    if condition is not None:
-        return condition
-    shape = Shape(pieces)
-    return _known_template(shape).bind(shape)
+    if condition is None:
+        shape = Shape(pieces)
+        condition = _known_template(shape).bind(shape)
+    return with_analyzers(condition, analyzers)
 
 
 def _known_template(shape: Shape) -> Template:

@@ -22,6 +22,7 @@ from tocsin.language.ranges import (
     union,
 )
 from tocsin.language.template import Fill, fill_atom
+from tocsin.model.analyzer import demanded_phrase, demanded_words
 from tocsin.model.condition import (
     Aggregated,
     And,
@@ -60,20 +61,17 @@ from tocsin.model.predicate import (
     Ranges,
     Test,
     Tested,
-    Word,
     WordWindow,
 )
 from tocsin.model.regexp import canonical as canonical_expression
 from tocsin.model.regexp import cover
+from tocsin.model.sql_text import name
 from tocsin.model.text import (
     check_words,
-    exact_tokens,
     like_pattern,
     like_runs,
-    parse_words,
     pattern_order,
     pattern_text,
-    tokens,
 )
 from tocsin.model.untyped import is_untyped
 from tocsin.model.values import Kind, kind_of, scalar
@@ -197,7 +195,7 @@ def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
 
 
 def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
-    """Turn `regexp_matches(a, '^x|y')` into `a LIKE 'x%' OR a LIKE '%y%'`; what is no pattern stays an expression."""
+    """Turn `regexp_matches(a, '^x|y')` into `a LIKE 'x%' OR a LIKE '%y%'`; others stay expressions."""
     expression = canonical_expression(str(condition.expression), condition.flags, condition.whole)
     covered = cover(expression)
     if not covered.is_exact:
@@ -210,33 +208,34 @@ def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:
     """Split `has_words(a, 'x y')` into the word x and the word y."""
     check_words(str(condition.text), "has_words", prefixes=True)
-    words = parse_words(str(condition.text), condition.exact_case)
+    demanded = demanded_words(condition.attribute, str(condition.text), condition.exact_case)
+    words = demanded.words
     if not words:
-        raise SubscriptionError(f"has_words({condition.attribute}, …) does not name a word", "Give at least one word")
+        raise SubscriptionError(f"has_words({name(condition.attribute)}, …) does not name a word", "Give at least one")
     least = len(words) if condition.min_words is None else condition.min_words
     _check_option("has_words", "min_words", least, 1, len(words))
     _check_option("has_words", "near", 1 if condition.near is None else condition.near, 1, LONGEST_WINDOW)
     if least < len(words) or condition.near is not None or condition.exact_case:
-        window = WordWindow(condition.attribute, words, least, condition.near, exact_case=condition.exact_case)
+        window = WordWindow(demanded.one_attribute(), words, least, condition.near, exact_case=condition.exact_case)
         return Tested(window, accepts)
-    found = tuple(Tested(AnyWord(condition.attribute, (word,)), accepts) for word in words)
+    found = tuple(Tested(AnyWord(demanded.attribute(word), (word,)), accepts) for word in words)
     return All(found) if Accepts.TRUE in accepts else Some(found)
 
 
 def has_phrase_to_phrase(condition: HasPhrase, accepts: Accepts) -> Node:
     """Turn `has_phrase(a, 'x y')` into a phrase, or into a word if it has only one."""
     check_words(str(condition.text), "has_phrase")
-    words = tuple((exact_tokens if condition.exact_case else tokens)(str(condition.text)))
+    demanded = demanded_phrase(condition.attribute, str(condition.text), condition.exact_case)
+    words, attribute = demanded.words, demanded.whole
     if not words:
-        raise SubscriptionError(f"has_phrase({condition.attribute}, …) does not name a word", "Give at least one word")
+        raise SubscriptionError(f"has_phrase({name(condition.attribute)}, …) does not name a word", "Give at least one")
     _check_option("has_phrase", "slop", condition.slop, 0, LONGEST_WINDOW)
     if condition.slop or condition.exact_case:
-        reach, wanted = len(words) - 1 + condition.slop, tuple(map(Word, words))
-        window = WordWindow(condition.attribute, wanted, len(words), reach, True, condition.exact_case)
+        window = WordWindow(attribute, words, len(words), len(words) - 1 + condition.slop, True, condition.exact_case)
         return Tested(window, accepts)
     if len(words) == 1:
-        return Tested(AnyWord(condition.attribute, (Word(words[0]),)), accepts)
-    return Tested(Phrase(condition.attribute, words), accepts)
+        return Tested(AnyWord(attribute, words), accepts)
+    return Tested(Phrase(attribute, tuple(word.text for word in words)), accepts)
 
 
 def _check_option(function: str, option: str, given: int, least: int, most: int) -> None:
@@ -286,7 +285,7 @@ def distance_in_floats(condition: WithinDistance, accepts: Accepts) -> Node:
     latitude, longitude, metres = map(float, numbers)
     if not (abs(latitude) <= 90 and abs(longitude) <= 180 and metres >= 0):
         raise SubscriptionError(
-            f"({latitude:g}, {longitude:g}) with {metres:g} m is no circle on the Earth",
+            f"({latitude:g}, {longitude:g}) with {metres:g} m is not a circle on the Earth",
             "Give the latitude (-90 to 90), the longitude (-180 to 180) and a distance such as '10 km'",
         )
     return Tested(WithinDistance(condition.attribute, latitude, longitude, metres), accepts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from tocsin.errors import SubscriptionError
+from tocsin.language.utility import has_utility, without_utility
 from tocsin.model.casts import read_time
 
 MAX_DEPTH = 32
@@ -55,6 +56,8 @@ def split(text: object) -> list[str]:
         raise SubscriptionError(
             "the condition contains half a surrogate pair", "Give well-formed Unicode text", position=bad.start()
         )
+    if has_utility(text):
+        text = without_utility(text)
     if '"' in text or "--" in text or "/*" in text:
         return _split_around_names(text)
     return _LITERAL.split(text)

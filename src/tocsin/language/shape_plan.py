@@ -8,18 +8,20 @@ their clauses few. All other texts are bound one by one.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
+from tocsin.language.declared_words import with_analyzers
 from tocsin.language.normal_form import ColumnKey
 from tocsin.language.normalise import always, never
 from tocsin.language.parse import Key, has_known_literals, parse_shape
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.language.shape import Shape, literal_types
 from tocsin.language.template import Template, fill_atom
+from tocsin.model.analyzer import Analyzers
 from tocsin.model.condition import Comparison, HistoryTest, InList, Op, Slot, UnnestExists
 from tocsin.model.predicate import Accepts, Predicate, Ranges
 from tocsin.model.untyped import is_untyped
@@ -68,9 +70,10 @@ Alternatives = list[list[Placed]]
 
 
 class Plans:
-    """The plans of clauses and shapes, kept for the texts to come."""
+    """The plans of clauses and shapes, kept for the texts to come with the same analyzers."""
 
-    def __init__(self) -> None:
+    def __init__(self, analyzers: Analyzers) -> None:
+        self._analyzers = analyzers
         self._clauses: dict[Key, list[Placed] | None] = {}
         self._shapes: dict[Key, Alternatives | None] = {}
         self._joint: dict[tuple[Part, Part], Part] = {}
@@ -111,7 +114,7 @@ class Plans:
             return None
         pieces = [""] * (len(code) + len(literals))
         pieces[::2], pieces[1::2] = code, literals
-        alternatives = _plan_shape(pieces, is_fixed=False)
+        alternatives = _plan_shape(pieces, False, self._analyzers)
         parts = alternatives[0] if alternatives is not None and len(alternatives) == 1 else None
         _remember(self._clauses, key, parts)
         return parts
@@ -130,7 +133,7 @@ class Plans:
         try:
             return self._shapes[key]
         except KeyError:
-            found = _plan_shape(pieces, bool(key[2]))
+            found = _plan_shape(pieces, bool(key[2]), self._analyzers)
             _remember(self._shapes, key, found)
             return found
 
@@ -153,7 +156,7 @@ def _cut(code: str) -> tuple[str, ...] | None:
     return (code,) if _AND_OF_BETWEEN.fullmatch(code) else tuple(f" {part.strip()} " for part in _AND.split(code))
 
 
-def _plan_shape(pieces: list[str], is_fixed: bool) -> Alternatives | None:
+def _plan_shape(pieces: list[str], is_fixed: bool, analyzers: Analyzers) -> Alternatives | None:
     """Plan a shape; `is_fixed` tells whether it is asked for with the literals that its template contains."""
     shape = Shape(pieces)
     try:
@@ -161,7 +164,9 @@ def _plan_shape(pieces: list[str], is_fixed: bool) -> Alternatives | None:
     except SubscriptionError:
         # Each text is parsed again, since its error has a position of its own.
         return None
-    return plan(template) if bool(template.fixed) == is_fixed and has_known_literals(shape, template) else None
+    if bool(template.fixed) != is_fixed or not has_known_literals(shape, template):
+        return None
+    return plan(replace(template, condition=with_analyzers(template.condition, analyzers)) if analyzers else template)
 
 
 def plan(template: Template) -> Alternatives | None:

@@ -74,7 +74,12 @@ def _bind(condition: Condition, constants: Sequence[Constant]) -> Condition:
 
 
 def fill_condition(condition: Condition, fill: Fill) -> Condition:
-    """Return the condition with its slots filled. Linear in its size; nothing recurses on its depth."""
+    """Return the condition with its slots filled."""
+    return map_atoms(condition, lambda atom: fill_atom(atom, fill))
+
+
+def map_atoms(condition: Condition, change: Callable[[Condition], Condition]) -> Condition:
+    """Return the condition with each atom changed. Linear in its size; nothing recurses on its depth."""
     waiting: list[tuple[Condition, bool]] = [(condition, False)]
     done: list[Condition] = []
     while waiting:
@@ -92,7 +97,7 @@ def fill_condition(condition: Condition, fill: Fill) -> Condition:
             else:
                 waiting += [(node, True), (node.operand, False)]
         else:
-            done.append(fill_atom(node, fill))
+            done.append(change(node))
     return done.pop()
 
 

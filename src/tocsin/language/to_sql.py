@@ -13,6 +13,7 @@ from typing import Any
 
 from tocsin.language.ranges import compared_untyped, complement, intersection, spans, union
 from tocsin.language.reserved import RESERVED
+from tocsin.model.analyzer import demanded_phrase, demanded_words
 from tocsin.model.condition import (
     Aggregated,
     And,
@@ -59,7 +60,7 @@ from tocsin.model.predicate import (
 )
 from tocsin.model.regexp import canonical
 from tocsin.model.sql_text import ELEMENT_NAME, constant, expression_sql, name, timestamp
-from tocsin.model.text import like_pattern, parse_words, pattern_text, tokens
+from tocsin.model.text import like_pattern, pattern_text
 from tocsin.model.untyped import SPANS, is_untyped, typed_scalar
 from tocsin.model.values import Constant, Kind, Number, Scalar
 
@@ -150,12 +151,13 @@ def _within(function: str, attribute: str, *arguments: object) -> str:
 
 
 def _has_words(node: HasWords) -> str:
-    words = parse_words(str(node.text))
+    words = demanded_words(node.attribute, str(node.text)).words
     return f"({' AND '.join(_finds(node.attribute, word.text, whole=not word.prefix) for word in words)})"
 
 
 def _has_phrase(node: HasPhrase) -> str:
-    return _finds(node.attribute, f"{_NO_WORD}+".join(tokens(str(node.text))), whole=True)
+    words = demanded_phrase(node.attribute, str(node.text)).words
+    return _finds(node.attribute, f"{_NO_WORD}+".join(word.text for word in words), whole=True)
 
 
 def _finds(attribute: str, expression: str, whole: bool) -> str:
@@ -248,8 +250,19 @@ def _describe_ranges(predicate: Ranges) -> str:
     if len(alternatives) > 3 and all(candidate.low == candidate.high for candidate in predicate.ranges):
         values = ", ".join(_scalar(candidate.low, kind) for candidate in predicate.ranges)
         alternatives = [f"{attribute} IN ({values})"]
+    elif (value := _left_out(predicate.ranges)) is not None:
+        alternatives = [f"{attribute} <> {_scalar(value, kind)}"]
     text = " OR ".join(alternatives)
     return f"({text}) IS NOT FALSE" if predicate.or_null else text
+
+
+def _left_out(ranges: tuple[Range, ...]) -> Scalar | None:
+    """Return the one value that ranges leave out; None if it is another set of values."""
+    if len(ranges) != 2 or ranges[0].low is not None or ranges[1].high is not None:
+        return None
+    below, above = ranges[0].high, ranges[1].low
+    # Ranges that touch are one range: neither end is closed.
+    return below if below == above else None
 
 
 def _describe_untyped(attribute: str, ranges: tuple[Range, ...]) -> str:

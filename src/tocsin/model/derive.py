@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int64s
+from tocsin.model.analyzer import WORDS, words_text
 from tocsin.model.casts import Time, UndefinedError, comparable_text
 from tocsin.model.civil import DAY, PARTS, add_months, boundaries, truncated, whole_units
 from tocsin.model.expression_tree import AttributeValue, Call, ConstantValue, Expression, leaves
@@ -442,6 +443,15 @@ def _ip_order(vectors: _Vectors, call: Call) -> Vector | None:
     return Vector(TEXT, data, value.known & ~is_none)
 
 
+def _words(vectors: _Vectors, call: Call) -> Vector | None:
+    value = vectors.of(call.operands[0])
+    if value is None or value.form != TEXT:
+        return None
+    encoded = value.data.dictionary_encode()
+    texts = [words_text(text, call.detail) for text in encoded.dictionary.to_pylist()]
+    return Vector(TEXT, pa.array(texts, pa.large_string()).take(encoded.indices), value.known)
+
+
 def _joined(vectors: _Vectors, call: Call) -> Vector | None:
     operands = vectors.operands(call)
     if operands is None or any(vector.form != TEXT for vector in operands):
@@ -724,6 +734,7 @@ _COMPUTE: dict[str, Callable[[_Vectors, Call], Vector | None]] = {
         ("trim", "ltrim", "rtrim", "substring", "replace", "split_part", "like", "ilike"), _text_by_definition
     ),
     "ip_order": _ip_order,
+    WORDS: _words,
     "starts_with": _text_test(pc.starts_with),
     "ends_with": _text_test(pc.ends_with),
     "contains": _text_test(pc.match_substring),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tocsin.arrays import Int64s
 from tocsin.errors import EventError
 from tocsin.model.derive import derive
-from tocsin.model.expression_tree import NOW, expression_of, is_derived
+from tocsin.model.expression_tree import MARK, NOW, expression_of, is_derived
 from tocsin.model.lookup import lookup
 from tocsin.model.readable import Lost, Values, fields_of, python_values, read_column, read_values
 from tocsin.model.sql_text import name as sql_name
@@ -144,6 +144,21 @@ class EventBatch:
             column = self.column(attribute)
             self._python[attribute] = None if column is None else python_values(column)
         return self._python[attribute]
+
+    def value(self, attribute: str) -> Any:
+        """Return the value that the first event has, as `values` does, without a column if it is a plain one.
+
+        >>> EventBatch([{"price": 12, "user": {"name": "Ada"}}]).value("user.name")
+        'Ada'
+        """
+        if self._rows and not attribute.startswith(MARK):
+            value: Any = self._rows[0].get(attribute)
+            kind = type(value)
+            is_plain = kind is int or kind is bool or (kind is float and value == value)
+            if is_plain or (value is None and "." not in attribute):
+                return value
+        values = self.values(attribute)
+        return None if values is None else values[0]
 
     def event(self, row: int) -> Event:
         """Return one event as a mapping, which has a value for every attribute: None for one that is missing."""

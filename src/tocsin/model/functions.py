@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DecimalException, Inexact, InvalidOperation
 from typing import Any
 
+from tocsin.model.analyzer import WORDS, words_text
 from tocsin.model.casts import (
     BOUND,
     DIGITS,
@@ -500,6 +501,7 @@ FUNCTIONS: dict[str, Function] = {
     "rtrim": Function(_trimmer(str.rstrip, "rtrim"), _S, _S),
     "substring": Function(_substring, _S, _S),
     "replace": Function(_replace, _S, _S),
+    WORDS: Function(words_text, _S, _S, detailed=True),
     "concat": Function(_concat, _S, None, takes_null=True),
     "||": Function(_concat, _S, None),
     "split_part": Function(_split_part, _S, _S),

@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 from tocsin.errors import OptionError, SubscriptionError
 
 _LITERAL = re.compile(r"'[^']*'")
+_STRING = re.compile(r"'[^']*(?:''[^']*)*'")
+"""With quotes inside, which are doubled."""
 RAISE = "raise the limit: Limits({0}=...), or --limit {0}=... of a command"
 
 
@@ -28,10 +30,12 @@ class Limits:
     tocsin.errors.OptionError: the limit predicates is 0. Use a positive number, or None for no limit
     """
 
-    predicates: int | None = 100_000
+    predicates: int | None = 20_000
     """Of one subscription; a list counts once. A tenant of a server: over all its alternatives."""
     text_bytes: int | None = 1_000_000
     """Of one condition, in UTF-8."""
+    string_bytes: int | None = 100_000
+    """Of one string constant, in UTF-8: a pattern, words, a polygon."""
     list_items: int | None = 250_000
     """Of all lists of one condition."""
     id_bytes: int | None = 10_000
@@ -58,6 +62,9 @@ class Limits:
         self._check(id, "id_bytes", f"its id {id[:20]!r}… has {{}} bytes", _bytes(id), "Shorten it")
         size = _bytes(where)
         self._check(id, "text_bytes", "the condition has {} bytes", size, "Split the subscription")
+        if self.string_bytes is not None and size > self.string_bytes:
+            longest = max((_bytes(string) - 2 for string in _STRING.findall(where)), default=0)
+            self._check(id, "string_bytes", "a string constant has {} bytes", longest, "Shorten it")
         if self.list_items is not None and where.count(",") >= self.list_items:
             items = _LITERAL.sub("", where).count(",") + 1
             self._check(id, "list_items", "its lists have {} items", items, "Split the subscription")

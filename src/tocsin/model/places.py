@@ -32,7 +32,7 @@ def point(latitude: Any, longitude: Any) -> list[float]:
     """
     for value in (latitude, longitude):
         if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
-            raise UndefinedError("a place whose latitude or longitude is no number")
+            raise UndefinedError("a place whose latitude or longitude is not a number")
     north, east = float(latitude), float(longitude)
     if not abs(north) <= 90 or not math.isfinite(east):
         raise UndefinedError("a place with a latitude beyond 90 degrees, or an infinite longitude")
@@ -91,7 +91,7 @@ def rings(text: str) -> tuple[Ring, ...]:
         for corner in inside.split(","):
             east, north = map(float, corner.split())
             if not abs(north) <= 90 or not abs(east) <= 540:
-                raise ValueError(f"{corner.strip()!r} is no longitude and latitude")
+                raise ValueError(f"{corner.strip()!r} is not a longitude and a latitude")
             corners.append((north, east))
         if len(corners) < 4 or corners[0] != corners[-1]:
             raise ValueError("a ring has at least four corners, the last of which is the first")

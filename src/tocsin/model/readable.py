@@ -9,7 +9,7 @@ hold its microseconds.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -463,3 +463,35 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _is_nested(kind: pa.DataType) -> bool:
     return _is_list(kind) or bool(pa.types.is_struct(kind))
+
+
+def malformed(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[int, str]]:
+    """The rows with a value that its type does not allow, such as text that is not UTF-8, and what Arrow says of it.
+
+    >>> names = pa.array([b"caf\\xe9", b"tea"]).view(pa.string())
+    >>> [row for row, _ in malformed(pa.table({"name": names}))]
+    [0]
+    """
+    try:
+        rows.validate(full=True)
+        return
+    except pa.ArrowInvalid:
+        pass
+    # Each part of a dictionary has the whole of it: only values tell who has the bad one.
+    values = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in rows.columns
+    ]
+    yield from _malformed(pa.table(values, names=rows.schema.names), 0)
+
+
+def _malformed(table: pa.Table, first: int) -> Iterator[tuple[int, str]]:
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        half = len(table) // 2
+        if half:
+            yield from _malformed(table.slice(0, half), first)
+            yield from _malformed(table.slice(half), first + half)
+        else:
+            yield first, str(error)

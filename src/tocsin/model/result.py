@@ -1,6 +1,6 @@
 """Define what a match returns, with the evidence of how it was found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -73,6 +73,8 @@ class Matches:
     ids: Sequence[str]
     scores: Sequence[float]
     evidence: Evidence
+    highlights: Mapping[str, Mapping[str, Sequence[tuple[int, int]]]] = field(default_factory=dict)
+    """With `highlight`, by id and attribute, where in the text what was found stands: (start, end) in characters."""
 
     def __iter__(self) -> Iterator[tuple[str, float]]:
         return iter(zip(self.ids, self.scores, strict=True))

@@ -41,6 +41,8 @@ class EventSchema:
     kinds: Mapping[str, Kinds]
     open: frozenset[str] = field(default_factory=frozenset)
     """Attributes such as maps, below which there may be any name."""
+    elements: Mapping[str, "EventSchema"] = field(default_factory=dict)
+    """What the elements of lists have, by attribute, where they are structs."""
 
     @classmethod
     def of(cls, source: Any) -> "EventSchema":
@@ -49,24 +51,27 @@ class EventSchema:
             return source
         kinds: dict[str, Kinds] = {}
         below: set[str] = set()
+        elements: dict[str, EventSchema] = {}
         if isinstance(source, pa.Schema):
             for part in source:
-                _add_field(kinds, below, part.name, part.type)
+                _add_field(kinds, below, elements, part.name, part.type)
         elif isinstance(source, (pa.Table, pa.RecordBatch)):
             for part, column in zip(source.schema, source.columns, strict=True):
-                _add_field(kinds, below, part.name, part.type)
+                _add_field(kinds, below, elements, part.name, part.type)
                 if len(column) and column.null_count == len(column):
                     kinds[part.name] = frozenset()
         elif isinstance(source, Mapping):
             kinds = {str(name): _named(name, kind) for name, kind in source.items()}
         elif isinstance(source, Iterable) and not isinstance(source, (str, bytes)):
+            items: dict[str, list[Mapping[str, Any]]] = {}
             for event in source:
-                _add_values(kinds, "", event)
+                _add_values(kinds, items, "", event)
+            elements = {name: cls.of(several) for name, several in items.items()}
         else:
             raise OptionError(
                 f"a {type(source).__name__} is not a schema", "Give an Arrow schema, events, or names with their kinds"
             )
-        return cls(kinds, frozenset(below))
+        return cls(kinds, frozenset(below), elements)
 
     def has(self, attribute: str) -> bool:
         """Tell whether events may have an attribute."""
@@ -82,7 +87,9 @@ def _named(name: str, kind: Any) -> Kinds:
     return frozenset([kind])
 
 
-def _add_field(kinds: dict[str, Kinds], below: set[str], name: str, type_: pa.DataType) -> None:
+def _add_field(
+    kinds: dict[str, Kinds], below: set[str], elements: dict[str, EventSchema], name: str, type_: pa.DataType
+) -> None:
     if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
         type_ = type_.value_type
     found = next((kind for is_kind, kind in _ARROW_KINDS if is_kind(type_)), "other")
@@ -91,14 +98,20 @@ def _add_field(kinds: dict[str, Kinds], below: set[str], name: str, type_: pa.Da
         below.add(name)
     if pa.types.is_struct(type_):
         for part in type_:
-            _add_field(kinds, below, f"{name}.{part.name}", part.type)
+            _add_field(kinds, below, elements, f"{name}.{part.name}", part.type)
+    if found == "list" and pa.types.is_struct(type_.value_type):
+        elements[name] = EventSchema.of(pa.schema(list(type_.value_type)))
 
 
-def _add_values(kinds: dict[str, Kinds], prefix: str, event: Mapping[str, Any]) -> None:
+def _add_values(
+    kinds: dict[str, Kinds], items: dict[str, list[Mapping[str, Any]]], prefix: str, event: Mapping[str, Any]
+) -> None:
     for key, value in event.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            _add_values(kinds, f"{name}.", value)
+            _add_values(kinds, items, f"{name}.", value)
+        if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) for item in value):
+            items.setdefault(name, []).extend(item for item in value if isinstance(item, Mapping))
         kind = kind_of(value)
         found = kind.value if kind is not None else "list" if isinstance(value, (list, tuple)) else "other"
         kinds[name] = kinds.get(name, frozenset()) | (frozenset() if is_null(value) else {found})

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from tocsin.model.analyzer import WORDS
 from tocsin.model.civil import TICKS
 from tocsin.model.expression_tree import (
     NOW,
@@ -97,7 +98,7 @@ def expression_sql(expression: Expression, name_of: Callable[[str], str] = name)
         return f"({operands[0]} {_POSTFIX[function]})"
     if function in _PREFIX:
         return f"({_PREFIX[function]}{operands[0]})"
-    if function in ("comparable", "untyped"):
+    if function in ("comparable", "untyped", WORDS):
         return operands[0]
     if function in ("cast", "try_cast"):
         return f"{function.upper()}({operands[0]} AS {detail})"

@@ -20,7 +20,7 @@ class SubscriptionWarning:
     """Something in a subscription that is allowed and probably not meant; the subscription is taken."""
 
     code: str
-    """`unknown`, `quoted`, `absent`, `kind` or `never`."""
+    """`unknown`, `quoted`, `absent`, `kind` or `never`; in the server also `always`."""
     message: str
     hint: str = ""
     subscription: str | None = None

@@ -10,15 +10,15 @@ ILIKE is LIKE on `lower` of the text and of what the pattern says literally. The
 in PostgreSQL and SQLite; DuckDB takes both cases of a letter for it.
 """
 
-import math
 import re
 import sys
 import unicodedata
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice, takewhile
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.predicate import Pattern, Wildcard, Word, WordWindow
@@ -39,11 +39,16 @@ def _words() -> re.Pattern[str]:
     return re.compile(rf"[\w{_marks()}]+")
 
 
+@cache
+def _marks_as_letters() -> dict[int, str]:
+    return dict.fromkeys(map(ord, _marks()), "_")
+
+
 def word_spans() -> list[tuple[int, int]]:
     """Return the runs of code points that are word characters, as (first, one after the last)."""
     every = array("I", range(sys.maxunicode + 1)).tobytes().decode("utf-32", "surrogatepass")
     # The expression with all marks would take 1.3 s here.
-    marked = every.translate(dict.fromkeys(map(ord, _marks()), "_"))
+    marked = every.translate(_marks_as_letters())
     return [match.span() for match in re.finditer(r"\w+", marked)]
 
 
@@ -58,8 +63,38 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
-def _split(folded: str) -> list[str]:
+def compose(text: str) -> str:
+    """Return `text` with canonical variants removed, as it is written otherwise."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def folded_places(text: str, exact_case: bool = False) -> tuple[str, list[tuple[int, int]]]:
+    """Return a folded text, and for each of its characters where what it came from begins and ends in `text`.
+
+    >>> folded_places("Cre\u0300")
+    ('crè', [(0, 1), (1, 2), (2, 4)])
+    """
+    fold_one = compose if exact_case else fold
+    if text.isascii():
+        return fold_one(text), [(place, place + 1) for place in range(len(text))]
+    pieces = [(fold_one(found.group()), found.span()) for found in _clusters().finditer(text)]
+    return "".join(piece for piece, _ in pieces), [span for piece, span in pieces for _ in piece]
+
+
+@cache
+def _clusters() -> re.Pattern[str]:
+    """A character with all that may be composed with it: marks, and the vowels and finals of Hangul."""
+    return re.compile(rf"(?s:.)[{_marks()}\u1160-\u11ff]*")
+
+
+def split_words(folded: str) -> list[str]:
+    """Return the runs of word characters of a folded text."""
     return (_ASCII_WORDS if folded.isascii() else _words()).findall(folded)
+
+
+def split_runs(folded: str) -> list[tuple[int, int]]:
+    """Return where the runs of word characters of a folded text begin and end."""
+    return [found.span() for found in (_ASCII_WORDS if folded.isascii() else _words()).finditer(folded)]
 
 
 def tokens(text: str) -> list[str]:
@@ -68,7 +103,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("During a recent holiday in Milos, I stayed ...")
     ['during', 'a', 'recent', 'holiday', 'in', 'milos', 'i', 'stayed']
     """
-    return _split(fold(text))
+    return split_words(fold(text))
 
 
 def exact_tokens(text: str) -> list[str]:
@@ -77,27 +112,7 @@ def exact_tokens(text: str) -> list[str]:
     >>> exact_tokens("US, us")
     ['US', 'us']
     """
-    return _split(text if text.isascii() else unicodedata.normalize("NFC", text))
-
-
-def parse_words(text: str, exact_case: bool = False) -> tuple[Word, ...]:
-    """Return the distinct words that `has_words` demands; one right before ``*`` is a prefix.
-
-    >>> parse_words("Holiday chok* holiday")
-    (Word(text='holiday', prefix=False), Word(text='chok', prefix=True))
-    """
-    found: dict[Word, None] = {}
-    # After each "*" a new piece begins; the last word of a piece is a prefix if the piece ended in that word.
-    *starred, rest = (unicodedata.normalize("NFC", text) if exact_case else fold(text)).split("*")
-    for piece in starred:
-        words = _split(piece)
-        ends_in_word = bool(words) and piece.endswith(words[-1])
-        whole = words[:-1] if ends_in_word else words
-        found.update((Word(word), None) for word in whole)
-        if ends_in_word:
-            found[Word(words[-1], prefix=True)] = None
-    found.update((Word(word), None) for word in _split(rest))
-    return tuple(found)
+    return split_words(compose(text))
 
 
 _OPERATORS = re.compile(
@@ -115,44 +130,35 @@ _WAYS_OUT = {
 
 def check_words(text: str, function: str, prefixes: bool = False) -> None:
     """Refuse what looks like an operator of a search engine and would be read as a gap between words."""
-    found = _OPERATORS.search(text) or (None if prefixes else re.search(r"(?P<star>\*)", text))
+    # To `re`, a mark is not a part of its word.
+    plain = text if text.isascii() else text.translate(_marks_as_letters())
+    found = _OPERATORS.search(plain) or (None if prefixes else re.search(r"(?P<star>\*)", plain))
     if found is not None:
         way_out = _WAYS_OUT[str(found.lastgroup)] if prefixes else "A phrase has whole words, and no operators"
         raise SubscriptionError(f"{function}(…, {text!r}) has no operator {found.group()!r}", way_out)
 
 
-@lru_cache(maxsize=8)
-def _distinct_words(text: str) -> frozenset[str]:
-    """Return the words of a text, which many predicates in a row ask for."""
-    return frozenset(tokens(text))
-
-
 def missing_words(text: str, wanted: Iterable[Word]) -> list[Word]:
     """Return those of `wanted` that do not occur in `text`: none of them exactly if `has_words` holds.
 
-    >>> missing_words("a holiday in Milos", parse_words("holiday cret*"))
+    >>> missing_words("a holiday in Milos", [Word("holiday"), Word("cret", prefix=True)])
     [Word(text='cret', prefix=True)]
     """
-    present = _distinct_words(text)
-    return [
-        word
-        for word in wanted
-        if not (any(p.startswith(word.text) for p in present) if word.prefix else word.text in present)
-    ]
+    places = word_places(text)
+    return [word for word in wanted if not places.of(word)]
 
 
-def has_phrase(text: str, phrase: list[str]) -> bool:
+def has_phrase(text: str, phrase: Sequence[str]) -> bool:
     """Tell whether the words `phrase` stand in `text` one after the other; an empty phrase always does.
 
     >>> has_phrase("He moved to New York.", tokens("new york"))
     True
     """
-    words, length = tokens(text), len(phrase)
-    return any(words[start : start + length] == phrase for start in range(len(words) - length + 1))
+    return not phrase or bool(word_places(text).of_phrase(phrase))
 
 
 class WordPlaces:
-    """Where each word of a text stands.
+    """Where each word of a text stands, counted in words.
 
     >>> window = WordWindow("body", (Word("new"), Word("york")), 2, 3)
     >>> WordPlaces("New, old, York").have(window), WordPlaces("York is not so new").have(window)
@@ -161,48 +167,88 @@ class WordPlaces:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._places: dict[bool, dict[str, list[int]]] = {}
+        self._words: dict[bool, tuple[list[str], dict[str, list[int]], list[str]]] = {}
+
+    def of(self, word: Word, exact_case: bool = False) -> Sequence[int]:
+        """Return the places of a word, or of all that begin with a prefix, ascending."""
+        _, places, in_order = self._read(exact_case)
+        if not word.prefix:
+            return places.get(word.text, ())
+        first = bisect_left(in_order, word.text)
+        beginning = takewhile(lambda each: each.startswith(word.text), islice(in_order, first, None))
+        return sorted(place for each in beginning for place in places[each])
+
+    def of_phrase(self, phrase: Sequence[str]) -> list[int]:
+        """Return where a phrase of one or more words begins, ascending."""
+        words, places, _ = self._read(False)
+        rarest = min(range(len(phrase)), key=lambda number: len(places.get(phrase[number], ())))
+        begins = (place - rarest for place in places.get(phrase[rarest], ()))
+        wanted = list(phrase)
+        return [begin for begin in begins if begin >= 0 and words[begin : begin + len(wanted)] == wanted]
 
     def have(self, window: WordWindow) -> bool:
         """Tell whether the words of a window occur as it demands."""
-        places = [self._of(word, window.exact_case) for word in window.words]
+        return next(self._stretches(window), None) is not None
+
+    def of_window(self, window: WordWindow) -> list[int]:
+        """Return the places of the words that make up a window, wherever it occurs, ascending."""
+        return sorted({place for stretch in self._stretches(window) for place in stretch})
+
+    def _stretches(self, window: WordWindow) -> Iterator[list[int]]:
+        """Return the places of the words of each stretch that is as the window demands."""
+        places = [self.of(word, window.exact_case) for word in window.words]
         if sum(map(bool, places)) < window.least:
-            return False
+            return
         if window.reach is None:
-            return True
-        if window.ordered:
-            return any(_end(places, start) - start <= window.reach for start in places[0])
-        in_order = sorted((place, word) for word, several in enumerate(places) for place in several)
-        near: Counter[int] = Counter()
-        first = 0
-        for place, word in in_order:
-            near[word] += 1
-            while place - in_order[first][0] > window.reach:
-                near[in_order[first][1]] -= 1
-                first += 1
-            if len(+near) >= window.least:
-                return True
-        return False
+            yield [place for several in places for place in several]
+        elif window.ordered:
+            for start in places[0]:
+                chain = _chain(places, start)
+                if chain and chain[-1] - start <= window.reach:
+                    yield chain
+        else:
+            yield from _near(places, window.reach, window.least)
 
-    def _of(self, word: Word, exact_case: bool) -> list[int]:
-        there = self._places.get(exact_case)
-        if there is None:
-            there = self._places[exact_case] = {}
-            for place, each in enumerate(exact_tokens(self._text) if exact_case else tokens(self._text)):
-                there.setdefault(each, []).append(place)
-        if word.prefix:
-            return sorted(place for each, several in there.items() if each.startswith(word.text) for place in several)
-        return there.get(word.text, [])
+    def _read(self, exact_case: bool) -> tuple[list[str], dict[str, list[int]], list[str]]:
+        """Return the words in their order, the places of each, and the distinct ones, sorted."""
+        if exact_case not in self._words:
+            words = exact_tokens(self._text) if exact_case else tokens(self._text)
+            places: dict[str, list[int]] = {}
+            for place, each in enumerate(words):
+                places.setdefault(each, []).append(place)
+            self._words[exact_case] = words, places, sorted(places)
+        return self._words[exact_case]
 
 
-def _end(places: list[list[int]], start: int) -> float:
-    """Return where words that follow each other end, each as early as possible; infinity if they do not."""
+@lru_cache(maxsize=8)
+def word_places(text: str) -> WordPlaces:
+    """Return the places of the words of a text, which many predicates in a row ask for."""
+    return WordPlaces(text)
+
+
+def _near(places: Sequence[Sequence[int]], reach: int, least: int) -> Iterator[list[int]]:
+    """Return each stretch of words, at most `reach` behind its first, that has `least` of those at some places."""
+    in_order = sorted((place, word) for word, several in enumerate(places) for place in several)
+    near: Counter[int] = Counter()
+    first = 0
+    for last, (place, word) in enumerate(in_order):
+        near[word] += 1
+        while place - in_order[first][0] > reach:
+            near[in_order[first][1]] -= 1
+            first += 1
+        if len(+near) >= least:
+            yield [place for place, _ in in_order[first : last + 1]]
+
+
+def _chain(places: Sequence[Sequence[int]], start: int) -> list[int]:
+    """Return the places of words that follow each other, each as early as possible; none if they do not."""
+    chain = [start]
     for several in places[1:]:
-        following = bisect_right(several, start)
+        following = bisect_right(several, chain[-1])
         if following == len(several):
-            return math.inf
-        start = several[following]
-    return start
+            return []
+        chain.append(several[following])
+    return chain
 
 
 def lower(text: str) -> str:

@@ -65,7 +65,7 @@ class Total:
 
 
 def compare_to_total(value: object, total: Exact | None) -> int | None:
-    """Return the sign of a value minus a total; None if one of them is NULL, or the value is no number.
+    """Return the sign of a value minus a total; None if one of them is NULL, or the value is not a number.
 
     >>> compare_to_total(Decimal("0.3"), Total([0.1, 0.2]).value(Aggregate.SUM))
     0

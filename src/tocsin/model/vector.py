@@ -67,12 +67,22 @@ def read_vector(values: Values | None, count: int, undecided: Bools) -> Vector |
     if types.is_boolean(kind):
         return Vector(BOOLEAN, np.asarray(array.fill_null(False)), known)
     if types.is_string(kind) or types.is_large_string(kind):
-        return Vector(TEXT, array.cast(pa.large_string()), known)
+        return Vector(TEXT, _from_zero(array.cast(pa.large_string())), known)
     if types.is_timestamp(kind) or types.is_date(kind):
         times, beyond = moments(array)
         undecided |= known & (beyond != 0)
         return Vector(TIME, times, known, is_date=bool(types.is_date(kind)))
     return None
+
+
+def _from_zero(texts: pa.Array) -> pa.Array:
+    """Return texts whose first byte is the first of their buffer: the cast of a slice may keep those before it.
+
+    Arrow 26 then changes the case of other bytes: pc.ascii_lower and pc.ascii_upper read such texts wrongly.
+    """
+    offsets = texts.buffers()[1]
+    is_at_zero = not len(texts) or np.frombuffer(offsets, np.int64)[texts.offset] == 0
+    return texts if is_at_zero else pa.concat_arrays([texts])
 
 
 _ARROW_TYPES: dict[type, Any] = {int: pa.int64(), float: pa.float64(), str: pa.large_string(), bool: pa.bool_()}

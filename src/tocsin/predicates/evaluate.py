@@ -4,7 +4,7 @@ Indexes find the same answers for millions of predicates at a time; this evaluat
 without an index, and for the reference.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,8 @@ from tocsin.model.condition import (
     XPathExists,
 )
 from tocsin.model.elements import elements_of
+from tocsin.model.expression_tree import ELEMENT
+from tocsin.model.highlight import Span, TextTest, highlighted_attribute, spans
 from tocsin.model.lookup import lookup
 from tocsin.model.places import encloses, haversine, haversine_of, rings
 from tocsin.model.predicate import (
@@ -41,10 +43,11 @@ from tocsin.model.predicate import (
     Range,
     Ranges,
     Test,
+    Tested,
     WordWindow,
 )
 from tocsin.model.regexp import canonical, finder
-from tocsin.model.text import WordPlaces, has_phrase, like, missing_words, pattern_text
+from tocsin.model.text import has_phrase, like, missing_words, pattern_text, word_places
 from tocsin.model.totals import Total, compare_to_total
 from tocsin.model.untyped import compare_untyped, is_untyped, source_of
 from tocsin.model.values import (
@@ -139,6 +142,37 @@ def _reached(node: Node, event: Event) -> bool:
     return holds(node, event)
 
 
+def highlighted(test: Test, event: Event) -> dict[str, list[Span]]:
+    """Return where in the texts of an event that what a test is TRUE of stands, by attribute.
+
+    Those of an element of a list are called as in `items[0].title`.
+    """
+    if isinstance(test, UnnestExists):
+        goal = _rewritten(test.condition)
+        found: dict[str, list[Span]] = {}
+        for place, element in enumerate(elements_of(event, test.attribute)):
+            for held in _held(goal, element) if _reached(goal, element) else ():
+                for name, spans_there in highlighted(held, element).items():
+                    name = name.replace(ELEMENT, f"{test.attribute}[{place}]")
+                    found[name] = sorted({*found.get(name, ()), *spans_there})
+        return found
+    if not isinstance(test, TextTest) or (attribute := highlighted_attribute(test)) is None:
+        return {}
+    value, given = lookup(event, test.attribute), lookup(event, attribute)
+    there = spans(test, value, given) if isinstance(value, str) and isinstance(given, str) else []
+    return {attribute: there} if there else {}
+
+
+def _held(node: Node, event: Event) -> Iterator[Test]:
+    """Return the tests under All and Some that are TRUE, and for which these hold."""
+    if isinstance(node, (All, Some)):
+        for child in node.children:
+            if _reached(child, event):
+                yield from _held(child, event)
+    elif isinstance(node, Tested) and Accepts.TRUE in node.accepts:
+        yield node.test
+
+
 def _selected(terms: Sequence[HistoryTerm], event: Event, history: History) -> list[Event]:
     """Return the earlier events that make every term TRUE."""
 
@@ -204,8 +238,8 @@ def _matcher(pattern: Pattern) -> Callable[[str], bool]:
 _TESTS: dict[type, Callable[[Any, Event, History], bool | None]] = {
     AnyWord: _any_word,
     AnyPattern: _any_pattern,
-    WordWindow: lambda test, event, _: judge_text(event, test.attribute, lambda text: WordPlaces(text).have(test)),
-    Phrase: lambda test, event, _: judge_text(event, test.attribute, lambda text: has_phrase(text, list(test.words))),
+    WordWindow: lambda test, event, _: judge_text(event, test.attribute, lambda text: word_places(text).have(test)),
+    Phrase: lambda test, event, _: judge_text(event, test.attribute, lambda text: has_phrase(text, test.words)),
     RegexpMatches: _regexp_matches,
     WithinDistance: _within_distance,
     WithinPolygon: _within_polygon,

@@ -24,6 +24,7 @@ from tocsin.predicates.families import Probed
 from tocsin.ranking.kernels import offer_matches, sort_best
 from tocsin.ranking.relaxed import Weights
 from tocsin.ranking.select import Layer, layer_sizes, nothing_yet, top_k_in_layers
+from tocsin.ranking.worth import Worth
 from tocsin.tuning import TUNING
 
 Bound = tuple[float, int]
@@ -58,6 +59,13 @@ class SegmentRanking:
         """How much work must be done without layers before they are thought of again."""
         self._matches: deque[int] = deque(maxlen=SAMPLE)
         self._weights: Weights | None = None
+        self._worth: Worth | None = None
+
+    def worth(self, options: Options) -> Worth | None:
+        """Return what the alternatives of subscriptions are worth; None if none says so. The first call builds it."""
+        if self._worth is None and self.segment.with_utility.size:
+            self._worth = Worth(self.segment, options)
+        return self._worth
 
     def weights(self) -> Weights:
         """Return the predicates with their weights; the first call derives them."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int64s, Ragged
+from tocsin.conjunctions.owners import events_of
 from tocsin.errors import OptionError
 from tocsin.forks import cached
 from tocsin.index.history import Judged
@@ -21,6 +22,7 @@ from tocsin.ranking.kernels import EXACT, MAX, SUM, Asked, sort_best
 from tocsin.ranking.relaxed import Interval, has_intervals
 from tocsin.ranking.score_function import ScoreFunction, ScoreRule
 from tocsin.ranking.select import nothing_yet
+from tocsin.ranking.worth import Worth
 from tocsin.registry import RankingName, check_name
 
 __all__ = ["Interval", "Mode", "Question", "ScoreBy", "TopK", "best_of"]
@@ -169,20 +171,40 @@ def _best_of_segment(
     function = question.function
     if function is not None and function.names_event:
         [function] = [function.of_event(batch.event(row)) for row in range(len(batch))]
+    worth = state.ranking.worth(options) if question.mode == "exact" else None
     if question.mode == "exact" and function is not None:
-        return _best_by_expression(state, batch, judged, left_out, function, question.k)
-    if question.mode == "exact" and question.index == "auto" and not has_intervals(batch, state.segment.columns):
+        return _best_by_expression(state, batch, judged, left_out, function, worth, question.k)
+    by_intervals = has_intervals(batch, state.segment.columns)
+    if worth is not None and not by_intervals:
+        return _best_by_worth(state, batch, judged, left_out, worth, question.k)
+    if question.mode == "exact" and question.index == "auto" and not by_intervals:
         return state.exact.top_k(batch, left_out, judged, question.k, options)
     evidence = Evidence(events=len(batch))
     best = nothing_yet(len(batch), min(question.k, len(state.segment)))
     weights = state.ranking.weights()
     numbers = np.arange(len(state.segment), dtype=np.int32)
-    asked = Asked(question.kind, weights.factors(question.coefficients), left_out, state.scores, numbers)
+    # Of an interval it is not known which alternative holds: the best of them counts.
+    own = state.scores if worth is None else worth.at_most(state.scores)
+    asked = Asked(question.kind, weights.factors(question.coefficients), left_out, own, numbers)
     work = weights.offer(best, batch, asked, judged, question.interval, question.index, function)
     evidence.add_segment(work)
     starts, numbers, scores = sort_best(best)
     evidence.matches = numbers.size
     return Ragged(starts, numbers), scores, evidence
+
+
+def _best_by_worth(
+    state: SegmentState, batch: EventBatch, judged: Mapping[int, Probed], left_out: Bools, worth: Worth, k: int
+) -> tuple[Ragged, Float64s, Evidence]:
+    """Return the best matches of each event, where the score of some depends on the alternative that holds."""
+    matches, evidence = state.segment.match(batch, left_out, judged)
+    scores = worth.scores(batch, matches, state.scores[matches.values])
+    event = events_of(matches.starts, 0)
+    best_first = np.lexsort((matches.values, -scores, event))
+    best = best_first[np.arange(event.size) - matches.starts[event[best_first]] < k]
+    starts = np.searchsorted(event[best], np.arange(len(batch) + 1)).astype(np.int64)
+    evidence.matches = best.size
+    return Ragged(starts, matches.values[best]), scores[best], evidence
 
 
 def _best_by_expression(
@@ -191,6 +213,7 @@ def _best_by_expression(
     judged: Mapping[int, Probed],
     left_out: Bools,
     function: ScoreFunction,
+    worth: Worth | None,
     k: int,
 ) -> tuple[Ragged, Float64s, Evidence]:
     """Return the best matches of each event by an expression over their own score, which does not fall as that rises.
@@ -206,8 +229,13 @@ def _best_by_expression(
     for row in range(len(batch)):
         numbers = np.unique(pairs[pairs[:, 0] == row, 1])
         numbers = numbers[~left_out[numbers]] if left_out.size else numbers
-        numbers = numbers[np.argsort(-state.scores[numbers], kind="stable")]
-        distinct, first = np.unique(-state.scores[numbers], return_index=True)
+        given = state.scores[numbers]
+        if worth is not None:
+            of_row = batch.take(np.array([row]))
+            given = worth.scores(of_row, Ragged(np.array([0, numbers.size]), numbers.astype(np.int32)), given)
+        best_first = np.argsort(-given, kind="stable")
+        numbers, given = numbers[best_first], given[best_first]
+        distinct, first = np.unique(-given, return_index=True)
         computed = np.full(numbers.size, -np.inf)
         ends = function.scores(-distinct[[0, -1]].reshape(-1, 1), ["score"]) if distinct.size else np.zeros(2)
         for own, start, stop in zip((-distinct).tolist(), first, [*first, numbers.size][1:], strict=True):

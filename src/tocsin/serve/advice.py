@@ -10,8 +10,11 @@ from typing import Any
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.lint import lint
+from tocsin.language.normalise import normalise
+from tocsin.language.parse import parse
 from tocsin.matcher import Matcher
 from tocsin.model.schema import ANYTHING, EventSchema
+from tocsin.model.subscription import SubscriptionWarning
 from tocsin.serve.errors_as_json import HttpError, document
 from tocsin.serve.tenants import Tenant
 
@@ -46,7 +49,7 @@ class Advice:
         """Return what is probably not meant, given what events and other subscriptions have."""
         found: list[dict[str, Any]] = [
             {"code": one.code, "message": one.message, "hint": one.hint, "position": one.position}
-            for one in lint(where, schema if schema.kinds else None)
+            for one in warnings_of(where, schema)
         ]
         if self.unindexed:
             message = "every event verifies it: it demands no constant, word or path"
@@ -54,10 +57,24 @@ class Advice:
         return found
 
 
-def _schema(known: Collection[str], events: Sequence[Mapping[str, Any]]) -> EventSchema:
+def warnings_of(where: str, schema: EventSchema) -> list[SubscriptionWarning]:
+    """Return what is probably not meant in a condition: what the library warns of, and that it always holds.
+
+    >>> [one.code for one in warnings_of("price > 5 OR TRUE", EventSchema({}))]
+    ['always']
+    """
+    found = lint(where, schema if schema.kinds else None)
+    form = normalise(parse(where))
+    if not form.nesting and not all(form.leaves):
+        found.append(SubscriptionWarning("always", "every event satisfies it", "Look for OR in place of AND"))
+    return found
+
+
+def schema_of(known: Collection[str], events: Sequence[Mapping[str, Any]]) -> EventSchema:
     """Return what recent events have; nothing is known of the values of other attributes that subscriptions name."""
-    seen = EventSchema.of(events).kinds
-    return EventSchema({**dict.fromkeys(known, ANYTHING), **{name: kinds or ANYTHING for name, kinds in seen.items()}})
+    seen = EventSchema.of(events)
+    kinds = {**dict.fromkeys(known, ANYTHING), **{name: kinds or ANYTHING for name, kinds in seen.kinds.items()}}
+    return EventSchema(kinds, elements=seen.elements)
 
 
 def demand_within_limits(where: str, tenant: Tenant, advice: Advice | None = None) -> None:
@@ -97,7 +114,7 @@ def check(where: str, tenant: Tenant, known: Collection[str], events: Sequence[M
         demand_within_limits(where, tenant, advice)
     except (SubscriptionError, HttpError) as error:
         return {"errors": [document(error)], "warnings": [], "attributes": []}
-    warnings = advice.warnings(where, _schema(known, events))
+    warnings = advice.warnings(where, schema_of(known, events))
     if advice.unindexed:
         cost = measured_us(where, events)
         for warning in warnings:

@@ -17,13 +17,18 @@ NEW, OLD = "new", "old"
 
 
 def of_events(
-    where: str, present: str | None, events: Sequence[Mapping[str, Any]], times: Sequence[float] | None
+    matcher: Matcher,
+    where: str,
+    present: str | None,
+    events: Sequence[Mapping[str, Any]],
+    times: Sequence[float] | None,
 ) -> dict[str, Any]:
     """Match a condition, and the present version of a subscription if there is one, with events in their order.
 
-    Returns hits, hits over time (by the times of events, or by their order), examples, and what would change.
+    `matcher` is empty, with the options of the index. Returns hits, hits over time (by the times of events, or by their
+    order), examples, and what would change.
     """
-    matcher = _matcher(where, present)
+    _subscribe(matcher, where, present)
     conversions = conversions_of_json(matcher.kinds)
     table = matcher.publish_batch([converted(event, conversions) for event in events])
     rows = list(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True))
@@ -47,9 +52,9 @@ def of_events(
     return answer
 
 
-def of_parquet(where: str, present: str | None, path: str, root: str | None) -> dict[str, Any]:
+def of_parquet(matcher: Matcher, where: str, present: str | None, path: str, root: str | None) -> dict[str, Any]:
     """Match a condition with the rows of Parquet files below the folder that the server may read."""
-    matcher = _matcher(where, present)
+    _subscribe(matcher, where, present)
     match = matcher.publish_batch if matcher.looking_back() else matcher.match_batch
     read, before = ReadCounts(), 0
     examples: list[dict[str, Any]] = []
@@ -76,12 +81,10 @@ def of_parquet(where: str, present: str | None, path: str, root: str | None) -> 
     return answer if present is None else answer | {"present": {"hits": before}}
 
 
-def _matcher(where: str, present: str | None) -> Matcher:
-    matcher = Matcher(background_merge=False)
+def _subscribe(matcher: Matcher, where: str, present: str | None) -> None:
     matcher.subscribe(NEW, where)
     if present is not None:
         matcher.subscribe(OLD, present)
-    return matcher
 
 
 def _below(path: str, root: str | None) -> Path:

@@ -6,6 +6,7 @@ part is the exception: a slot for each tenant with the time from which on its ne
 workers that take a turn at the same moment may let one request too many pass.
 """
 
+import mmap
 import zlib
 from pathlib import Path
 
@@ -17,6 +18,7 @@ COUNTERS = (
     *("requests", "errors", "matched_events", "matches", "match_seconds", "micro_batches", "refreshes"),
     *("changes", "commits", "commit_seconds", "published_events", "published_matches", "entries", "suppressed"),
     *("webhooks_sent", "webhooks_failed", "dead_letters", "waiting", "audited_pairs", "audit_disagreements"),
+    *("answered", "answer_seconds", "merges"),
 )
 _COLUMNS = max(len(COUNTERS), 32)
 _SLOTS = 4096
@@ -30,18 +32,21 @@ class Board:
         shape = (2 + workers) * _COLUMNS + _SLOTS
         if not path.exists():
             path.write_bytes(bytes(8 * shape))
-        numbers = np.memmap(path, np.float64, "r+", shape=(shape,))
-        self._rows = numbers[:-_SLOTS].reshape(-1, _COLUMNS)
-        self._next_turn = numbers[-_SLOTS:]
-        self._mine = self._rows[row]
+        with path.open("r+b") as file:
+            shared = mmap.mmap(file.fileno(), 8 * shape)
+        # A view of memory is read and written in a tenth of the time that NumPy takes for one number.
+        numbers = memoryview(shared).cast("d")
+        self._announced, self._next_turn = numbers[:_COLUMNS], numbers[-_SLOTS:]
+        self._mine = numbers[row * _COLUMNS : (row + 1) * _COLUMNS]
+        self._rows = np.frombuffer(shared)[:-_SLOTS].reshape(-1, _COLUMNS)
         self.workers = workers
 
     def __getitem__(self, place: int) -> int:
-        return int(self._rows[0, place])
+        return int(self._announced[place])
 
     def announce(self, place: int, number: int) -> None:
         """Let all processes see a number; only the writer calls this."""
-        self._rows[0, place] = number
+        self._announced[place] = number
 
     def count(self, name: str, by: float = 1.0) -> None:
         """Add to a counter of this process."""
@@ -66,7 +71,7 @@ class Board:
         A tenant that was quiet may send the requests of one second at once.
         """
         slot = zlib.crc32(tenant.encode()) % _SLOTS
-        turn = max(float(self._next_turn[slot]), now - 1.0)
+        turn = max(self._next_turn[slot], now - 1.0)
         if turn > now:
             return turn - now
         self._next_turn[slot] = turn + 1.0 / rate

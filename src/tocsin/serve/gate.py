@@ -3,6 +3,8 @@
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -44,7 +46,7 @@ class Gate:
             await send(message)
 
         try:
-            scope.setdefault("state", {})["tenant"] = self._tenant(scope)
+            self.admit(scope)
             if scope["path"] == "/match" and scope["type"] == "http":
                 if scope["method"] != "POST":
                     raise HttpError(405, "method not allowed", "Use POST")
@@ -53,16 +55,32 @@ class Gate:
                 # With an application in the scope, Starlette raises what it finds wrong.
                 scope["app"] = self
                 await self._app(scope, receive, watched)
-        except HTTPException as error:
-            problem = HttpError(error.status_code, error.detail.lower(), "GET /openapi.json lists what there is")
-            await self._refuse(scope, receive, send, problem, started)
-        except TocsinError as error:
-            await self._refuse(scope, receive, send, error, started)
-        except RecursionError:
-            await self._refuse(scope, receive, send, HttpError(400, "the request is nested too deeply"), started)
-        except Exception:
-            traceback.print_exc()
-            await self._refuse(scope, receive, send, HttpError(500, "the request failed"), started)
+        except Exception as error:
+            refusal = self.refusal(error)
+            if started:
+                # Half an answer is on its way: break the connection, so that nobody takes it for a whole one.
+                raise
+            await refusal.send(scope, receive, send)
+
+    def admit(self, scope: Scope) -> Tenant:
+        """Return who asks, and note it in the scope; a request passes once. Raises HttpError if nobody may."""
+        state = scope.setdefault("state", {})
+        if "tenant" not in state:
+            state["tenant"] = self._tenant(scope)
+        tenant: Tenant = state["tenant"]
+        return tenant
+
+    def refusal(self, error: Exception) -> "Refusal":
+        """Return the answer that an error becomes, and count it."""
+        self._board.count("errors")
+        if isinstance(error, HTTPException):
+            error = HttpError(error.status_code, error.detail.lower(), "GET /openapi.json lists what there is")
+        elif isinstance(error, RecursionError):
+            error = HttpError(400, "the request is nested too deeply")
+        elif not isinstance(error, TocsinError):
+            traceback.print_exception(error)
+            error = HttpError(500, "the request failed")
+        return Refusal(error)
 
     def _tenant(self, scope: Scope) -> Tenant:
         """Return who asks. Raises HttpError if nobody may."""
@@ -88,33 +106,45 @@ class Gate:
 
         A page of another site must not reach the server through the browser of someone on this machine.
         """
-        host = bodies.header(scope, b"host")
-        origin = bodies.header(scope, b"origin")
-        try:
-            name = urlsplit(f"//{host}").hostname
-            is_own = not origin or urlsplit(origin).netloc == host
-        except ValueError:
-            name, is_own = None, False
-        if name not in _LOCAL or not is_own:
+        if not _is_own(bodies.header(scope, b"host"), bodies.header(scope, b"origin")):
             hint = "Add a key with tocsin keys add, or ask from this machine"
             raise HttpError(403, "without keys this server answers only its own machine", hint)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send, error: TocsinError, started: bool) -> None:
-        self._board.count("errors")
-        if started:
-            # Half an answer is on its way: break the connection, so that nobody takes it for a whole one.
-            raise error
+
+class Refusal:
+    """An error as an answer."""
+
+    def __init__(self, error: TocsinError) -> None:
+        self._status, self._reason = status_of(error), error.message
+        shown = error.error if isinstance(error, RefusedError) else document(error)
+        self._content = bodies.dump({"error": shown})
+        extra = error.headers if isinstance(error, HttpError) else {}
+        self._headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self._content))]
+        self._headers += [(name.encode(), value.encode()) for name, value in extra.items()]
+
+    @property
+    def whole(self) -> bytes:
+        """Head and body, as they are sent."""
+        head = f"HTTP/1.1 {self._status} {HTTPStatus(self._status).phrase}\r\n".encode()
+        return head + b"".join(b"%b: %b\r\n" % pair for pair in self._headers) + b"\r\n" + self._content
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or close a WebSocket."""
         if scope["type"] == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": error.message[:100]})
+            await send({"type": "websocket.close", "code": 1008, "reason": self._reason[:100]})
             return
-        shown = error.error if isinstance(error, RefusedError) else document(error)
-        content = bodies.dump({"error": shown})
-        extra = error.headers if isinstance(error, HttpError) else {}
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        headers += [(name.encode(), value.encode()) for name, value in extra.items()]
-        await send({"type": "http.response.start", "status": status_of(error), "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._content})
+
+
+@lru_cache(1000)
+def _is_own(host: str, origin: str) -> bool:
+    """Whether a request names this machine, and comes from a page that it served or from none."""
+    try:
+        return urlsplit(f"//{host}").hostname in _LOCAL and (not origin or urlsplit(origin).netloc == host)
+    except ValueError:
+        return False
 
 
 def _key(scope: Scope) -> str:

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tocsin.errors import SubscriptionError
 from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.language.parameters import bind_parameters
 from tocsin.matcher import Matcher
@@ -23,7 +22,10 @@ from tocsin.serve.truth_tree import tree
 
 MOST_BACKTESTED = 100_000
 _TRIED = "condition"
-_GAUGES = {"waiting"}
+_GAUGES = {"waiting", "merges"}
+MOST_SLOWEST = 10
+MOST_REMEMBERED = 2000
+"""Published events that a condition which is no subscription is explained against, if it looks back."""
 
 
 def routes(service: Service) -> list[Route]:
@@ -43,14 +45,18 @@ def routes(service: Service) -> list[Route]:
         if id is not None:
             subscription = service.find(tenant, id)
             matcher, inside, where = service.matcher, subscription.id, subscription.where
-            event = service.queue.timed(event)
+            read = service.queue.timed(event)
         else:
             where, inside = _where(given), _TRIED
             demand_within_limits(where, tenant)
-            matcher = Matcher(background_merge=False)
+            matcher = service.matcher.alike()
             matcher.subscribe(_TRIED, where)
-            event = converted(event, conversions_of_json(matcher.kinds))
-        return reply(await asyncio.to_thread(explained, matcher, inside, where, event))
+            conversions = conversions_of_json(matcher.kinds)
+            if matcher.looking_back():
+                old = [converted(one, conversions) for one in service.recent_events(tenant, MOST_REMEMBERED)]
+                await asyncio.to_thread(matcher.publish_batch, old)
+            read = converted(event, conversions)
+        return reply(await asyncio.to_thread(explained, matcher, inside, where, read, event))
 
     async def run_backtest(request: Request) -> Response:
         tenant, given = tenant_of(request.scope), await service.document(request)
@@ -61,7 +67,9 @@ def routes(service: Service) -> list[Route]:
         parquet = bodies.field(given, "parquet", str)
         if parquet is not None:
             demand_admin(request.scope)
-            answer = await asyncio.to_thread(backtest.of_parquet, where, present, parquet, service.settings.data)
+            answer = await asyncio.to_thread(
+                backtest.of_parquet, service.matcher.alike(), where, present, parquet, service.settings.data
+            )
             return reply(answer)
         times: list[float] | None = None
         if "events" in given:
@@ -71,7 +79,9 @@ def routes(service: Service) -> list[Route]:
             owner = None if tenant.is_admin else tenant.name
             kept = await asyncio.to_thread(service.inboxes.events, owner, max(0, min(most, MOST_BACKTESTED)))
             events, times = [entry.body for entry in kept], [entry.time for entry in kept]
-        return reply(await asyncio.to_thread(backtest.of_events, where, present, events, times))
+        return reply(
+            await asyncio.to_thread(backtest.of_events, service.matcher.alike(), where, present, events, times)
+        )
 
     async def events(request: Request) -> Response:
         tenant = tenant_of(request.scope)
@@ -90,8 +100,11 @@ def routes(service: Service) -> list[Route]:
         busiest = service.inboxes.busiest(10, tenant.prefix)
         for one in busiest:
             one["id"] = one["id"].removeprefix(tenant.prefix)
+        costs = await asyncio.to_thread(service.costs)
+        own = [id for id in costs if id.startswith(tenant.prefix)][:MOST_SLOWEST]
+        slowest = [{"id": id.removeprefix(tenant.prefix), "share": costs[id]} for id in own]
         if not tenant.is_admin:
-            return reply({"busiest": busiest, "attributes": []})
+            return reply({"busiest": busiest, "slowest": slowest, "attributes": []})
         found = await asyncio.to_thread(service.matcher.stats)
         board = service.board
         return reply(
@@ -103,6 +116,7 @@ def routes(service: Service) -> list[Route]:
                 "commits": board[SNAPSHOT],
                 "uptime_s": time.time() - board[STARTED],
                 "busiest": busiest,
+                "slowest": slowest,
             }
         )
 
@@ -144,9 +158,14 @@ def _where(given: Mapping[str, Any]) -> str:
     return bind_parameters(where, params) if params else str(where)
 
 
-def explained(matcher: Matcher, id: str, where: str, event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return why a subscription matches an event or not: the alternatives, the nearest, and the tree of the text."""
-    found = matcher.explain(event, id)
+def explained(
+    matcher: Matcher, id: str, where: str, event: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return why a subscription matches an event or not: the alternatives, the nearest, and the tree of the text.
+
+    `given` is the event as it came, with texts for times and numbers.
+    """
+    found = matcher.explain(event, id, given=given)
     alternatives = [
         [
             {"text": str(verdict).removeprefix("holds  ").removeprefix("FAILS  "), "holds": verdict.holds}
@@ -160,14 +179,10 @@ def explained(matcher: Matcher, id: str, where: str, event: Mapping[str, Any]) -
     def judge(test: HistoryTest) -> bool | None:
         return history.holds(test, event) if history.keeps(test) else None
 
-    try:
-        shown = tree(where, event, {}, judge)
-    except SubscriptionError:
-        # An XPath with prefixes of this index: its alternatives tell.
-        shown = None
     return {
         "matches": found.matches,
         "alternatives": alternatives,
         "nearest": failures.index(min(failures)) if failures else None,
-        "tree": shown,
+        "tree": tree(where, event, matcher.options, judge),
+        "highlights": found.highlights,
     }

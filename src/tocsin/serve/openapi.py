@@ -42,7 +42,10 @@ _MATCH = {
         "mode": {"enum": ["exact", "relaxed"]},
         "score_by": {},
         "interval": {"enum": ["overlaps", "within"]},
-        "highlight": {"type": "boolean", "description": "Add the predicates that held to each match."},
+        "highlight": {
+            "type": "boolean",
+            "description": "Add to each match what held, and where in texts.",
+        },
         "id": {"type": "string", "description": "The attribute that names an event in the answer."},
     },
 }

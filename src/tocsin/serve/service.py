@@ -1,6 +1,8 @@
 """What the endpoints of a worker share: the matcher, the writer, the inboxes, the board."""
 
+import contextlib
 import dataclasses
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +40,17 @@ class Service:
     def matcher(self) -> Matcher:
         """The matcher, with everything that was acknowledged before now."""
         return self.queue.matcher()
+
+    def costs(self) -> dict[str, float]:
+        """Return the most expensive subscriptions with their shares of the time of an event, the largest first.
+
+        Both this worker and the writer, which matches published events, have measured some of them.
+        """
+        found = dict(self.matcher.stats().expensive)
+        with contextlib.suppress(FileNotFoundError):
+            for id, share in json.loads(self.settings.costs.read_text(encoding="utf-8")).items():
+                found[id] = max(share, found.get(id, 0.0))
+        return dict(sorted(found.items(), key=lambda cost: -cost[1]))
 
     async def body(self, request: Request) -> bytes:
         """Read the body of a request."""

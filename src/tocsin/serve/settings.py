@@ -38,6 +38,11 @@ class ServerSettings:
         return Path(self.runtime, "writer")
 
     @property
+    def costs(self) -> Path:
+        """The subscriptions that cost the writer most, with their shares of the time of a published event."""
+        return Path(self.runtime, "costs.json")
+
+    @property
     def inboxes(self) -> Path:
         """The file of the inboxes."""
         return Path(self.state, "inboxes.sqlite")

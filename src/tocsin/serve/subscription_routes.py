@@ -11,9 +11,11 @@ from starlette.routing import Route
 
 from tocsin.errors import SubscriptionError, TocsinError
 from tocsin.language.parameters import bind_parameters
+from tocsin.matcher import Matcher
+from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription
 from tocsin.serve import bodies
-from tocsin.serve.advice import demand_within_limits
+from tocsin.serve.advice import demand_within_limits, schema_of, warnings_of
 from tocsin.serve.errors_as_json import HttpError, document
 from tocsin.serve.service import Service, number_of, reply, tags_of, tenant_of
 from tocsin.serve.tenants import SUBSCRIBER_TAG, Tenant
@@ -94,12 +96,14 @@ def routes(service: Service) -> list[Route]:
         found = await asyncio.to_thread(find)
         page = found[:most]
         hits = service.inboxes.hits(subscription.id for subscription in page)
-        notes = _notes(service)
+        schema = schema_of(matcher.attributes, service.recent_events(tenant))
+        costs = await asyncio.to_thread(service.costs)
+        notes = await asyncio.to_thread(_notes, matcher, page, schema)
         shown_page = []
         for subscription in page:
             count, last = hits.get(subscription.id, (0, None))
-            extra = {"hits": count, "last_match": last, "warnings": notes.get(subscription.id, [])}
-            shown_page.append(shown(tenant, subscription) | extra)
+            extra = {"hits": count, "last_match": last, "cost_share": costs.get(subscription.id)}
+            shown_page.append(shown(tenant, subscription) | extra | {"warnings": notes[subscription.id]})
         more = shown_page[-1]["id"] if len(found) > most else None
         return reply({"subscriptions": shown_page, "cursor": more})
 
@@ -112,13 +116,14 @@ def routes(service: Service) -> list[Route]:
     ]
 
 
-def _notes(service: Service) -> dict[str, list[str]]:
-    """Return warnings by subscription; the statistics name the first hundred of each sort."""
-    stats = service.matcher.stats()
+def _notes(matcher: Matcher, page: list[Subscription], schema: EventSchema) -> dict[str, list[str]]:
+    """Return the warnings of each subscription of a page."""
+    stats = matcher.stats()
     notes: dict[str, list[str]] = {}
-    for named in (stats.never, stats.unindexed):
-        for id, reason in named.items():
-            notes.setdefault(id, []).append(reason)
+    for subscription in page:
+        notes[subscription.id] = [one.message for one in warnings_of(subscription.where, schema)]
+        if subscription.id in stats.unindexed:
+            notes[subscription.id].append(f"every event verifies it: {stats.unindexed[subscription.id]}")
     return notes
 
 

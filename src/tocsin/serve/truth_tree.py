@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from tocsin.language.parse import parse
+from tocsin.index.options import Options
 from tocsin.language.to_sql import to_sql
+from tocsin.model.analyzer import analyzed_source
 from tocsin.model.condition import And, Condition, HistoryTest, IsTruth, Not, Or
 from tocsin.model.lookup import lookup
 from tocsin.predicates.evaluate import all_of, any_of
@@ -20,14 +21,14 @@ _QUOTED = re.compile(r"""'(?:[^']|'')*'|"([A-Za-z_][A-Za-z0-9_]*)\"""")
 Judge = Callable[[HistoryTest], bool | None]
 
 
-def tree(where: str, event: Mapping[str, Any], namespaces: Mapping[str, str], judge: Judge) -> dict[str, Any]:
+def tree(where: str, event: Mapping[str, Any], options: Options, judge: Judge) -> dict[str, Any]:
     """Return the tree of a condition: `kind`, `truth`, and `parts`, or the `text` and `values` of a predicate.
 
-    >>> found = tree("price < 10 OR author = 'Smith'", {"price": 12}, {}, lambda _: None)
+    >>> found = tree("price < 10 OR author = 'Smith'", {"price": 12}, Options(), lambda _: None)
     >>> found["truth"], [(part["text"], part["truth"], part["values"]) for part in found["parts"]]
     ('NULL', [('price < 10', 'FALSE', {'price': 12}), ("author = 'Smith'", 'NULL', {'author': None})])
     """
-    return _node(parse(where), event, namespaces, judge)[1]
+    return _node(options.parse(where), event, options.namespaces, judge)[1]
 
 
 def _node(
@@ -47,7 +48,7 @@ def _node(
             kind = f"IS {'NOT ' if node.negated else ''}{_name(node.value)}"
         return truth, _shown(kind, truth) | {"parts": [part]}
     truth = judge(node) if isinstance(node, HistoryTest) else evaluate(node, event, (), namespaces)
-    values = {attribute: lookup(event, attribute) for attribute in _attributes(node)}
+    values = {attribute: lookup(event, attribute) for attribute in map(analyzed_source, _attributes(node))}
     return truth, _shown("predicate", truth) | {"text": _plain(to_sql(node, as_written=True)), "values": values}
 
 

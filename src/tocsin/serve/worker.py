@@ -5,10 +5,10 @@ import gc
 import socket
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.delivery.inboxes import InboxStore
 from tocsin.matcher import Matcher
@@ -16,39 +16,14 @@ from tocsin.serve.advice import Advice
 from tocsin.serve.app import application
 from tocsin.serve.board import SNAPSHOT, Board
 from tocsin.serve.frames import WriterClient
+from tocsin.serve.match_lane import MatchLane
 from tocsin.serve.match_queue import MatchQueue
+from tocsin.serve.protocol import HttpProtocol
 from tocsin.serve.service import Service
 from tocsin.serve.settings import ServerSettings
 from tocsin.serve.supervisor import BACKLOG
 
-HEADER_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 75
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """HTTP with a time limit for the head of a request: a client that sends none, or half of one, is cut off."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
-
-    def on_headers_complete(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        super().on_headers_complete()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        super().connection_lost(exc)
 
 
 def wait_for_writer(board: Board) -> None:
@@ -88,7 +63,9 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
     # What was loaded stays: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
-    config = uvicorn.Config(application(service), http=BoundedProtocol, **options)
+    gate = application(service)
+    protocol: Any = partial(HttpProtocol, lane=MatchLane(gate, service.queue, board))
+    config = uvicorn.Config(gate, http=protocol, **options)
     await uvicorn.Server(config).serve(sockets=[listening])
 
 

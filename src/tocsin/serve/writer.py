@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tocsin.delivery.inboxes import InboxStore, Parcel
+from tocsin.delivery.inboxes import InboxBounds, InboxStore, Parcel
 from tocsin.delivery.policy import Settings
 from tocsin.delivery.webhook import ATTEMPTS, IDEMPOTENCY_KEY, SIGNATURE, backoff, post, sign
 from tocsin.errors import StorageError, SubscriptionError, TocsinError
@@ -35,6 +35,7 @@ from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
 from tocsin.serve.errors_as_json import HttpError, document, status_of
 from tocsin.serve.settings import ServerSettings
 from tocsin.serve.tenants import Tenant, inbox_of
+from tocsin.storage.atomic_files import write_file
 from tocsin.tuning import TUNING
 
 Message = dict[str, Any]
@@ -47,6 +48,10 @@ SENDERS = 8
 """Webhooks that are called at a time."""
 SETTLE_S = 2.0
 """After so long without a change the merges of the background are committed, so that workers see fewer segments."""
+LOOK_S = 5.0
+"""How often costs and merges are counted, if there is something to do at all."""
+RETAINED = InboxBounds().events
+"""Published events that the history of an index keeps that the server makes."""
 REMEMBERED = "remembered"
 """The number that the history gave to its next event, as of the last commit of the inboxes."""
 
@@ -60,15 +65,17 @@ class Writer:
         self.waiting: queue.SimpleQueue[tuple[Message, Answer]] = queue.SimpleQueue()
         path = Path(settings.index)
         if not (path.is_dir() and any(path.glob("snapshot-*.json"))):
-            new = Matcher()
+            new = Matcher(retain_events=RETAINED)
             new.save(path)
             new.close()
         self._matcher = Matcher.open(path)
+        self._remembers = self._matcher.history.is_kept
         self._inboxes = InboxStore(settings.inboxes)
         self._changed = True
         self._settle_at: float | None = None
-        self._next_commit = 0.0
+        self._next_commit = self._next_look = 0.0
         self._addresses: dict[str, str | None] = {}
+        self._conversions = conversions_of_json(self._matcher.kinds)
         self._follow()
         self._counts: dict[str, int] = {}
         """By the prefix of a tenant: its subscriptions, counted when they are first limited."""
@@ -84,7 +91,7 @@ class Writer:
     def _replay(self) -> None:
         """Remember the events that were delivered before the history was committed, if the writer died in between."""
         noted = self._inboxes.fact(REMEMBERED)
-        if not self._looks_back or noted is None:
+        if not self._remembers or noted is None:
             return
         missing = noted - self._matcher.history.store.next
         if missing > 0:
@@ -106,6 +113,9 @@ class Writer:
             answers = self._carry_out(group)
             for (_, answer), result in zip(group, answers, strict=True):
                 answer(result)
+            arrived = [message["arrived"] for message, _ in group if "arrived" in message]
+            self._board.count("answered", len(arrived))
+            self._board.count("answer_seconds", len(arrived) * time.monotonic() - sum(arrived))
 
     def _next_group(self) -> list[tuple[Message, Answer]]:
         """Wait for requests; take all that are there."""
@@ -133,7 +143,9 @@ class Writer:
             answers = [self._answer(message, now) for message, _ in group]
             if self._inboxes.next_release is not None and self._inboxes.next_release <= now:
                 self._inboxes.release(now)
-            if self._looks_back:
+            if self._remembers:
+                if not self._is_followed and len(self._matcher.history):
+                    self._follow()
                 self._inboxes.note(REMEMBERED, self._matcher.history.store.next)
             parcels = self._inboxes.parcels(now, SENDERS - len(self._sending), self._sending)
         newest = self._inboxes.newest()
@@ -145,6 +157,9 @@ class Writer:
         elif self._changed:
             self._settle_at = now + SETTLE_S
             self._commit()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_S
+            self._tell_costs()
         for parcel in parcels:
             self._sending.add(parcel.inbox)
             self._senders.submit(self._send, parcel)
@@ -158,6 +173,13 @@ class Writer:
         self._board.count("commits")
         self._board.count("commit_seconds", time.perf_counter() - start)
         self._changed = False
+
+    def _tell_costs(self) -> None:
+        """Let workers know what subscriptions cost when events are published, and how often segments were merged."""
+        stats = self._matcher.stats()
+        self._board.set("merges", stats.merges)
+        content = json.dumps(stats.expensive).encode()
+        write_file(self._settings.costs, lambda file: file.write(content))
 
     def _answer(self, message: Message, now: float) -> Message:
         handler: Callable[[Message, float], Message] = getattr(self, f"_do_{message['do']}")
@@ -235,9 +257,14 @@ class Writer:
         self._board.count("changes", count)
 
     def _follow(self) -> None:
-        """Learn what the subscriptions of now ask of events, before the first event behind a change."""
+        """Learn what the subscriptions of now ask of events and of the history, before a worker or an event asks."""
         self._looks_back = bool(self._matcher.looking_back())
-        self._conversions = conversions_of_json(self._matcher.kinds)
+        before, self._conversions = self._conversions.keys(), conversions_of_json(self._matcher.kinds)
+        new = sorted(self._conversions.keys() - before)
+        if new and self._matcher.history.has_texts(new):
+            # Older events as well: what a subscription sees must not depend on who subscribed before.
+            self._matcher.history.convert(lambda event: converted(event, self._conversions))
+            self._matcher.commit()
         self._addresses.clear()
         self._is_followed = True
 
@@ -254,9 +281,13 @@ class Writer:
             self._follow()
         events, tags = message["events"], message["tags"] or None
         timed = [converted(event, self._conversions) for event in events]
-        if self._looks_back:
-            self._changed = True
+        if self._remembers:
             table = self._matcher.publish_batch(timed, tags=tags)
+            if self._looks_back:
+                self._changed = True
+            elif self._settle_at is None:
+                # Nobody reads it yet: the commit can wait. If the writer dies, it replays the events.
+                self._settle_at = now + SETTLE_S
         else:
             table = self._matcher.match_batch(timed, tags=tags)
         if tenant.limits.matches is not None and len(table):
@@ -355,7 +386,7 @@ async def _serve(writer: Writer, path: Path) -> None:
 
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                message = await frames.read(reader)
+                message = await frames.read(reader) | {"arrived": time.monotonic()}
                 number = message["number"]
 
                 def answer(result: Message, number: int = number) -> None:

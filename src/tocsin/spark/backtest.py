@@ -16,7 +16,9 @@ from tocsin.files.backtest import GAINED, LOST, Contrast, Source, changes_of, da
 from tocsin.files.backtest_plot import as_svg, as_text
 from tocsin.files.parquet_scan import ReadCounts
 from tocsin.files.row_group_filter import RowGroupFilter
+from tocsin.spark._placement.plan_lifetime import keep_while_planned
 from tocsin.spark._placement.ship import Index, Place, place, scratch
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, newest
 from tocsin.spark._worker.batches import ALL_MATCHES, match_slices, open_index, united
 from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.event_columns import column, event_steps, leading_columns, numbered
@@ -118,7 +120,7 @@ def _contrasted(
     if contrast.looks_back or order is not None:
         if order is None:
             raise OptionError("a changed subscription looks back", 'Give the order of events: order="column"')
-        index = (folder, folder)
+        index = (folder, PinnedSnapshot(folder, newest(folder), is_of_jobs=True))
         found = match_in_order(
             events, index, ALL_MATCHES, MatchEvidence(), id, order, (kept, ()), partitions, ship_index
         ).withColumn("score", F.when(F.startswith(F.col("subscription"), F.lit("+")), 1.0).otherwise(-1.0))
@@ -131,9 +133,10 @@ def _contrasted(
     row_groups = RowGroupFilter(contrast.matcher.forms)
     work = plan(events, {name: [name] for name in leading} | attributes, reader, row_groups)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
+    placed = place(folder, events.sparkSession, ship_index)
     task = partial(
         _change_partition,
-        place=place(folder, events.sparkSession, ship_index),
+        place=placed,
         names=tuple(columns),
         keep=len(leading),
         time=time,
@@ -143,8 +146,9 @@ def _contrasted(
         rows = numbered(events, columns.values())
     else:
         rows = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
-    read = None if work is None else work.read
-    return SparkBacktest(rows.mapInArrow(task, StructType(fields)), len(contrast.names), read, contrast.rejected)
+    changes = rows.mapInArrow(task, StructType(fields))
+    keep_while_planned(folder, None if placed.is_artifact else changes)
+    return SparkBacktest(changes, len(contrast.names), None if work is None else work.read, contrast.rejected)
 
 
 def backtest_files(

@@ -24,6 +24,7 @@ from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
 from tocsin.index.options import HistoryKept, Options
 from tocsin.index.subscriptions import SubscriptionSet
+from tocsin.model.analyzer import Analyzers
 from tocsin.model.limits import Limits
 from tocsin.model.schema import EventSchema
 from tocsin.registry import IndexName, MatcherName, XPathName
@@ -58,6 +59,7 @@ def build(
     segments: int | None = None,
     limits: Limits | None = None,
     namespaces: Mapping[str, str] | None = None,
+    analyzers: Analyzers | None = None,
     index: IndexName = "auto",
     matcher: MatcherName = "auto",
     xpath: XPathName = "auto",
@@ -70,12 +72,13 @@ def build(
     """Build the index of the subscriptions `id, where[, score, weights, tags, params]` in `path`; replacing it.
 
     The executors parse the subscriptions and write `segments` segments, by default one for each core, so all of them
-    must see `path`. Without `path` the driver builds the index, in a folder that is removed when this process ends.
-    Subscriptions with errors are left out and reported in `rejected`. With the `schema` of the DataFrame of events,
-    `warnings` reports what is probably not meant. The other options are those of `Matcher`; the index stores them.
+    must see `path`; under Spark Connect they do so only if `segments` is given. Without `path` the driver builds the
+    index, in a folder that is removed when this process ends. Subscriptions with errors are left out and reported in
+    `rejected`. With the `schema` of the DataFrame of events, `warnings` reports what is probably not meant. The other
+    options are those of `Matcher`; the index stores them.
     """
     prefixes, retention = dict(namespaces or {}), (retain_events, retain_age, age_attribute)
-    options = Options(limits or Limits(), prefixes, index, matcher, *retention, xpath, history)
+    options = Options(limits or Limits(), prefixes, index, matcher, *retention, xpath, history, analyzers or {})
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(
@@ -87,12 +90,12 @@ def build(
             f"ids are {subscriptions.schema['id'].dataType.simpleString()}", "Cast them to a type that has a text"
         )
     session = subscriptions.sparkSession
-    in_executors = path is not None and not is_connect(session)
-    if segments is not None and not in_executors:
+    if segments is not None and path is None:
         raise OptionError(
-            "segments are built by executors, in a folder that all of them see",
-            "Pass path in a classic session, or leave segments out",
+            "segments are built by executors, in a folder that all of them see", "Pass path, or leave segments out"
         )
+    # Under Spark Connect the executors may see other folders than this process: only if it is asked for.
+    in_executors = path is not None and (segments is not None or not is_connect(session))
     columns = [
         F.col(name).cast(type_) if type_ else F.col(name)
         for name, type_ in COLUMN_TYPES.items()

@@ -16,11 +16,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tocsin.delivery.addresses import INBOX, addressed, key_names
 from tocsin.errors import OptionError
-from tocsin.spark._placement.ship import Index, Place, is_connect, place
+from tocsin.spark._placement.plan_lifetime import keep_while_planned, planning
+from tocsin.spark._placement.ship import Index, Place, place
 from tocsin.spark._placement.snapshot_dir import pin
 from tocsin.spark._worker.batches import open_index
 from tocsin.spark.event_columns import column, index_path
-from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable
+from tocsin.spark.sinks import FORMATS, Batch, BatchRecord, BatchTable, running_query
 
 DIGEST = "matches"
 
@@ -74,7 +75,7 @@ class Inboxes:
             last = self.table.last
             number, stream = 0 if last is None else last + 1, stream or BY_HAND
         elif stream is None:
-            stream = _running_query(matches.sparkSession)
+            stream = running_query(matches.sparkSession)
         if stream is None:
             raise OptionError(
                 f"batch {number} of which stream?",
@@ -82,8 +83,11 @@ class Inboxes:
             )
         if not self.table.lacks(number, stream):
             return None
-        view = pin(index_path(index), required=False)
-        return self._deliver(matches, view.path, number, stream, view.snapshot, None)
+        with planning():
+            view = pin(index_path(index), required=False)
+            if view.is_of_jobs:
+                keep_while_planned(view.path)
+            return self._deliver(matches, view.path, number, stream, view.snapshot, None)
 
     def read(self, session: SparkSession, inbox: str | None = None) -> DataFrame:
         """Return all that was delivered, in order; or only that of one inbox."""
@@ -119,8 +123,11 @@ class Inboxes:
         """Add the inbox of each match, which workers look up in the index."""
         fields = [StructField(field.name, field.dataType) for field in matches.schema.fields]
         schema = StructType([*fields, StructField(INBOX, StringType())])
+        is_text = isinstance(matches.schema["subscription"].dataType, StringType)
+        # The index has ids as Spark writes them; Arrow writes 1.0 and times otherwise.
+        rows = matches if is_text else matches.withColumn(INBOX, F.col("subscription").cast("string"))
         task = partial(_address, place=place(index, matches.sparkSession, self._ship_index), tag=self.tag)
-        return matches.mapInArrow(task, schema).filter(F.col(INBOX).isNotNull())
+        return rows.mapInArrow(task, schema).filter(F.col(INBOX).isNotNull())
 
     def _news(self, rows: DataFrame) -> DataFrame:
         """Drop repetitions: keep the first row of each combination, if no earlier batch has it."""
@@ -153,12 +160,14 @@ def deliver(
     return Inboxes(path, tag=tag, dedupe=dedupe, digest=digest).deliver(matches, index, number, stream)
 
 
-def _running_query(session: SparkSession) -> str | None:
-    """Return the id of the streaming query whose `foreachBatch` runs this; None outside of one."""
-    return None if is_connect(session) else session.sparkContext.getLocalProperty("sql.streaming.queryId")
-
-
 def _address(batches: Iterable[pa.RecordBatch], place: Place, tag: str) -> Iterator[pa.RecordBatch]:
     matcher = open_index(place.folder(), place.fingerprint)
     for batch in batches:
-        yield addressed(batch, matcher, tag)
+        names = batch.schema.names
+        if INBOX not in names:
+            yield addressed(batch, matcher, tag)
+            continue
+        # The last column has the ids of subscriptions as texts.
+        texts = pa.RecordBatch.from_arrays([batch.columns[-1]], ["subscription"])
+        inboxes = addressed(texts, matcher, tag).column(INBOX)
+        yield pa.RecordBatch.from_arrays([*batch.columns[:-1], inboxes], names=names)

@@ -1,6 +1,7 @@
 """Match a DataFrame or files of events, lazily: in one narrow stage without a shuffle, unless events have an order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
-from tocsin.spark._placement.shards import shard
+from tocsin.spark._placement.plan_lifetime import keep_while_planned, planning
+from tocsin.spark._placement.shards import shard, stored_shards
 from tocsin.spark._placement.ship import Index, Place, place
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, pin
 from tocsin.spark._worker.batches import MatchOptions, match_batches, open_index, with_subscriptions
@@ -76,8 +78,8 @@ def match(
     With `tags`, only subscriptions that have all of them are matched. With `top_k`, only the best matches of each event
     are returned, as `Matcher.top_k` finds them by this `mode`, `score_by`, `interval`; `ranked_index` is its `index`.
     With `shards`, the index is divided into that many groups of segments and each task maps only one, for an index that
-    does not fit a host. The events are then read once for each shard, and `top_k` needs a shuffle on `event`, whose
-    values must be unique.
+    does not fit a host; an index that `Matcher.reshard` has divided, into its own. The events are then read once for
+    each shard, and `top_k` needs a shuffle on `event`, whose values must be unique.
 
     Workers map the index in place if they run on this machine; otherwise it is shipped to each executor once. With
     ``ship_index=False`` it must be on storage that all of them mount at the same path. All tasks match against the
@@ -102,25 +104,26 @@ def match(
         reader = reader or "spark"
     else:
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
-    index, ids = index_path(subscriptions), id_type(subscriptions)
-    view = pin(index, required=shards is not None)
-    opened = Matcher.open(view.path, mode="read")
-    warn_of_attributes(opened, events.schema)
-    evidence = remembered(evidence or MatchEvidence())
-    if order is not None:
-        if shards is not None:
-            raise OptionError("an index in shards has no order of events", "Leave out shards, or the order")
-        history = (index, view.path)
-        columns = keep_columns, subscription_columns
-        found = match_in_order(events, history, options, evidence, id, order, columns, partitions, ship_index)
-        return with_id_type(found, ids)
-    refuse(opened.looking_back(tags), 'Leave them out, or give order="column"')
-    if partitions is not None:
-        raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
-    # Before the first task, and once: its workers would wait for one of them.
-    compile_for(opened, top_k, mode)
-    columns = keep_columns, subscription_columns
-    return with_id_type(match_view(events, view, options, evidence, id, columns, shards, ship_index, reader), ids)
+    evidence, columns = remembered(evidence or MatchEvidence()), (keep_columns, subscription_columns)
+    with planning():
+        index, ids = index_path(subscriptions), id_type(subscriptions)
+        shards = stored_shards(index) if shards is None and order is None else shards
+        view = pin(index, required=shards is not None)
+        if isinstance(subscriptions, DataFrame):
+            view = replace(view, is_of_jobs=True)  # no other job knows the index that was built here
+        opened = Matcher.open(view.path, mode="read")
+        warn_of_attributes(opened, events.schema)
+        if order is not None:
+            if shards is not None:
+                raise OptionError("an index in shards has no order of events", "Leave out shards, or the order")
+            found = match_in_order(events, (index, view), options, evidence, id, order, columns, partitions, ship_index)
+            return with_id_type(found, ids)
+        refuse(opened.looking_back(tags), 'Leave them out, or give order="column"')
+        if partitions is not None:
+            raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
+        # Before the first task, and once: its workers would wait for one of them.
+        compile_for(opened, top_k, mode)
+        return with_id_type(match_view(events, view, options, evidence, id, columns, shards, ship_index, reader), ids)
 
 
 def match_view(
@@ -136,7 +139,9 @@ def match_view(
 ) -> DataFrame:
     """Match against a pinned snapshot of an index; see `match`."""
     leading = leading_columns(events, id, *columns)
-    parts = [view.path] if shards is None else shard(view, shards)
+    if shards is not None and view.is_of_jobs:
+        keep_while_planned(view.path)  # tasks read the shards, which have links of their own
+    parts = [view] if shards is None else shard(view, shards)
     frames = [
         _match_on(events, leading, columns[1], part, number, ship_index, options, evidence, reader)
         for number, part in enumerate(parts)
@@ -151,22 +156,23 @@ def _match_on(
     events: DataFrame,
     leading: dict[str, Column],
     subscription_columns: Sequence[str],
-    path: Path,
+    view: PinnedSnapshot,
     number: int,
     ship_index: bool | None,
     options: MatchOptions,
     evidence: MatchEvidence,
     reader: Reader | None,
 ) -> DataFrame:
-    attributes = event_steps(events.schema, Matcher.open(path, mode="read").attributes - leading.keys())
+    attributes = event_steps(events.schema, Matcher.open(view.path, mode="read").attributes - leading.keys())
     work = plan(events, {name: [name] for name in leading} | attributes, reader)
     columns = leading | {name: column(steps) for name, steps in attributes.items()}
     id_not_null = work is not None and work.id_not_null
     schema = match_schema(events, list(leading), id_not_null, subscription_columns)
     reporter = evidence.reporter(events, schema, number)
+    placed = place(view.path, events.sparkSession, ship_index)
     task = partial(
         _match_partition,
-        place=place(path, events.sparkSession, ship_index),
+        place=placed,
         names=tuple(columns),
         keep=len(leading),
         options=options,
@@ -178,7 +184,10 @@ def _match_on(
         rows = numbered(events, columns.values())
     else:
         rows = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
-    return evidence.observe(rows.mapInArrow(task, schema), reporter)
+    matches = rows.mapInArrow(task, schema)
+    if view.is_of_jobs:
+        keep_while_planned(view.path, None if placed.is_artifact else matches)
+    return evidence.observe(matches, reporter)
 
 
 def _best(matches: DataFrame, k: int) -> DataFrame:

@@ -21,7 +21,9 @@ from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.summary import merge
+from tocsin.spark._placement.plan_lifetime import keep_while_planned
 from tocsin.spark._placement.ship import Place, is_connect, place, scratch
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions, open_index, with_subscriptions
 from tocsin.spark._worker.history_scan import Tests, match_stretches, summarise_stretch
 from tocsin.spark.event_columns import ColumnsToAdd, column, event_columns, leading_columns, match_schema, numbered
@@ -42,7 +44,7 @@ class Scan:
 
 def match_in_order(
     events: DataFrame,
-    index: tuple[Path, Path],
+    index: tuple[Path, PinnedSnapshot],
     options: MatchOptions,
     evidence: MatchEvidence,
     id: str,
@@ -55,10 +57,12 @@ def match_in_order(
 
     `index` is the folder, which has the events that were published to it, and its pinned snapshot.
     """
-    folder, path = index
-    start = Tests(path).published(folder)
-    scan = scan_history(events, path, id=id, order=order, partitions=partitions, start=start, ship_index=ship_index)
-    return match_after(events, path, scan, evidence, id, order, columns, ship_index, options)
+    folder, view = index
+    start = Tests(view.path).published(folder)
+    scan = scan_history(
+        events, view.path, id=id, order=order, partitions=partitions, start=start, ship_index=ship_index
+    )
+    return match_after(events, view, scan, evidence, id, order, columns, ship_index, options)
 
 
 def scan_history(
@@ -103,7 +107,7 @@ def scan_history(
 
 def match_after(
     events: DataFrame,
-    path: Path,
+    view: PinnedSnapshot,
     scan: Scan,
     evidence: MatchEvidence,
     id: str,
@@ -114,7 +118,7 @@ def match_after(
 ) -> DataFrame:
     """Define the second pass: match every stretch, starting from its prefix."""
     leading = leading_columns(events, id, *to_add)
-    attributes = Matcher.open(path, mode="read").attributes | Tests(path).attributes
+    attributes = Matcher.open(view.path, mode="read").attributes | Tests(view.path).attributes
     columns = leading | event_columns(events.schema, attributes - leading.keys())
     key = order_key(events, order)
     bounds = F.array(*(F.lit(bound) for bound in scan.bounds))
@@ -124,17 +128,22 @@ def match_after(
     stretches = rows.repartition(len(scan.bounds) + 1, "0").sortWithinPartitions("0", "1", "2").drop("1")
     schema = match_schema(events, list(leading), subscription_columns=to_add[1])
     reporter = evidence.reporter(events, schema)
+    prefixes = _write(scan)
+    placed = place(view.path, events.sparkSession, ship_index)
     task = partial(
         _match_partition,
-        index=place(path, events.sparkSession, ship_index),
-        prefixes=place(_write(scan), events.sparkSession, ship_index),
+        index=placed,
+        prefixes=place(prefixes, events.sparkSession, ship_index),
         names=tuple(columns),
         keep=len(leading),
         options=options,
         reporter=reporter,
         subscription_columns=tuple(to_add[1]),
     )
-    return evidence.observe(stretches.mapInArrow(task, schema), reporter)
+    matches = stretches.mapInArrow(task, schema)
+    for folder in [prefixes, view.path] if view.is_of_jobs else [prefixes]:
+        keep_while_planned(folder, None if placed.is_artifact else matches)
+    return evidence.observe(matches, reporter)
 
 
 def order_key(events: DataFrame, order: str) -> Column:

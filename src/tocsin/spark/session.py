@@ -69,10 +69,11 @@ class LocalSession(SparkSession):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop what was started. After an error the file that the JVM wrote to is kept and named."""
+        """Stop what was started. After an error of Spark's the file that the JVM wrote to is kept and named."""
         if not self._was_started:
             return
-        if self._log is not None and isinstance(error, Exception):
+        # What Tocsin refuses is not of Spark's doing.
+        if self._log is not None and isinstance(error, Exception) and not isinstance(error, TocsinError):
             error.add_note(f"What Spark wrote is in {self._log}")
             self._log = None
         self.stop()

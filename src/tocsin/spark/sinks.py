@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.errors import OptionError, StorageError
@@ -158,17 +158,17 @@ class BatchTable:
         history: bytes | None = None,
     ) -> BatchRecord:
         """Write rows as a batch that the table lacks; a table that belongs to no stream now belongs to this one."""
-        if is_connect(rows.sparkSession):
-            raise OptionError(
-                "a table of batches is committed by the driver, and under Spark Connect that is the server",
-                "Write it from a classic session, or write the matches with matches.write",
-            )
         if self.stream is None:
             self.take(stream)
         written = Observation(MATCHES)
         folder = self.path / f"_writing-{number:06}"
         observed = rows.observe(written, count_rows())
         observed.write.format(FORMATS[self.format]).mode("overwrite").save(str(folder))
+        if not folder.exists():
+            raise StorageError(
+                f"the Spark Connect server has written {folder}, and this machine does not see it",
+                "Let both mount the folder of the table at the same path, or write the matches with matches.write",
+            )
         events, evidence = (batch.events.get["rows"], batch.evidence.get()) if batch else (None, None)
         record = BatchRecord(number, snapshot, events, written.get["rows"], stream, evidence)
         (folder / RECORD).write_text(json.dumps(asdict(record)) + "\n")
@@ -206,6 +206,17 @@ def console(matches: DataFrame, batch: Batch) -> None:
     """Show the matches of a batch."""
     print(f"batch {batch.number}, snapshot {batch.index.snapshot}")
     matches.show(truncate=False)
+
+
+def running_query(session: SparkSession) -> str | None:
+    """Return the id of the streaming query whose `foreachBatch` runs this; None outside, or if it is not known."""
+    return None if is_connect(session) else session.sparkContext.getLocalProperty("sql.streaming.queryId")
+
+
+def identity_in(checkpoint: str, session: SparkSession) -> str:
+    """Return the id of the streaming query that a checkpoint is of."""
+    (row,) = session.read.text(f"{checkpoint}/metadata").collect()
+    return str(json.loads(row[0])["id"])
 
 
 def count_rows() -> Column:

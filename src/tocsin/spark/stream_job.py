@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -54,6 +54,12 @@ class Progress:
         """Events a second over the last batches; 0 before the first."""
         seconds = sum(seconds for _, seconds in self.recent)
         return sum(events for events, _ in self.recent) / seconds if seconds else 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the counts as what JSON has."""
+        counts = asdict(self)
+        del counts["recent"]
+        return counts | {"events_per_s": self.rate}
 
 
 @dataclass(frozen=True)
@@ -129,10 +135,15 @@ def stream_files(
     )
 
 
-def wait_for_a_file(folder: Path, asked_to_stop: threading.Event, until_now: bool) -> bool:
+def has_files(folder: Path) -> bool:
+    """Whether there is a file of events in a folder."""
+    return any(True for _ in event_files(folder))
+
+
+def wait_for_a_file(folder: Path, asked_to_stop: threading.Event) -> bool:
     """Wait until there is a file of events in a folder; return whether there is one, which may not be so in the end."""
-    while not any(event_files(folder)):
-        if until_now or asked_to_stop.wait(POLL_SECONDS):
+    while not has_files(folder):
+        if asked_to_stop.wait(POLL_SECONDS):
             return False
     return True
 

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.ranking.request import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
+from tocsin.spark._placement.shards import stored_shards
 from tocsin.spark._placement.ship import is_connect
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
@@ -27,7 +28,17 @@ from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match_view
 from tocsin.spark.ordered import match_after, scan_history
 from tocsin.spark.parquet import address
-from tocsin.spark.sinks import EVENTS, Batch, BatchRecord, BatchTable, Sink, console, count_rows
+from tocsin.spark.sinks import (
+    EVENTS,
+    Batch,
+    BatchRecord,
+    BatchTable,
+    Sink,
+    console,
+    count_rows,
+    identity_in,
+    running_query,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -60,12 +71,16 @@ def stream(
     """Start to match a streaming DataFrame; return its query.
 
     All tasks of a micro-batch match against the snapshot of the index that is the newest when the batch starts. So
-    subscriptions can change while the stream runs: `Matcher.commit` in any process is enough.
+    subscriptions can change while the stream runs: `Matcher.commit` in any process is enough. So can the shards that
+    `Matcher.reshard` divides the index into, which hold unless `shards` says otherwise.
 
     `sink` is the folder of a Parquet table, or a `BatchTable`, which are written exactly once; `"console"`; or a
     function of the matches and the `Batch`. A table belongs to one stream and refuses others. `trigger` is that of
     Spark, such as ``{"availableNow": True}``. `prepare` changes the events of each batch before they are matched.
     `listener` is called for each batch that was written to a table. The other options are those of `match`.
+
+    Under Spark Connect batches run on the server: it must have Tocsin and see the index and the table, and it is there
+    that a function as the sink, `prepare` and `listener` are called. What cannot be matched makes the query fail.
 
     With `order`, every event is history for later ones: by this column within a batch, as in `match`, and from
     batch to batch. The first batch goes on from the events that were published to the index. The history is stored in
@@ -77,21 +92,9 @@ def stream(
         raise OptionError(
             "these events are not a stream", "Read them with spark.readStream, or call tocsin.spark.match"
         )
-    if is_connect(events.sparkSession):
-        raise OptionError(
-            "a stream commits its batches in the driver, and under Spark Connect that is the server",
-            "Start it in a classic session: with spark-submit, or a master that is not sc://…",
-        )
-    path, columns = Path(index).absolute(), (keep_columns, subscription_columns)
+    columns = keep_columns, subscription_columns
     leading_columns(events, id, *columns)  # refuses what cannot be added before the first batch
-    checkpoint = address(checkpoint)
-    # A process may run several streams over an index; each drops its own pinned snapshots.
-    purpose = hashlib.sha256(checkpoint.encode()).hexdigest()[:12]
     write = console if sink == "console" else BatchTable(sink) if isinstance(sink, (str, Path)) else sink
-
-    table = write if isinstance(write, BatchTable) else write.table if isinstance(write, Inboxes) else None
-    identity: Future[str] = Future()
-
     if order is not None and not isinstance(write, BatchTable):
         raise OptionError("a stream that looks back keeps its history in a table", "Let the sink be a folder")
     if order is not None and (options != ALL_MATCHES or shards is not None):
@@ -99,55 +102,109 @@ def stream(
             "a stream with an order finds all matches of all subscriptions, in an index that is whole",
             "Leave out tags, top_k and shards, or the order",
         )
-
-    def newest() -> PinnedSnapshot:
-        view = pin(path, purpose)
-        if order is None:
-            looking_back = Matcher.open(view.path, mode="read").looking_back(tags)
-            refuse(looking_back, 'Leave them out, or give order="column"')
-        return view
-
-    def run(frame: DataFrame, number: int) -> None:
-        stream = identity.result()
-        if table is not None and not table.lacks(number, stream):
-            _demand_replay(table, number)
-            return
-        start = time.perf_counter()
-        view = newest()
-        drop_older(view)
-        batch = Batch(number, view, Observation(EVENTS), stream, MatchEvidence())
-        frame = frame if prepare is None else prepare(frame, view)
-        record: object
-        if order is not None and isinstance(write, BatchTable):
-            record = _write_in_order(frame, write, batch, path, id, order, columns, ship_index)
-        else:
-            counted = frame.observe(batch.events, count_rows())
-            matches = match_view(counted, view, options, batch.evidence, id, columns, shards, ship_index)
-            record = write(with_id_type(matches, id_type(path)), batch)
-        _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
-        if listener is not None and isinstance(record, BatchRecord):
-            listener(record, time.perf_counter() - start)
-
-    # Refuses what cannot be matched before the first batch.
-    opened = Matcher.open(newest().path, mode="read")
-    warn_of_attributes(opened, events.schema)
-    if order is None:
-        # Else the workers of the first batch would compile, and wait for each other.
-        compile_for(opened, top_k, mode)
+    path, checkpoint = Path(index).absolute(), address(checkpoint)
+    run = MicroBatches(path, id, checkpoint, write, options, columns, order, prepare, listener, shards, ship_index)
+    if not is_connect(events.sparkSession):
+        run.check(events)
     writer = events.writeStream.foreachBatch(run).option("checkpointLocation", checkpoint)
-    try:
-        query = (writer.trigger(**trigger) if trigger else writer).start()
-        identity.set_result(query.id)
-    except BaseException as error:
-        identity.set_exception(error)  # a batch may wait for it
-        raise
-    if table is not None:
+    query = (writer.trigger(**trigger) if trigger else writer).start()
+    if run.table is not None:
         try:
-            table.demand(query.id)
+            run.table.demand(query.id)
         except StorageError:
             query.stop()
             raise
     return query
+
+
+@dataclass
+class MicroBatches:
+    """Match each micro-batch and write it. Spark Connect pickles this and calls it on the server."""
+
+    path: Path
+    id: str
+    checkpoint: str
+    write: Sink
+    options: MatchOptions
+    columns: ColumnsToAdd
+    order: str | None
+    prepare: Callable[[DataFrame, PinnedSnapshot], DataFrame] | None
+    listener: Listener | None
+    shards: int | None
+    ship_index: bool | None
+    is_checked: bool = False
+    stream: str | None = None
+
+    @property
+    def table(self) -> BatchTable | None:
+        """The table that batches are written to, if the sink is one or has one."""
+        write = self.write
+        return write if isinstance(write, BatchTable) else write.table if isinstance(write, Inboxes) else None
+
+    def __call__(self, frame: DataFrame, number: int) -> None:
+        """Match a batch against the newest snapshot and hand the matches to the sink, unless its table has it."""
+        if not self.is_checked:
+            self.check(frame)
+        session = frame.sparkSession
+        stream = self.stream = self.stream or running_query(session) or identity_in(self.checkpoint, session)
+        if self.table is not None and not self.table.lacks(number, stream):
+            _demand_replay(self.table, number)
+            return
+        start = time.perf_counter()
+        view = self.newest()
+        drop_older(view)
+        batch = Batch(number, view, Observation(EVENTS), stream, MatchEvidence())
+        frame = frame if self.prepare is None else self.prepare(frame, view)
+        record: object
+        if self.order is not None and isinstance(self.write, BatchTable):
+            record = self._write_in_order(frame, self.write, batch, self.order)
+        else:
+            counted = frame.observe(batch.events, count_rows())
+            shards = stored_shards(view.path) if self.shards is None else self.shards
+            matches = match_view(
+                counted, view, self.options, batch.evidence, self.id, self.columns, shards, self.ship_index
+            )
+            record = self.write(with_id_type(matches, id_type(self.path)), batch)
+        _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
+        if self.listener is not None and isinstance(record, BatchRecord):
+            self.listener(record, time.perf_counter() - start)
+
+    def check(self, events: DataFrame) -> None:
+        """Refuse what cannot be matched, warn of attributes that the events do not have, and compile kernels.
+
+        To be done before the first task: workers would compile, and wait for each other.
+        """
+        opened = Matcher.open(self.newest().path, mode="read")
+        warn_of_attributes(opened, events.schema)
+        if self.order is None:
+            compile_for(opened, self.options.top_k, self.options.mode)
+        self.is_checked = True
+
+    def newest(self) -> PinnedSnapshot:
+        """Pin the newest snapshot for this stream."""
+        # A process may run several streams over an index; each drops its own pinned snapshots.
+        view = pin(self.path, hashlib.sha256(self.checkpoint.encode()).hexdigest()[:12])
+        if self.order is None:
+            looking_back = Matcher.open(view.path, mode="read").looking_back(self.options.tags)
+            refuse(looking_back, 'Leave them out, or give order="column"')
+        return view
+
+    def _write_in_order(self, frame: DataFrame, table: BatchTable, batch: Batch, order: str) -> BatchRecord | None:
+        """Match a batch with the history of all batches before it, and store the history for the next.
+
+        The first batch goes on from the events that were published to the index.
+        """
+        path, id, ship_index = batch.index.path, self.id, self.ship_index
+        before = table.history(batch.number - 1)
+        start = Tests(path).published(self.path, whole=True) if before is None else Tests(path).carried(before)
+        kept = frame.persist()  # both passes read it
+        try:
+            scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
+            counted = kept.observe(batch.events, count_rows())
+            matches = match_after(counted, batch.index, scan, batch.evidence, id, order, self.columns, ship_index)
+            return table(with_id_type(matches, id_type(self.path)), batch, scan.total or b"")
+        finally:
+            kept.unpersist()
 
 
 def _demand_replay(table: BatchTable, number: int) -> None:
@@ -158,30 +215,3 @@ def _demand_replay(table: BatchTable, number: int) -> None:
             f"and {table.path} has batch {number + 1} already",
             f"Remove the folders of the batches from {number} on, whose events come again; or write to another folder",
         )
-
-
-def _write_in_order(
-    frame: DataFrame,
-    table: BatchTable,
-    batch: Batch,
-    folder: Path,
-    id: str,
-    order: str,
-    columns: ColumnsToAdd,
-    ship_index: bool | None,
-) -> BatchRecord | None:
-    """Match a batch with the history of all batches before it, and store the history for the next.
-
-    The first batch goes on from the events that were published to the index in `folder`.
-    """
-    path = batch.index.path
-    before = table.history(batch.number - 1)
-    start = Tests(path).published(folder, whole=True) if before is None else Tests(path).carried(before)
-    kept = frame.persist()  # both passes read it
-    try:
-        scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
-        counted = kept.observe(batch.events, count_rows())
-        matches = match_after(counted, path, scan, batch.evidence, id, order, columns, ship_index)
-        return table(with_id_type(matches, id_type(folder)), batch, scan.total or b"")
-    finally:
-        kept.unpersist()

@@ -50,9 +50,7 @@ def write_file(path: Path, fill: Callable[[BinaryIO], object], *, replace: bool 
             f"{path} exists already: another process writes here", "Open the index again, or save to another folder"
         ) from error
     except OSError as error:
-        raise StorageError(
-            f"cannot write {path}: {error.strerror}", "Free some space on the disk, or choose another folder"
-        ) from error
+        raise _cannot_write(path, error) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -106,9 +104,13 @@ def _named(output: Path, only: Container[int | None] | None = None) -> Iterator[
     except OSError as error:
         if only is not None and error.errno not in only:
             raise
-        raise StorageError(
-            f"cannot write {output}: {error.strerror}", "Free some space on the disk, or choose another folder"
-        ) from error
+        raise _cannot_write(output, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> StorageError:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    way_out = "Free some space on the disk, or choose another folder" if is_full else "Choose another folder"
+    return StorageError(f"cannot write {path}: {error.strerror}", way_out)
 
 
 def check_place(output: Path) -> None:

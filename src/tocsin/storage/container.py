@@ -93,6 +93,10 @@ class MappedArrays(Mapping[str, npt.NDArray[Any]]):
     def __len__(self) -> int:
         return len(self._directory)
 
+    def give_back(self) -> None:
+        """Let go of the mapped pages: who reads them again gets them from the cache of the system, or from disk."""
+        self._mapped.madvise(mmap.MADV_DONTNEED)
+
     def _checksum(self, start: int, count: int) -> int:
         """The checksum of some bytes, which are read and not mapped: a file that was cut off ends them, no signal."""
         crc, end = 0, start + count

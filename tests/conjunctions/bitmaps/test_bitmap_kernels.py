@@ -1,11 +1,13 @@
 """The kernels of bitmaps, against NumPy and the formulas of their docstrings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from contracts.conjunction_index_contract import Case, random_case
-from tocsin.arrays import Bools, Int32s
-from tocsin.conjunctions.bitmaps import kernels
+from tocsin.arrays import Bools, Int32s, UInt64s
+from tocsin.conjunctions.bitmaps import build, kernels
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
     BLOCK,
@@ -13,34 +15,36 @@ from tocsin.conjunctions.bitmaps.kernels import (
     GROUP_WORDS,
     GROUPS,
     MAX_CELLS,
+    ROOM,
     Bitmaps,
+    Progress,
     arrange,
     cells_of_codes,
     count_dead,
     holds_tests,
+    mark_clear,
     mark_dead,
     match_bitmaps,
     set_bits,
-    set_edges,
     verify_candidates,
 )
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
-from tocsin.conjunctions.pairs.kernels import FoundPairs
+from tocsin.conjunctions.runs import FoundRuns, pairs_of
+from tocsin.tuning import TUNING
 
 NOTHING = np.empty(0, np.int32)
 
 
-def bits_of(bitmaps: Bitmaps, block: int, bitset: int, edges: bool = False) -> Bools:
+def bits_of(bitmaps: Bitmaps, block: int, bitset: int) -> Bools:
     """The BLOCK bits of a bitset of a block, by the formula of `Bitmaps.words`."""
     first, end = bitmaps.bitset_starts[block], bitmaps.bitset_starts[block + 1]
-    words, start = (bitmaps.edges, bitmaps.edges_from[block]) if edges else (bitmaps.words, first * BITSET_WORDS)
-    at = [start + (group * (end - first) + bitset) * GROUP_WORDS for group in range(GROUPS)]
-    vectors = np.concatenate([words[place : place + GROUP_WORDS] for place in at])
+    at = [first * BITSET_WORDS + (group * (end - first) + bitset) * GROUP_WORDS for group in range(GROUPS)]
+    vectors = np.concatenate([bitmaps.words[place : place + GROUP_WORDS] for place in at])
     return np.unpackbits(vectors.view(np.uint8), bitorder="little").astype(bool)
 
 
 def empty_bitmaps(cells: int, shift: int) -> Bitmaps:
-    """One block with two rows of `cells` cells, the second with wider ones; it has edges."""
+    """One block with two rows of `cells` cells, the second with wider ones; it has no ends yet."""
     sizes = [cells + 1, (cells >> shift) + 1]
     words = sum(sizes) * BITSET_WORDS
     return Bitmaps(
@@ -52,9 +56,12 @@ def empty_bitmaps(cells: int, shift: int) -> Bitmaps:
         first_bitset=np.array([0, sizes[0]], np.int32),
         dead=np.zeros(sum(sizes), np.uint8),
         words=np.zeros(words, np.uint64),
-        edges_from=np.array([0]),
-        edges=np.zeros(words, np.uint64),
+        has_ends=np.array([True]),
+        end_starts=np.zeros(2 * sum(sizes) + 1, np.int64),
+        end_code=NOTHING,
+        end_place=np.empty(0, np.uint16),
         partial=np.zeros(BITSET_WORDS, np.uint64),
+        clear=np.zeros(sum(sizes), bool),
     )
 
 
@@ -67,29 +74,25 @@ def test_cells_of_codes() -> None:
 
 
 @pytest.mark.parametrize("shift", [0, 1, 3])
-def test_bits_and_edges_are_those_of_the_cells(shift: int) -> None:
-    """Predicates of random cells at random places: a wide cell fails if all of it does, and has an edge if any has."""
+def test_bits_are_those_of_the_cells(shift: int) -> None:
+    """Predicates of random cells at random places: a wide cell fails if all of it does."""
     random, cells, count = np.random.default_rng(shift), 16, 60
     place = np.sort(random.choice(BLOCK, count // 2, replace=False)).repeat(2)
     row_of = np.tile([0, 1], count // 2).astype(np.int32)
     row_of[-1] = -1
     accepted = random.random((count, cells)) < 0.5
-    whole = accepted & (random.random((count, cells)) < 0.7)
     null = random.random(count) < 0.5
-    as_words = [(bits << np.arange(cells, dtype=np.uint64)).sum(axis=1, dtype=np.uint64) for bits in (accepted, whole)]
+    as_words = (accepted << np.arange(cells, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
     bitmaps = empty_bitmaps(cells, shift)
     order, counts = random.permutation(count), np.full(count, cells, np.int32)
-    set_bits(order, row_of, place, as_words[0], null, counts, bitmaps)
-    set_edges(order, row_of, place, as_words[1], null, counts, bitmaps)
+    set_bits(order, row_of, place, as_words, null, counts, bitmaps)
     for row, (width, bitsets) in enumerate([(1, cells), (1 << shift, cells >> shift)]):
         mine = np.flatnonzero(row_of == row)
         for cell in range(bitsets + 1):
             inside = slice(cell * width, (cell + 1) * width)
             fails = ~null[mine] if cell == bitsets else ~accepted[mine, inside].any(axis=1)
-            edge = ~null[mine] if cell == bitsets else ~whole[mine, inside].all(axis=1)
             bitset = bitmaps.first_bitset[row] + cell
             assert np.flatnonzero(bits_of(bitmaps, 0, bitset)).tolist() == place[mine[fails]].tolist()
-            assert np.flatnonzero(bits_of(bitmaps, 0, bitset, edges=True)).tolist() == place[mine[edge]].tolist()
     partial = np.unpackbits(bitmaps.partial.view(np.uint8), bitorder="little")
     assert np.flatnonzero(partial).tolist() == [place[-1]], "the last predicate has no row"
     assert kernels._first_word(bitmaps, 0, GROUP + 65, 1, 7) == 7 + (
@@ -108,6 +111,35 @@ def test_dead_groups_are_those_without_a_zero() -> None:
     beyond = 0b11111000
     assert bitmaps.dead.tolist() == [beyond | 0b001, beyond | 0b100, beyond, beyond, beyond, beyond]
     assert count_dead(bitmaps, np.array([3, 3])).tolist() == [5 + 1 + 5 + 1 + 5, 15]
+
+
+def test_clear_bitsets_have_no_bit_and_no_end() -> None:
+    bitmaps = empty_bitmaps(2, 0)
+    bitmaps.words[(3 * bitmaps.dead.size + 1) * GROUP_WORDS + 5] = 4
+    bitmaps.end_starts[2 * 4 + 1 :] = 1
+    bitmaps._replace(end_code=np.array([7], np.int32), end_place=np.array([9], np.uint16))
+    mark_clear(bitmaps)
+    assert bitmaps.clear.tolist() == [True, False, True, True, False, True]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ends_that_fail_are_marked(seed: int) -> None:
+    """More events than are marked together; ranges that begin or end in the only cell of a column."""
+    random, events, places = np.random.default_rng(seed), 40, 300
+    low, high = random.integers(0, 50, places), random.integers(50, 99, places)
+    by_low, by_high = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
+    bitmaps = empty_bitmaps(1, 0)._replace(
+        end_code=np.concatenate([low[by_low], high[by_high]]).astype(np.int32),
+        end_place=np.concatenate([by_low, by_high]).astype(np.uint16),
+    )
+    bitmaps.end_starts[1], bitmaps.end_starts[2:] = places, 2 * places
+    codes = np.stack([np.full(events, 7), random.integers(0, 99, events), np.full(events, 7)]).astype(np.int32)
+    cells, alive = np.zeros((2, events), np.uint8), np.flatnonzero(random.random(events) < 0.9).astype(np.int32)
+    marked = np.full((events, BITSET_WORDS), 5, np.uint64)
+    kernels._mark_ends(bitmaps, 0, np.array([1, 2], np.int32), codes, cells, alive, marked)
+    for number, event in enumerate(alive):
+        bits = np.unpackbits(marked[number].view(np.uint8), bitorder="little")[:places].astype(bool)
+        assert bits.tolist() == ((low > codes[1, event]) | (high < codes[1, event])).tolist()
 
 
 def test_places_beyond_the_last() -> None:
@@ -138,16 +170,17 @@ def cases() -> list[Case]:
     ]
 
 
+@pytest.mark.parametrize("in_bits", [False, True])
 @pytest.mark.parametrize("case", cases())
-def test_candidates_are_verified_in_full(case: Case) -> None:
+def test_candidates_are_verified_in_full(case: Case, in_bits: bool) -> None:
     """All pairs as candidates: what remains is what the definition says; tests alone are judged by `holds_tests`."""
     demands = BitmapIndex.build(case.conjunctions, case.popularity).demands
     events, count = case.events.codes.shape[1], case.conjunctions.count
     waiting = np.stack(np.meshgrid(np.arange(events), np.arange(count)), axis=-1).reshape(-1, 2).astype(np.int32)
-    pairs = np.full((len(waiting) + 1, 2), -7, np.int32)
-    used = verify_candidates(demands, case.events, waiting, pairs, 1)
-    assert pairs[0].tolist() == [-7, -7]
-    assert {(event, conjunction) for event, conjunction in pairs[1:used].tolist()} == case.expected()
+    bits = np.zeros((events, BITSET_WORDS) if in_bits else (0, 0), np.uint64)
+    by_event = np.ascontiguousarray(case.events.codes.T)
+    found = verify_candidates(demands, case.events, by_event, waiting, FoundRuns.with_room(len(waiting)), bits)
+    assert found_pairs(found, bits, demands.conjunction) == case.expected()
     said = case.conjunctions
     for place, number in enumerate(demands.conjunction.tolist()):
         mine = said.test_conjunction == number
@@ -155,15 +188,51 @@ def test_candidates_are_verified_in_full(case: Case) -> None:
         assert [holds_tests(demands, case.events, place, event) for event in range(events)] == accepted.all(0).tolist()
 
 
+def found_pairs(found: FoundRuns, bits: UInt64s, conjunction: Int32s) -> set[tuple[int, int]]:
+    """The pairs of runs and those of bits, which must not have one in common."""
+    events = np.repeat(found.runs[: found.run_count, 0], found.runs[: found.run_count, 1])
+    in_runs = list(zip(events.tolist(), found.values[: found.used].tolist(), strict=True))
+    is_set = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")
+    in_bits = [(event, int(conjunction[place])) for event, place in np.argwhere(is_set).tolist()]
+    assert len(in_runs) + len(in_bits) == len({*in_runs, *in_bits})
+    return {*in_runs, *in_bits}
+
+
+@pytest.mark.parametrize("edge_matches", [-1.0, 1.0])
+@pytest.mark.parametrize("bits_from", [None, 0, 1])
 @pytest.mark.parametrize("case", cases())
-def test_matches_are_those_of_the_definition(case: Case) -> None:
+def test_matches_are_those_of_the_definition(
+    case: Case, bits_from: int | None, edge_matches: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In runs, in bits from the first part on, or from the second: there is room for few matches at a time."""
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, edge_matches=edge_matches))
     index = BitmapIndex.build(case.conjunctions, case.popularity)
+    assert index.bitmaps.has_ends.tolist() == [edge_matches < 0]
     cells = cells_of_codes(case.events.codes, index.cells.columns, index.cells.bounds, index.cells.counts)
-    found, candidates = match_bitmaps(
-        index.bitmaps, index.demands, case.events, cells, FoundPairs(np.empty((1, 2), np.int32), 0)
-    )
-    assert {(event, number) for event, number in found.pairs[: found.used].tolist()} == case.expected()
-    assert found.used <= candidates <= case.events.codes.shape[1] * case.conjunctions.count
+    by_event, columns = np.ascontiguousarray(case.events.codes.T), index.cells.columns
+    bits = np.zeros((case.events.codes.shape[1], BITSET_WORDS), np.uint64)
+    progress, parts, all_found, all_candidates = Progress(0, 0, 0), 0, set[tuple[int, int]](), 0
+    while progress.block < 1:
+        now = bits if bits_from is not None and parts >= bits_from else bits[:0]
+        progress, found, candidates = match_bitmaps(
+            index.bitmaps,
+            index.demands,
+            case.events,
+            by_event,
+            columns,
+            cells,
+            progress,
+            FoundRuns.with_room(ROOM),
+            now,
+        )
+        more = found_pairs(found, now, index.demands.conjunction)
+        assert not more & all_found
+        all_found, all_candidates, parts = all_found | more, all_candidates + candidates, parts + 1
+    assert all_found == case.expected()
+    assert len(all_found) <= all_candidates <= case.events.codes.shape[1] * case.conjunctions.count
+    lists, candidates = index.match_lists(case.events)
+    assert candidates == all_candidates
+    assert set(map(tuple, pairs_of(lists).tolist())) == all_found
 
 
 def of_place(order: Int32s, column: Int32s) -> list[set[int]]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from contracts.conjunction_index_contract import found, random_case
@@ -12,6 +13,7 @@ from tocsin.conjunctions.bitmaps import build
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Extent
+from tocsin.matcher import Matcher
 from tocsin.tuning import TUNING
 
 NOTHING = np.empty(0, np.int32)
@@ -61,10 +63,10 @@ def test_who_fails_in_each_cell(example: BitmapIndex) -> None:
 
 
 @pytest.mark.parametrize("edge_matches", [0.0, 1.0])
-def test_blocks_with_and_without_edges_are_not_damaged(edge_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_with_and_without_ends_are_not_damaged(edge_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, edge_matches=edge_matches))
     index = BitmapIndex.build(conjunctions_of(EXAMPLE, [2, 6]), evenly([2, 6]))
-    assert (index.bitmaps.edges.size > 0) == (edge_matches == 0.0)
+    assert index.bitmaps.has_ends.all() == (edge_matches == 0.0)
     index.check_arrays(Extent(columns=3, conjunctions=5))
 
 
@@ -100,6 +102,74 @@ def test_ten_thousand_columns_cost_no_more_than_their_predicates() -> None:
     codes = np.full((columns, 2), -1)
     codes[column[7], 0], codes[column[9], 1] = 500, 900
     assert found(index, events_of(codes.tolist())) == {(0, 7)}
+
+
+@pytest.mark.parametrize("edge_matches", [0.0, 1.0])
+def test_a_file_without_ends_gives_the_same_matches(edge_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As files of earlier versions are: they had bitsets of edges instead, which are not read."""
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, edge_matches=edge_matches))
+    case = random_case(2, conjunctions=600, events=30, columns=5, tests=3, span=400)
+    index = BitmapIndex.build(case.conjunctions, case.popularity)
+    of_ends = ("has_ends", "end_starts", "end_code", "end_place", "clear")
+    left = {name: array for name, array in index.arrays().items() if name.partition(".")[2] not in of_ends}
+    older = BitmapIndex.from_arrays(left)
+    older.check_arrays(Extent(columns=len(case.popularity) + 1, conjunctions=600))
+    assert not older.bitmaps.has_ends.any()
+    assert found(older, case.events) == found(index, case.events) == case.expected()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 900), (100, 999), (100, 900), (0, 999)])
+def test_a_code_that_all_ranges_accept_has_a_cell_of_its_own(low: int, high: int) -> None:
+    """Also where cells are wider: events in the middle of wide ranges meet no bitset, and all of them match."""
+    random, count = np.random.default_rng(1), 600
+    lows, highs = random.integers(0, low + 1, count), random.integers(high, 1000, count)
+    middle = int(lows.max()), int(highs.min())
+    rows = [(c, 0, int(a), int(b)) for c, (a, b) in enumerate(zip(lows, highs, strict=True))]
+    said = conjunctions_of(rows, [999])
+    index = BitmapIndex.build(said, evenly([999]))
+    index.check()
+    inside = index.cells.of_codes(np.zeros(1000, np.int32), np.arange(1000, dtype=np.int32))
+    own = inside[middle[0]]
+    assert np.flatnonzero(inside >> 3 == own >> 3).tolist() == list(range(middle[0], middle[1] + 1))
+    codes = random.integers(-1, 1000, 200)
+    expected = {(e, c) for e, code in enumerate(codes.tolist()) for c in range(count) if lows[c] <= code <= highs[c]}
+    assert found(index, events_of([codes.tolist()])) == expected
+
+
+def test_dense_matches_come_in_the_order_of_conjunctions() -> None:
+    """Most of 5,000 conjunctions match: they are found in bits, and in order."""
+    random, count = np.random.default_rng(1), 5_000
+    low = random.integers(0, 300, count)
+    said = conjunctions_of([(c, 0, int(a), int(a) + 700) for c, a in enumerate(low)], [1000])
+    index = BitmapIndex.build(said, evenly([1000]))
+    codes = random.integers(0, 1000, 7)
+    lists, _ = index.match_lists(events_of([codes.tolist()]))
+    for event, code in enumerate(codes):
+        numbers = lists.values[lists.starts[event] : lists.starts[event + 1]]
+        assert numbers.tolist() == np.flatnonzero((low <= code) & (code <= low + 700)).tolist()
+
+
+def test_a_matcher_finds_dense_matches_in_the_order_of_ids() -> None:
+    """Some subscriptions are dropped, and one of the attributes is missing in some events."""
+    random, count = np.random.default_rng(1), 1_500
+    low = random.integers(0, 30, (count, 2))
+    ids = [f"s{number:04}" for number in random.permutation(count)]
+    texts = [f"a BETWEEN {a} AND {a + 70} AND b BETWEEN {b} AND {b + 70}" for a, b in low.tolist()]
+    matcher = Matcher.from_table(pa.table({"id": ids, "where": texts}))
+    assert any("in bitmaps" in step.choice for step in matcher.plan().steps)
+    events = [{"a": int(a), "b": None if a % 5 == 0 else int(b)} for a, b in random.integers(0, 100, (40, 2))]
+    for dropped in ([], ids[:20]):
+        for id in dropped:
+            matcher.unsubscribe(id)
+        table = matcher.match_batch(events)
+        expected = [
+            (row, id)
+            for row, event in enumerate(events)
+            for id, (a, b) in sorted(zip(ids, low.tolist(), strict=True))
+            if id not in dropped and event["b"] is not None and a <= event["a"] <= a + 70 and b <= event["b"] <= b + 70
+        ]
+        assert list(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True)) == expected
+        assert len(expected) > 5_000
 
 
 DAMAGE: list[tuple[str, Callable[[BitmapIndex], BitmapIndex]]] = [

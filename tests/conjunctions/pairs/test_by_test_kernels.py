@@ -6,7 +6,7 @@ import pytest
 from pair_cases import PairCase, as_set, random_case
 from tocsin._compile import VECTOR_WIDTH
 from tocsin.conjunctions.pairs import by_test_kernels
-from tocsin.conjunctions.pairs.by_test_kernels import match_by_test
+from tocsin.conjunctions.pairs.by_test_kernels import block_marks, match_by_test
 from tocsin.conjunctions.pairs.kernels import (
     COLUMN_C,
     CONJUNCTION,
@@ -40,7 +40,7 @@ def test_match_by_test(events: int, with_rest: bool) -> None:
         code = case.events.codes[0]
         expected = {(event, number) for event, number in expected if number % 2 or 0 <= code[event] <= 3}
     found = FoundPairs(np.full((3, 2), -7, np.int32), 1)
-    result, candidates = match_by_test(case.tables, postings, case.events, found)
+    result, candidates = match_by_test(case.tables, postings, case.events, found, *block_marks())
     assert result.pairs[0].tolist() == [-7, -7], "what was found before stays"
     assert as_set(result.pairs[1 : result.used]) == expected
     assert candidates >= len(expected)

@@ -90,3 +90,31 @@ def test_a_mapped_tree_takes_no_changes_and_finds_damage() -> None:
     with pytest.raises(StorageError, match="damaged"):
         PBTreeIndex.mapped(np.zeros(8192, np.uint8))
     index.close()
+
+
+def resident(file: Path) -> int:
+    """The bytes of a mapped file that are in the memory of this process."""
+    bytes_of, is_file = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if not line[0].isupper():
+            is_file = line.endswith(str(file))
+        elif is_file and line.startswith("Rss:"):
+            bytes_of += int(line.split()[1]) << 10
+    return bytes_of
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells what is resident")
+@pytest.mark.parametrize("verify", ["open", "lazy", "full"])
+def test_pages_of_the_file_are_given_back(verify: Any, tmp_path: Path) -> None:
+    count = 20_000
+    matcher = Matcher(index="pbtree")
+    texts = [f"symbol = {number // 10} AND price > {number % 97}" for number in range(count)]
+    matcher.subscribe_many([{"id": f"{number:05}", "where": text} for number, text in enumerate(texts)])
+    matcher.save(tmp_path / "index")
+    matcher.close()
+    [file] = (tmp_path / "index").glob("segment-*")
+    with Matcher.open(tmp_path / "index", mode="read", verify=verify) as opened:
+        event = {"symbol": 77, "price": 50}
+        found = [opened.match(event).ids, *(set(opened.match_batch([event] * 3)["subscription"].to_pylist()),)]
+        assert set(found[0]) == found[1] == {f"{number:05}" for number in range(770, 780) if number % 97 < 50}
+        assert resident(file) < file.stat().st_size / 4, "what a check or a batch has read is given back"

@@ -146,8 +146,8 @@ def test_matcher_equals_the_reference_through_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("within_distance(lat, lon, 48.85, 2.35, '10 parsecs')", "is no distance"),
-        ("within_distance(lat, lon, 98.85, 2.35, '10 km')", "no circle on the Earth"),
+        ("within_distance(lat, lon, 48.85, 2.35, '10 parsecs')", "is not a distance"),
+        ("within_distance(lat, lon, 98.85, 2.35, '10 km')", "is not a circle on the Earth"),
         ("within_distance(lat, lon, 48.85, 2.35)", "takes 5 arguments"),
         ("within_distance(lat, lon, 48.85, x, '10 km')", "a number must stand here"),
         ("within_box(lat, lon, 49, 2, 48, 3)", "no box on the Earth"),

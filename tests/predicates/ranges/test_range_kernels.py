@@ -170,16 +170,18 @@ def test_encode_event() -> None:
             encoded = np.frombuffer(text.encode(), np.uint8)
             texts = np.frombuffer(text.encode() + b" ", np.uint8)
             ends = np.array([encoded.size])
-            encode_event(coders, LAST_SHORT, before, columns, given, numbers, 6, texts, ends, codes, short)
+            bits = numbers.view(np.int64)
+            encode_event(coders, LAST_SHORT, before, columns, given, numbers, bits, 6, texts, ends, codes, short)
             ranks = [expected_codes(array, np.array([value]))[0] for array in floats]
             of_text = code_of_bytes(strings.offsets, strings.data, encoded, 0, encoded.size)
             assert codes[:, 0].tolist() == [*ranks, of_text, 4, NULL_CODE, ranks[1]]
             straight, logarithmic = np.empty(1, np.uint16), np.empty(1, np.uint16)
             quantize_values(-2.0, 1000.0, LAST_SHORT, np.array([value]), straight)
-            bits = int(np.array([value]).view(np.int64)[0])
-            line = float(bits if bits >= 0 else np.iinfo(np.int64).min - bits)
+            of_value = int(bits[0])
+            line = float(of_value if of_value >= 0 else np.iinfo(np.int64).min - of_value)
             quantize_values(-1e18, 1e-15, LAST_SHORT, np.array([line]), logarithmic)
             quantized = [int(straight[0]), int(logarithmic[0])]
             assert short[:, 0].tolist() == [ranks[0] + 1, *quantized, of_text + 1, 5, 0, (ranks[1] >> 3) + 1]
-    encode_event(coders, LAST_SHORT, before, columns[1:], given[1:], np.zeros(5), 1, texts, ends, codes, short)
+    numbers, bits = np.zeros(5), np.zeros(5, np.int64)
+    encode_event(coders, LAST_SHORT, before, columns[1:], given[1:], numbers, bits, 1, texts, ends, codes, short)
     assert np.flatnonzero(short[:, 0]).tolist() == [0], "what the event before had is forgotten"

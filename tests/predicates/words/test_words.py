@@ -10,7 +10,7 @@ from tocsin.model.predicate import Word
 from tocsin.model.text import fold, has_phrase, missing_words, tokens
 from tocsin.predicates.words.index import Vocabulary
 
-# Few letters, so that words repeat; case, marks, scripts of one to four bytes, and characters that are no word's.
+# Few letters, so that words repeat; case, marks, scripts of one to four bytes, and characters of no word.
 ALPHABET = "abAB_ .-9éÉe\u0301ßİıΣςक\u093f中𐐀👍"
 TEXT = st.text(alphabet=ALPHABET, max_size=14)
 WORD = st.text(alphabet=ALPHABET, min_size=1, max_size=4).map(tokens).filter(bool).map(lambda words: words[0])

@@ -1,15 +1,20 @@
 """Documents: what is read, what is refused and how, and what repetition costs."""
 
+import contextlib
+import threading
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+import forking
 from tocsin.errors import EventError
 from tocsin.papers.gpx import XPATH_INDEXES, GPXIndex
 from tocsin.predicates.xpath import XPathIndex, parse_xpath
 from tocsin.predicates.xpath.catalog import Catalog
-from tocsin.predicates.xpath.document import MAX_DEPTH, encode_documents, read_document
+from tocsin.predicates.xpath.document import _PARSERS, MAX_DEPTH, encode_documents, read_document
 
 Documents = st.SearchStrategy[str]
 
@@ -234,3 +239,36 @@ def test_memory_of_expressions() -> None:
     assert once.statistics.distinct == 10_000
     assert once.nbytes <= 150 * 10_000
     assert twice.nbytes - once.nbytes <= 12 * 10_000
+
+
+class _Endless:
+    """A file whose first read says that it was begun, and waits."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def read(self, _size: int = -1) -> bytes:
+        self.begun.set()
+        self.go_on.wait(forking.LONG)
+        return b""
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("kind", ["building", "checking"])
+def test_a_child_reads_documents_whatever_another_thread_was_reading(kind: str, text: bool) -> None:
+    file: Any = _Endless()
+
+    def read() -> None:
+        with contextlib.suppress(etree.XMLSyntaxError):
+            etree.parse(file, getattr(_PARSERS, kind)[text])
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert file.begun.wait(forking.LONG)
+    source = "<a><b/></a>" if text else b"<a><b/></a>"
+    try:
+        assert forking.forked(lambda: read_document(source).tag) == "a"
+        assert forking.forked(lambda: encode_documents([source], Catalog.build([])[0]).errors) == {}
+    finally:
+        file.go_on.set()
+        thread.join()

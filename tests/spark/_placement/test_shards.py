@@ -33,7 +33,7 @@ def index(tmp_path: Path) -> Path:
 
 def test_shards_divide_the_segments_evenly(index: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
-        paths = shard(pin(index), 2)
+        paths = [view.path for view in shard(pin(index), 2)]
     assert sorted(len(Matcher.open(path)) for path in paths) == [50, 51]
     assert "plan: 2 shards" in caplog.text
     assert {id for path in paths for id in Matcher.open(path)} == set(Matcher.open(index))

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
 from tocsin.spark._placement import lease
 from tocsin.spark._placement.lease import EXPIRY_SECONDS
+from tocsin.spark._placement.ship import fingerprint
 from tocsin.spark._placement.snapshot_dir import drop_older, pin, share
 from tocsin.storage.folder import Folder
 
@@ -59,6 +61,20 @@ def test_views_follow_the_commits_and_older_ones_for_the_same_purpose_can_go(wri
     drop_older(second)
     assert not any(view.path.exists() for view in (first, *shares))
     assert (ids(second.path), ids(other.path)) == (["high"], ["low"])
+
+
+@pytest.mark.usefixtures("writer")
+def test_what_is_pinned_again_looks_the_same(tmp_path: Path) -> None:
+    """Otherwise a job would ship the index once more."""
+    view = pin(tmp_path / "index", "again")
+    (shared,) = share(view, [Folder(view.path).read(1)["parts"]])
+    seen = [fingerprint(path) for path in (view.path, shared.path)]
+    for path in (view.path, shared.path):
+        shutil.rmtree(path)
+    time.sleep(0.01)
+    again = pin(tmp_path / "index", "again")
+    (shared,) = share(again, [Folder(again.path).read(1)["parts"]])
+    assert [fingerprint(path) for path in (again.path, shared.path)] == seen
 
 
 LEAVE = """

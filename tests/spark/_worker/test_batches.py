@@ -153,6 +153,7 @@ def test_a_process_keeps_its_pace_from_task_to_task_with_the_same_index(index: s
     assert firsts[1] == 500
 
 
+@pytest.mark.usefixtures("unhurried_audit")
 def test_an_audit_is_counted_in_the_evidence(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prices: list[float | None] = [float(number % 20) for number in range(3000)]
     counted = []

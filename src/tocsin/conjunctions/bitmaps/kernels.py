@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import count_bits, fetch, kernel, lowest_bit, or_vectors
-from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
+from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
-from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, FoundPairs, contains, grown, in_ranges
+from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, contains, in_ranges
+from tocsin.conjunctions.runs import RUN_EVENT, RUN_LENGTH, WRITTEN_AT_ONCE, FoundRuns, write_places
 
 BLOCK = 4096
 GROUP = 512
@@ -29,6 +30,12 @@ MAX_CELLS = 64
 """Cells of a column, without that of NULL."""
 
 CANDIDATES_PER_FLUSH = 256
+ROOM = 2 * GROUP + CANDIDATES_PER_FLUSH + WRITTEN_AT_ONCE
+"""Conjunctions that are found before anyone asks for room: a group, and the candidates that wait."""
+_MARKED_TOGETHER = 32
+"""Events whose marks of a block are made together: 16 kB of them, half of a first-level cache."""
+_EVENTS_AHEAD = 4
+"""The vectors of the event that comes so many events later are prefetched, where all groups are alive."""
 _PREFETCHED = 2
 """Cache lines of the predicates of a candidate that are prefetched: ten predicates."""
 
@@ -64,13 +71,27 @@ class Bitmaps(NamedTuple):
     words: UInt64s
     """The bitsets. If a block has b of them and they start at bitset s, the GROUP_WORDS of group g of its bitset i are
     at s * BITSET_WORDS + (g * b + i) * GROUP_WORDS."""
-    edges_from: Int64s
-    """For each block, where in `edges` its bitsets of edges start; -1: it has none."""
-    edges: UInt64s
-    """The same for other bits: those of the predicates that do not hold in the whole cell. Only blocks whose
-    conjunctions match often have them: a conjunction without any edge need not be verified."""
+    has_ends: Bools
+    """Whether a block has the ends of its ranges by cell. Only blocks whose conjunctions match often have them: what
+    no bitset and no end rules out need not be verified, unless it is `partial`."""
+    end_starts: Int64s
+    """Two entries for each bitset and one more: where the low ends and the high ends that lie in its cell start."""
+    end_code: Int32s
+    """The codes of ends, ascending."""
+    end_place: UInt16s
+    """The places that they are those of, within their block."""
     partial: UInt64s
-    """BITSET_WORDS for each block: the conjunctions with a test or with a predicate that has no row."""
+    """BITSET_WORDS for each block: the conjunctions with a test, or with a predicate that has no row or no ends."""
+    clear: Bools
+    """For each bitset, whether it has no bit and no end: events leave it out."""
+
+
+class Progress(NamedTuple):
+    """Where to go on: a block, a group of it, and an event by its number among those that are alive."""
+
+    block: int
+    group: int
+    number: int
 
 
 class Demands(NamedTuple):
@@ -163,9 +184,50 @@ def _still_alive(bitmaps: Bitmaps, block: int, cells: UInt8s, alive: Int32s, kil
 
 
 @kernel
-def verify_candidates(demands: Demands, events: Events, waiting: Int32s, pairs: Int32s, used: int) -> int:
-    """Verify the candidates (event, place) and write those that match to `pairs`, from `used` on; return their end."""
-    codes = events.codes
+def _mark_ends(
+    bitmaps: Bitmaps, block: int, columns: Int32s, codes: Int32s, cells: UInt8s, alive: Int32s, marked: UInt64s
+) -> None:
+    """Mark the places of a block that fail for each event, though not in the whole cell: a bit each, from a zero on.
+
+    Low ends above the code fail, the last ones of their cell; high ends below it fail, the first ones.
+    """
+    starts, code_of, place_of = bitmaps.end_starts, bitmaps.end_code, bitmaps.end_place
+    first_of_block = bitmaps.bitset_starts[block]
+    for some in range(0, alive.size, _MARKED_TOGETHER):
+        behind = min(some + _MARKED_TOGETHER, alive.size)
+        for number in range(some, behind):
+            for word in range(BITSET_WORDS):
+                marked[number, word] = np.uint64(0)
+        for row in range(bitmaps.row_starts[block], bitmaps.row_starts[block + 1]):
+            base, wider = first_of_block + bitmaps.first_bitset[row], bitmaps.shift[row]
+            of_event, codes_of = cells[bitmaps.column[row]], codes[columns[bitmaps.column[row]]]
+            for number in range(np.uint64(some), np.uint64(behind)):
+                event = np.uint64(alive[number])
+                bitset = np.uint64(2) * np.uint64(base + (of_event[event] >> wider))
+                first, middle = np.uint64(starts[bitset]), np.uint64(starts[bitset + np.uint64(1)])
+                end = np.uint64(starts[bitset + np.uint64(2)])
+                if first == end:
+                    continue
+                code = codes_of[event]
+                above, below = np.int32(0), np.int32(0)
+                for place in range(first, middle):
+                    above += np.int32(code_of[place] > code)
+                for place in range(middle, end):
+                    below += np.int32(code_of[place] < code)
+                for place in range(middle - np.uint64(above), middle + np.uint64(below)):
+                    failing = np.uint64(place_of[place])
+                    marked[number, failing >> np.uint64(6)] |= np.uint64(1) << (failing & np.uint64(63))
+
+
+@kernel
+def verify_candidates(
+    demands: Demands, events: Events, by_event: Int32s, waiting: Int32s, found: FoundRuns, bits: UInt64s
+) -> FoundRuns:
+    """Verify the candidates (event, place); add those that match to the runs, or set their `bits`, if there are any.
+
+    `by_event` has the codes of the events, event by event. The runs have room for all of them.
+    """
+    values, used, runs, count = found
     conjunction, starts, predicates, ranges = demands.conjunction, demands.starts, demands.predicates, demands.ranges
     has_tests = demands.tests.size > 0
     for candidate in range(len(waiting)):
@@ -174,76 +236,148 @@ def verify_candidates(demands: Demands, events: Events, waiting: Int32s, pairs: 
         for row in range(starts[place], starts[place + 1]):
             column = predicates[row, DEMAND_COLUMN]
             if column >= 0:
-                holds = predicates[row, DEMAND_LOW] <= codes[column, event] <= predicates[row, DEMAND_HIGH]
+                holds = predicates[row, DEMAND_LOW] <= by_event[event, column] <= predicates[row, DEMAND_HIGH]
             else:
                 first_range, end_range = predicates[row, DEMAND_FIRST], predicates[row, DEMAND_END]
-                holds = in_ranges(ranges, first_range, end_range, codes[~column, event])
+                holds = in_ranges(ranges, first_range, end_range, by_event[event, ~column])
             if not holds:
                 break
         if holds and (not has_tests or holds_tests(demands, events, place, event)):
-            pairs[used, EVENT] = event
-            pairs[used, FOUND] = conjunction[place]
+            if bits.size > 0:
+                bits[event, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+                continue
+            values[used] = conjunction[place]
             used += 1
-    return used
+            if count > 0 and runs[count - 1, RUN_EVENT] == event:
+                runs[count - 1, RUN_LENGTH] += 1
+            else:
+                runs[count, RUN_EVENT] = event
+                runs[count, RUN_LENGTH] = 1
+                count += 1
+    return FoundRuns(values, used, runs, count)
 
 
 @kernel
 def match_bitmaps(
-    bitmaps: Bitmaps, demands: Demands, events: Events, cells: UInt8s, found: FoundPairs
-) -> tuple[FoundPairs, int]:
-    """Add the pairs (event, conjunction) that match to `found`; return it with the number of candidates verified.
+    bitmaps: Bitmaps,
+    demands: Demands,
+    events: Events,
+    by_event: Int32s,
+    columns: Int32s,
+    cells: UInt8s,
+    progress: Progress,
+    found: FoundRuns,
+    bits: UInt64s,
+) -> tuple[Progress, FoundRuns, int]:
+    """Find the conjunctions that match, from `progress` on, until all blocks are done or the room is used.
 
-    Candidates wait, and what they demand is prefetched, until there are enough of them: verified one by one, each would
-    wait for memory.
+    `by_event` has the codes of the events, event by event: a candidate needs several codes of one event. Row i of
+    `cells` is that of the column `columns[i]`. Matches
+    are added to the runs, which have ROOM at least; or, if there are `bits`, the bit of each (event, place) is set
+    there. Returns the progress, the runs and the number of candidates verified. In blocks with ends, a group and an
+    event are finished at once, and few candidates are partial. In the others candidates wait, and what they demand is
+    prefetched, until there are enough of them; verified one by one, each would wait for memory.
     """
-    pairs, used = found
+    values, used, runs, count_of_runs = found
     candidates = 0
     words, column, shift, first_bitset = bitmaps.words, bitmaps.column, bitmaps.shift, bitmaps.first_bitset
-    edges, partial = bitmaps.edges, bitmaps.partial
+    partial, clear = bitmaps.partial, bitmaps.clear
     conjunction, starts, predicates = demands.conjunction, demands.starts, demands.predicates.reshape(-1)
-    count = conjunction.size
+    ranges, has_tests = demands.ranges, demands.tests.size > 0
+    count, blocks, in_bits = conjunction.size, bitmaps.row_starts.size - 1, bits.size > 0
     alive, killed = np.empty(cells.shape[1], np.int32), np.empty(cells.shape[1], np.uint8)
     most_rows = 1
-    for block in range(bitmaps.row_starts.size - 1):
+    for block in range(blocks):
         most_rows = max(most_rows, bitmaps.row_starts[block + 1] - bitmaps.row_starts[block])
-    vectors = np.empty(cells.shape[1] * most_rows, np.int32)
-    failed, doubtful = np.zeros(GROUP_WORDS, np.uint64), np.zeros(GROUP_WORDS, np.uint64)
+    vectors, used_rows = np.empty(cells.shape[1] * most_rows, np.int32), np.empty(cells.shape[1], np.int64)
+    # The places of a group that fail; where there are ends, those that are left.
+    failed, marked = np.zeros(GROUP_WORDS, np.uint64), np.empty((0, BITSET_WORDS), np.uint64)
     waiting = np.empty((CANDIDATES_PER_FLUSH + GROUP, 2), np.int32)
     end = 0
-    for block in range(bitmaps.row_starts.size - 1):
+    first_group, first_number = progress.group, progress.number
+    for block in range(progress.block, blocks):
         first, rows = bitmaps.row_starts[block], bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
-        bitsets = bitmaps.bitset_starts[block + 1] - bitmaps.bitset_starts[block]
+        first_of_block = bitmaps.bitset_starts[block]
+        bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
         size = _still_alive(bitmaps, block, cells, alive, killed)
+        for number in range(size):
+            used_rows[number] = 0
         for row in range(rows):
             base, wider, of_event = first_bitset[first + row], shift[first + row], cells[column[first + row]]
             for number in range(size):
-                vectors[number * rows + row] = (base + (of_event[alive[number]] >> wider)) * GROUP_WORDS
-        for group in range(min(GROUPS, (count - block * BLOCK + GROUP - 1) // GROUP)):
+                bitset = base + (of_event[alive[number]] >> wider)
+                vectors[number * rows + used_rows[number]] = bitset * GROUP_WORDS
+                used_rows[number] += not clear[np.uint64(first_of_block + bitset)]
+        has_ends = bitmaps.has_ends[block]
+        if has_ends:
+            if len(marked) == 0:
+                marked = np.empty((cells.shape[1], BITSET_WORDS), np.uint64)
+            _mark_ends(bitmaps, block, columns, events.codes, cells, alive[:size], marked)
+        for group in range(first_group, min(GROUPS, (count - block * BLOCK + GROUP - 1) // GROUP)):
             first_place = block * BLOCK + group * GROUP
             of_group = group * bitsets * GROUP_WORDS
-            first_word = bitmaps.bitset_starts[block] * BITSET_WORDS + of_group
-            for number in range(size):
-                if killed[number] >> group & 1 or or_vectors(words, first_word, vectors, number * rows, rows, failed):
+            first_word = first_of_block * BITSET_WORDS + of_group
+            for number in range(first_number, size):
+                row = number * rows
+                if has_ends and number + _EVENTS_AHEAD < size:
+                    ahead = row + _EVENTS_AHEAD * rows
+                    for place in range(ahead, ahead + used_rows[number + _EVENTS_AHEAD]):
+                        fetch(words, np.uint64(first_word + vectors[place]))
+                if killed[number] >> group & 1:
                     continue
+                if or_vectors(words, first_word, vectors, row, used_rows[number], failed):
+                    continue
+                if used + ROOM > values.size and not in_bits:
+                    found = FoundRuns(values, used, runs, count_of_runs)
+                    found = verify_candidates(demands, events, by_event, waiting[:end], found, bits)
+                    return Progress(block, group, number), found, candidates + end
                 event = alive[number]
-                if used + 2 * GROUP + CANDIDATES_PER_FLUSH > len(pairs):
-                    pairs = grown(pairs, used + 2 * GROUP + CANDIDATES_PER_FLUSH)
                 if first_place + GROUP > count:
                     for word in range(GROUP_WORDS):
                         failed[word] |= _beyond(count - first_place - word * 64)
-                if bitmaps.edges_from[block] >= 0:
-                    of_edges = bitmaps.edges_from[block] + of_group
-                    if not or_vectors(edges, of_edges, vectors, number * rows, rows, doubtful):
-                        for word in range(GROUP_WORDS):
-                            at = first_place + word * 64
-                            certain = ~(failed[word] | doubtful[word] | partial[at >> 6])
-                            failed[word] |= certain
-                            candidates += count_bits(certain)
-                            while certain != np.uint64(0):
-                                pairs[used, EVENT] = event
-                                pairs[used, FOUND] = conjunction[np.uint64(at + lowest_bit(certain))]
-                                used += 1
-                                certain &= certain - np.uint64(1)
+                if has_ends:
+                    before = used
+                    some_partial = np.uint64(0)
+                    for word in range(GROUP_WORDS):
+                        failed[word] = ~(failed[word] | marked[number, group * GROUP_WORDS + word])
+                        some_partial |= failed[word] & partial[(first_place >> 6) + word]
+                    if in_bits and some_partial == np.uint64(0):
+                        for word in range(np.uint64(GROUP_WORDS)):
+                            bits[np.uint64(event), np.uint64(first_place >> 6) + word] = failed[word]
+                            candidates += count_bits(failed[word])
+                        continue
+                    for word in range(GROUP_WORDS):
+                        at = first_place + word * 64
+                        left = failed[word]
+                        candidates += count_bits(left)
+                        doubt = left & partial[at >> 6]
+                        while doubt != np.uint64(0):
+                            place = at + lowest_bit(doubt)
+                            holds = True
+                            # Unsigned indexes cannot be negative, which nobody has to ask for then.
+                            for predicate in range(np.uint64(starts[place]), np.uint64(starts[place + 1])):
+                                of_column = predicates[predicate * np.uint64(3)]
+                                low = predicates[predicate * np.uint64(3) + np.uint64(DEMAND_LOW)]
+                                high = predicates[predicate * np.uint64(3) + np.uint64(DEMAND_HIGH)]
+                                if of_column >= 0:
+                                    code = by_event[np.uint64(event), np.uint64(of_column)]
+                                    holds = holds & (low <= code) & (code <= high)
+                                else:
+                                    holds = holds & in_ranges(ranges, low, high, by_event[event, ~of_column])
+                            if has_tests and holds:
+                                holds = holds_tests(demands, events, place, event)
+                            lowest = doubt & (~doubt + np.uint64(1))
+                            left ^= np.uint64(0) if holds else lowest
+                            doubt ^= lowest
+                        if in_bits:
+                            bits[event, at >> 6] = left
+                        else:
+                            used = write_places(left, at, conjunction, values, used)
+                    if used > before:
+                        runs[count_of_runs, RUN_EVENT] = event
+                        runs[count_of_runs, RUN_LENGTH] = used - before
+                        count_of_runs += 1
+                    continue
                 for word in range(GROUP_WORDS):
                     left = ~failed[word]
                     while left != np.uint64(0):
@@ -256,12 +390,14 @@ def match_bitmaps(
                         end += 1
                 if end >= CANDIDATES_PER_FLUSH:
                     candidates += end
-                    used = verify_candidates(demands, events, waiting[:end], pairs, used)
+                    found = FoundRuns(values, used, runs, count_of_runs)
+                    _, used, _, count_of_runs = verify_candidates(demands, events, by_event, waiting[:end], found, bits)
                     end = 0
-    if used + end > len(pairs):
-        pairs = grown(pairs, used + end)
-    candidates += end
-    return FoundPairs(pairs, verify_candidates(demands, events, waiting[:end], pairs, used)), candidates
+            first_number = 0
+        first_group = 0
+    found = FoundRuns(values, used, runs, count_of_runs)
+    found = verify_candidates(demands, events, by_event, waiting[:end], found, bits)
+    return Progress(blocks, 0, 0), found, candidates + end
 
 
 @kernel
@@ -383,31 +519,6 @@ def set_bits(
 
 
 @kernel
-def set_edges(
-    order: Int64s, row_of: Int32s, place: Int64s, whole: UInt64s, null: Bools, counts: Int32s, bitmaps: Bitmaps
-) -> None:
-    """Set the bits of edges, in the blocks that have any; `whole` has the cells in which a predicate always holds."""
-    for predicate in order:
-        row = row_of[predicate]
-        block, inside = place[predicate] // BLOCK, place[predicate] % BLOCK
-        if row < 0 or bitmaps.edges_from[block] < 0:
-            continue
-        bit = np.uint64(1) << np.uint64(inside & 63)
-        at = _first_word(bitmaps, block, inside, row, bitmaps.edges_from[block])
-        shift = bitmaps.shift[row]
-        width = np.uint64(1 << shift)
-        ones = (np.uint64(1) << width) - np.uint64(1)
-        left = whole[predicate]
-        for _ in range(counts[predicate] >> shift):
-            if left & ones != ones:
-                bitmaps.edges[at] |= bit
-            left >>= width
-            at += GROUP_WORDS
-        if not null[predicate]:
-            bitmaps.edges[at] |= bit
-
-
-@kernel
 def _first_word(bitmaps: Bitmaps, block: int, inside: int, row: int, of_block: int) -> int:
     """Return where the word of a place of a block is, in the first bitset of a row."""
     bitsets = bitmaps.bitset_starts[block + 1] - bitmaps.bitset_starts[block]
@@ -431,6 +542,21 @@ def mark_dead(bitmaps: Bitmaps, count: int) -> None:
                         at = first * BITSET_WORDS + (group * bitsets + bitset) * GROUP_WORDS + word
                         all_fail = all_fail and bitmaps.words[at] & wanted == wanted
                 bitmaps.dead[first + bitset] |= np.uint8(all_fail << group)
+
+
+@kernel
+def mark_clear(bitmaps: Bitmaps) -> None:
+    """Fill `clear` from the bitsets and the ends."""
+    for block in range(bitmaps.bitset_starts.size - 1):
+        first, bitsets = bitmaps.bitset_starts[block], bitmaps.bitset_starts[block + 1] - bitmaps.bitset_starts[block]
+        for bitset in range(bitsets):
+            some = np.uint64(0)
+            for group in range(GROUPS):
+                for word in range(GROUP_WORDS):
+                    some |= bitmaps.words[first * BITSET_WORDS + (group * bitsets + bitset) * GROUP_WORDS + word]
+            of_ends = 2 * (first + bitset)
+            no_end = bitmaps.end_starts[of_ends] == bitmaps.end_starts[of_ends + 2]
+            bitmaps.clear[first + bitset] = some == np.uint64(0) and no_end
 
 
 @kernel

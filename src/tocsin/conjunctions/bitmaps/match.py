@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tocsin.arrays import Float64s, Int32s
+from tocsin.arrays import Float64s, Int32s, Ragged, UInt64s
 from tocsin.conjunctions.bitmaps.build import NO_BOUND, Cells, file_conjunctions
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
@@ -15,21 +15,42 @@ from tocsin.conjunctions.bitmaps.kernels import (
     DEMAND_COLUMN,
     DEMAND_END,
     DEMAND_FIRST,
+    GROUP,
+    GROUPS,
     MAX_CELLS,
+    ROOM,
     TEST_NULL_COLUMN,
     Bitmaps,
     Demands,
+    Progress,
     cells_of_codes,
     match_bitmaps,
 )
 from tocsin.conjunctions.coded import Conjunctions, Events
-from tocsin.conjunctions.pairs.kernels import FoundPairs
+from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import Extent, Step
+from tocsin.conjunctions.runs import FoundRuns, lists_of, pairs_of
+from tocsin.forks import cached
 from tocsin.invariants import check_fields, check_ranges, check_starts, check_tagged, check_within, demand, under
 from tocsin.tuning import TUNING
 
+_NO_BITS = np.empty((0, 0), np.uint64)
+_MOST_ROOM = 1 << 24
+"""Conjunctions for which there is room in a part at most; then there is another part."""
 _COLUMNS_SHOWN = 5
 """Columns that a description names, those of most blocks first."""
+
+
+def _without_ends(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays that say of no block that it has ends: those of a file of an earlier version."""
+    blocks, bitsets = arrays["bitmaps.row_starts"].size - 1, arrays["bitmaps.dead"].size
+    return {
+        "bitmaps.has_ends": np.zeros(blocks, bool),
+        "bitmaps.end_starts": np.zeros(2 * bitsets + 1, np.int64),
+        "bitmaps.end_code": np.empty(0, np.int32),
+        "bitmaps.end_place": np.empty(0, np.uint16),
+        "bitmaps.clear": np.zeros(bitsets, bool),
+    }
 
 
 @dataclass(frozen=True)
@@ -48,14 +69,61 @@ class BitmapIndex:
     def __len__(self) -> int:
         return self.demands.conjunction.size
 
+    @cached
+    def _is_in_order(self) -> bool:
+        """Whether each conjunction stands at the place of its number."""
+        return np.array_equal(self.demands.conjunction, np.arange(len(self)))
+
     def match(self, events: Events) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
+        parts, bits, candidates = self._found(events)
+        if events.codes.shape[1] == 1 and len(parts) == 1:
+            # All are those of one event: what makes lists of several costs more than most of its matches.
+            pairs = np.zeros((parts[0].used, 2), np.int32)
+            pairs[:, FOUND] = parts[0].values[: parts[0].used]
+            return pairs, candidates
+        return pairs_of(self._lists(parts, bits, events)), candidates
+
+    def match_lists(self, events: Events) -> tuple[Ragged, int]:
+        """Return the conjunctions of each event, in any order, and the number of candidates verified."""
+        parts, bits, candidates = self._found(events)
+        return self._lists(parts, bits, events), candidates
+
+    def _lists(self, parts: list[FoundRuns], bits: UInt64s, events: Events) -> Ragged:
+        return lists_of(parts, bits, self.demands.conjunction, self._is_in_order, events.codes.shape[1])
+
+    def _found(self, events: Events) -> tuple[list[FoundRuns], UInt64s, int]:
+        """Find the conjunctions of each event, in runs and in bits.
+
+        The first ones are found in runs. Where they turn out to be dense, a bit for each place is less to write.
+        """
+        count, places, blocks = events.codes.shape[1], len(self), self.bitmaps.row_starts.size - 1
         cells = cells_of_codes(events.codes, self.cells.columns, self.cells.bounds, self.cells.counts)
-        room = TUNING.matches_per_event * (events.codes.shape[1] + 32)
-        found, candidates = match_bitmaps(
-            self.bitmaps, self.demands, events, cells, FoundPairs(np.empty((room, 2), np.int32), 0)
-        )
-        return found.pairs[: found.used], candidates
+        by_event = np.ascontiguousarray(events.codes.T)
+        progress, parts, bits, candidates = Progress(0, 0, 0), [], _NO_BITS, 0
+        room = ROOM + TUNING.matches_per_event * count
+        while True:
+            progress, found, verified = match_bitmaps(
+                self.bitmaps,
+                self.demands,
+                events,
+                by_event,
+                self.cells.columns,
+                cells,
+                progress,
+                FoundRuns.with_room(room),
+                bits,
+            )
+            parts.append(found)
+            candidates += verified
+            if progress.block == blocks:
+                return parts, bits, candidates
+            done = (progress.block * GROUPS + progress.group + 1) * GROUP
+            size = 8 * blocks * BITSET_WORDS * count
+            if found.used * TUNING.places_a_match > done * count and size < TUNING.most_bytes_of_bits:
+                bits, room = np.zeros((count, blocks * BITSET_WORDS), np.uint64), ROOM
+            else:
+                room = max(room, min(ROOM + 2 * found.used * places // done, _MOST_ROOM))
 
     def renumbered(self, numbers: Int32s) -> "BitmapIndex":
         """Return the index with conjunction i as number `numbers[i]`."""
@@ -70,6 +138,7 @@ class BitmapIndex:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "BitmapIndex":
         """Return the index that `arrays` came from, without copying."""
         cells = Cells(*(arrays[f"cells.{name}"] for name in Cells.__dataclass_fields__))
+        arrays = _without_ends(arrays) | dict(arrays)
         bitmaps = Bitmaps(*(arrays[f"bitmaps.{name}"] for name in Bitmaps._fields))
         return cls(cells, bitmaps, Demands(*(arrays[f"demands.{name}"] for name in Demands._fields)))
 
@@ -117,9 +186,10 @@ class BitmapIndex:
             check_starts("bitset_starts", bitmaps.bitset_starts, blocks, bitmaps.dead.size)
             for name, size in (
                 ("pruning_ends", blocks),
-                ("edges_from", blocks),
+                ("has_ends", blocks),
                 ("shift", rows),
                 ("first_bitset", rows),
+                ("clear", bitmaps.dead.size),
             ):
                 demand(getattr(bitmaps, name).size == size, name, f"it has not {size} entries")
             check_within("column", bitmaps.column, 0, cells.columns.size)
@@ -134,8 +204,9 @@ class BitmapIndex:
             demand(bitmaps.first_bitset + sizes <= of_block, "first_bitset", "bitsets are not those of their block")
             words = BITSET_WORDS * np.diff(bitmaps.bitset_starts)
             demand(bitmaps.words.size == words.sum(), "words", "not each bitset has its words")
-            within = bitmaps.edges_from <= bitmaps.edges.size - words
-            demand((bitmaps.edges_from < 0) | within, "edges_from", "edges end behind their array")
+            check_starts("end_starts", bitmaps.end_starts, 2 * bitmaps.dead.size, bitmaps.end_code.size)
+            demand(bitmaps.end_place.size == bitmaps.end_code.size, "end_place", "not each end has a place")
+            check_within("end_place", bitmaps.end_place, 0, BLOCK)
             demand(bitmaps.partial.size == blocks * BITSET_WORDS, "partial", "not each place has a bit")
         with under("demands."):
             check_fields(Demands, demands, {"predicates": 3, "ranges": 2, "tests": 3})

@@ -166,20 +166,27 @@ def _write_block(
     return used
 
 
+def block_marks() -> tuple[UInt8s, UInt64s]:
+    """Return room for the marks of a block: as bytes, and as words."""
+    marks = np.empty(VECTOR_WIDTH, np.uint8)
+    return marks, marks.view(np.uint64)
+
+
 @kernel
-def match_by_test(tables: PairTables, postings: Postings, events: Events, found: FoundPairs) -> tuple[FoundPairs, int]:
-    """Add the matches in tables by test, in any order; also return how many candidates were verified for them."""
+def match_by_test(
+    tables: PairTables, postings: Postings, events: Events, found: FoundPairs, marks: UInt8s, words: UInt64s
+) -> tuple[FoundPairs, int]:
+    """Add the matches in tables by test, in any order; also return how many candidates were verified for them.
+
+    `marks` is work space for VECTOR_WIDTH marks, and `words` the same as words: to see them so takes long to compile.
+    """
     codes, starts, rows = events.codes, postings.starts, postings.rows
     most = events.true.size
     event_of, test_of, order = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     bucket_of = np.empty(most, np.int32)
     members, block = np.empty(VECTOR_WIDTH, np.int32), np.empty((codes.shape[0] + 2) * VECTOR_WIDTH, np.int32)
-    filled, marks = np.empty(codes.shape[0], np.bool_), np.empty(VECTOR_WIDTH, np.uint8)
-    words, marked, bits = (
-        marks.view(np.uint64),
-        np.empty(WORDS_PER_FLUSH + 1, np.int32),
-        np.empty(WORDS_PER_FLUSH + 1, np.uint64),
-    )
+    filled = np.empty(codes.shape[0], np.bool_)
+    marked, bits = np.empty(WORDS_PER_FLUSH + 1, np.int32), np.empty(WORDS_PER_FLUSH + 1, np.uint64)
     block_a, block_b = block.size - 2 * VECTOR_WIDTH, block.size - VECTOR_WIDTH
     pairs, used, candidates = found.pairs, found.used, 0
     for table in range(tables.mask.size):

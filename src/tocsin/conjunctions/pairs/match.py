@@ -16,7 +16,7 @@ from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
 from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
 from tocsin.conjunctions.pairs.build import Prepared, file_conjunctions, prepare
-from tocsin.conjunctions.pairs.by_test_kernels import match_by_test
+from tocsin.conjunctions.pairs.by_test_kernels import block_marks, match_by_test
 from tocsin.conjunctions.pairs.grid_kernels import GRIDS, match_event, match_grids, transpose_short_codes
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
@@ -101,7 +101,7 @@ class PairIndex:
             pairs = np.concatenate([pairs, self.decide(doubts, codes_of)])
         if self.postings.rows.size and events.true.size:
             nothing = FoundPairs(np.empty((TUNING.matches_per_event, 2), np.int32), 0)
-            found, looked_at = match_by_test(self.tables, self.postings, events, nothing)
+            found, looked_at = match_by_test(self.tables, self.postings, events, nothing, *block_marks())
             pairs, candidates = np.concatenate([pairs, found.pairs[: found.used]]), candidates + looked_at
         return pairs, candidates
 
@@ -313,7 +313,9 @@ class Matching:
         self._found = FoundPairs(np.empty((room, 2), np.int32), 0)
         self._candidates = 0
         if index.postings.rows.size:
-            self._found, self._candidates = match_by_test(index.tables, index.postings, self.events, self._found)
+            self._found, self._candidates = match_by_test(
+                index.tables, index.postings, self.events, self._found, *block_marks()
+            )
         self._doubts: list[Int32s] = []
 
     def match_grids(self, layouts: Layouts) -> None:

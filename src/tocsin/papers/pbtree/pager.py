@@ -20,6 +20,7 @@ import numpy as np
 
 from tocsin.arrays import UInt8s
 from tocsin.errors import OptionError, StorageError
+from tocsin.invariants import step_done
 from tocsin.papers.pbtree.log import Log, write_all
 from tocsin.papers.pbtree.meta import Meta
 from tocsin.papers.pbtree.pages import free_page, next_of, seal, verify
@@ -256,6 +257,10 @@ class Pager:
             return np.fromfile(self.path, np.uint8)
 
 
+PAGES_OF_A_STEP = 4096
+"""Pages that are read before those of a check are given back."""
+
+
 class MappedPager(Pager):
     """The pages of a tree that another file holds, mapped and read only: what is read stays in its pages."""
 
@@ -286,6 +291,8 @@ class MappedPager(Pager):
         page = self._image[number * self.page_size : (number + 1) * self.page_size].tobytes()
         verify(page, number, str(self.path))
         self._keep(number, page)
+        if self.counters.page_reads % PAGES_OF_A_STEP == 0:
+            step_done()
         return page
 
     def change(self) -> NoReturn:

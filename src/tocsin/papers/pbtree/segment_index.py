@@ -5,7 +5,7 @@ A segment never changes: new subscriptions get a segment and trees of their own,
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from tocsin.papers.pbtree.index import PBTreeIndex
 from tocsin.papers.tatbul.two_phase import PHASE_2, Choice, TestTerms, TwoPhaseIndex
 
 TREE, LISTS = "pbtree.", "lists."
+CACHE_BYTES = 1 << 18
+"""Decoded pages of each tree that stay in memory: those near the root. The others are in the cache of the system."""
 
 
 @contextmanager
@@ -31,6 +33,8 @@ def _pages_of(column: int) -> Iterator[None]:
 
 class PBTreeSegmentIndex(TwoPhaseIndex):
     """Conjunctions by a PB+tree for each column, and a matcher of conjunctions, both in the file of a segment."""
+
+    stays_on_disk: ClassVar[bool] = True
 
     def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
         self._on_disk: dict[int, PBTreeIndex] = {}
@@ -65,7 +69,7 @@ class PBTreeSegmentIndex(TwoPhaseIndex):
         self._on_disk = {}
         for column in self._shifts:
             with _pages_of(column):
-                self._on_disk[column] = PBTreeIndex.mapped(arrays[f"{TREE}{column}"])
+                self._on_disk[column] = PBTreeIndex.mapped(arrays[f"{TREE}{column}"], cache_bytes=CACHE_BYTES)
         self._indexes = {**self._on_disk}
         self.choices = [Choice(column, index, "asked for") for column in self._shifts]
         self._terms = int(arrays[f"{TREE}terms"][0])

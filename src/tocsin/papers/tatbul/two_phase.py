@@ -7,7 +7,7 @@ memory; this one is for comparison, for predicates on disk (`pbtree`), and for u
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ class StoredConjunctions:
     needs_codes = True
     rekeyed = 0
     found_as_one = None
+    stays_on_disk: ClassVar[bool] = False
 
     def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
         self._conjunctions = conjunctions
@@ -59,6 +60,9 @@ class StoredConjunctions:
     def build(cls, filing: Filing) -> Self:
         """Build the indexes that were asked for."""
         return cls(filing.conjunctions, *filing.algorithms)
+
+    def match_lists(self, events: Events) -> None:
+        """Nothing: it finds pairs."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The conjunctions as named arrays, from which the indexes are built again."""

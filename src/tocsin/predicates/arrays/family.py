@@ -16,6 +16,9 @@ from tocsin.predicates.definitions import DefinedFamily
 from tocsin.predicates.protocol import Probed
 from tocsin.predicates.ranges.domain import Domain
 
+_PRESENT, _MISSING = np.zeros(1, np.int32), np.full(1, -1, np.int32)
+"""What `Probed.present` has for the only event."""
+
 
 class ArrayFamily(DefinedFamily):
     """array_contains on one attribute: domains for each kind of constant."""
@@ -42,6 +45,8 @@ class ArrayFamily(DefinedFamily):
 
     def probe(self, batch: EventBatch) -> Probed:
         """Look up every element of every list."""
+        if batch.single is not None:
+            return self._probe_one(batch.value(self._attribute))
         column = batch.column(self._attribute)
         rows, present, found = np.empty(0, np.int64), np.full(len(batch), -1, np.int32), []
         if isinstance(column, list):
@@ -60,3 +65,11 @@ class ArrayFamily(DefinedFamily):
         held = np.unique((owners * self.count + tests)[tests >= 0])
         starts = np.searchsorted(held, np.arange(len(batch) + 1) * self.count).astype(np.int64)
         return Probed(Ragged(starts, (held % max(self.count, 1)).astype(np.int32)), present)
+
+    def _probe_one(self, elements: object) -> Probed:
+        """Look up every element of the list of the only event."""
+        is_list = isinstance(elements, (list, tuple))
+        listed: Sequence[object] = elements if is_list else ()  # type: ignore[assignment]  # as was tested
+        found = {int(test_of[domain.code(element)]) for element in listed for domain, test_of in self._domains}
+        held = sorted(found - {-1})
+        return Probed(Ragged(np.array([0, len(held)]), np.array(held, np.int32)), _PRESENT if is_list else _MISSING)

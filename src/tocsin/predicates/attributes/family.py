@@ -54,8 +54,7 @@ class AttributeFamily(DefinedFamily):
         """Judge every comparison for a batch of one event, without columns."""
         true, null = [], []
         for number, test in enumerate(self._comparisons):
-            left, right = batch.values(test.left), batch.values(test.right)
-            sign = None if left is None or right is None else compare_values(left[0], right[0])
+            sign = compare_values(batch.value(test.left), batch.value(test.right))
             if sign is None:
                 null.append(number)
             elif test.op.holds(sign):

@@ -85,6 +85,16 @@ class NewValues:
             found = self._values[attribute] = of_new(values, len(self.batch), self._store.encoder)
         return found
 
+    def table(self, attributes: Sequence[str]) -> NewTable | None:
+        """Return the values of some attributes for a kernel; None if one of them has no comparable form."""
+        if len(self.batch) == 1 and attributes:
+            # All values of the event as one column: a column for each would take as many times as long.
+            row = of_new([self.batch.value(name) for name in attributes], len(attributes), self._store.encoder)
+            one_each = row.kinds.reshape(-1, 1), row.majors.reshape(-1, 1), row.minors.reshape(-1, 1)
+            return None if is_exact(row) else NewTable(*one_each)
+        columns = [self.of(name) for name in attributes]
+        return None if any(map(is_exact, columns)) else _stacked(columns)
+
 
 class BatchSearches:
     """Tests of any shape, for histories that can be passed over."""
@@ -135,12 +145,12 @@ class BatchSearches:
             return None
         bounds = self._bounds()
         old = self._recent.table(columns, rows)
-        values = [new.of(name) for name in self._new]
-        if old is None or any(map(is_exact, values)):
+        values = new.table(self._new)
+        if old is None or values is None:
             return None
         start = store.first - self._recent.origin
         stops = np.full(rows, start + len(store), np.int64) + (0 if columns is None else np.arange(rows))
-        found = find_old(firsts + start, stops, self._terms, old, _stacked(values), bounds)
+        found = find_old(firsts + start, stops, self._terms, old, values, bounds)
         met = found[:, self._met]
         unclear = found[:, self._null] & (self._null >= 0) & ~met
         true = np.where(self._form == _FORMS[Quantifier.ALL], ~(met | unclear), met)

@@ -190,13 +190,14 @@ class EventLog:
 
     def _from(self, first: int, attributes: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
         self._seal_rows()
-        for segment in list(self._segments):
+        segments, waiting, behind = list(self._segments), list(self._waiting), self.next
+        for segment in segments:
             start = max(first, segment.entry.first)
             for table in self._tables(segment, attributes, start):
                 yield start, table
                 start += len(table)
-        start = self.next - sum(map(len, self._waiting))
-        for table in list(self._waiting):
+        start = behind - sum(map(len, waiting))
+        for table in waiting:
             skipped = max(0, first - start)
             if skipped < len(table):
                 yield start + skipped, table.slice(skipped)

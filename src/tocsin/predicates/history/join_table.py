@@ -103,7 +103,9 @@ class JoinTable:
         With `columns`, the batch's values that will be history, each row sees the rows before it. Row r does not see
         the first `firsts[r]` events of the history.
         """
-        new, found, left = NewValues(batch, self.store), [], BitMap()
+        new, found, left = NewValues(batch, self.store), [], self._left_to_probe.copy()
+        if len(batch) == 1:
+            columns = None  # the only row sees no other
         is_small = len(batch) < batch_tests.FEW_ROWS and len(self.store) <= SMALL_HISTORY
         for members, tests in self._for_small_batches if is_small else self._for_batches:
             truths = tests.judge(new, columns, firsts)
@@ -111,11 +113,6 @@ class JoinTable:
                 left |= members
             else:
                 found.append(truths)
-        for family in self._families:
-            if len(family.members) > _FEW_TESTS:
-                left |= family.members
-        if self._aggregated is not None:
-            left |= self._aggregated.members
         if self._non_empty.size:
             seen = np.full(len(batch), len(self.store)) + (0 if columns is None else np.arange(len(batch)))
             counts = np.where(seen > 0, self._non_empty.size, 0)
@@ -123,6 +120,12 @@ class JoinTable:
             nothing = Ragged(np.zeros(len(batch) + 1, np.int64), _NO_IDS)
             found.append(BatchTruths(Ragged(starts, np.tile(self._non_empty, int((counts > 0).sum()))), nothing))
         return found, left
+
+    @cached
+    def _left_to_probe(self) -> BitMap:
+        """Return the tests that no batch judges: shapes with many tests, and totals."""
+        many = [family.members for family in self._families if len(family.members) > _FEW_TESTS]
+        return BitMap.union(BitMap(), *many, *([] if self._aggregated is None else [self._aggregated.members]))
 
     @cached
     def _for_batches(self) -> list[_ForBatches]:

@@ -168,6 +168,10 @@ class HistoryStore:
 
     def encoded(self, batch: EventBatch) -> dict[str, Encoded]:
         """Encode the attributes of a batch that are kept, for `append_encoded`."""
+        if len(batch) == 1:
+            # All values of the event as one column: a column for each would take as many times as long.
+            lanes, payloads = encode_column([batch.value(name) for name in self.columns], self.encoder)
+            return {name: (lanes[at : at + 1], payloads[at : at + 1]) for at, name in enumerate(self.columns)}
         found = {name: batch.column(name) for name in self.columns}
         return {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
 

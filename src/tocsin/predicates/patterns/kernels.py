@@ -11,6 +11,7 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int8s, Int16s, Int32s, Int64s, UInt8s, UInt32s
+from tocsin.predicates.sort_kernel import sort_part
 
 ONE, MANY = 256, 257
 """What a program has instead of a literal byte: ``_`` and ``%``."""
@@ -384,8 +385,7 @@ def find_patterns(
                                 seen[owners[j]] = 1
                                 found[filled] = owners[j]
                                 filled += 1
-                if filled - first > 1:
-                    found[first:filled].sort()
+                sort_part(found, first, filled)
                 for k in range(first, filled):
                     seen[found[k]] = 0
                 for k in range(settled_count):

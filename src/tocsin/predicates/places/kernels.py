@@ -6,6 +6,7 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Float64s, Int32s, Int64s
+from tocsin.predicates.sort_kernel import sort_part
 
 NO_CIRCLE = -1.0
 """The limit of an area that is a polygon."""
@@ -83,7 +84,6 @@ def find_areas(latitude: Float64s, longitude: Float64s, areas: Areas) -> tuple[I
                             found = longer
                         found[filled] = area
                         filled += 1
-            if filled - first > 1:
-                found[first:filled].sort()
+            sort_part(found, first, filled)
         starts[row + 1] = filled
     return starts, found[:filled].copy(), verified

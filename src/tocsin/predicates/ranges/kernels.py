@@ -216,6 +216,7 @@ def encode_event(
     columns: Int32s,
     given: Int32s,
     numbers: Float64s,
+    bits: Int64s,
     count: int,
     texts: UInt8s,
     text_ends: Int64s,
@@ -225,12 +226,12 @@ def encode_event(
     """Write the codes and short codes of one event; those of columns without a value are NULL.
 
     Value i, of `count`, is for column `columns[i]` and has the code `given[i]`, or NUMBER_GIVEN, or TEXT_GIVEN. In a
-    column of numbers it is `numbers[i]`, at least nearly; the texts follow each other in `texts`. `before` has the
-    number of columns that the event before had values in, and these; they are forgotten.
+    column of numbers it is `numbers[i]`, at least nearly; `bits` has the bits of the numbers; the texts follow each
+    other in `texts`. `before` has the number of columns that the event before had values in, and these; they are
+    forgotten.
     """
     for place in range(1, before[0] + 1):
         codes[before[place], 0], short[before[place], 0] = NULL_CODE, 0
-    bits = numbers.view(np.int64)
     text, start = 0, 0
     for place in range(count):
         column, code, line = columns[place], int(given[place]), coders.line[columns[place]]

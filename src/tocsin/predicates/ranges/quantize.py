@@ -139,5 +139,5 @@ def _on_line(values: Float64s, logarithmic: bool) -> Float64s:
 
 
 def nearest_number(value: Any) -> float:
-    """Return the float nearest to a number; NaN for what is no number."""
+    """Return the float nearest to a number; NaN for what is not a number."""
     return nearest_float(value) if kind_of(value) is Kind.NUMBER else math.nan

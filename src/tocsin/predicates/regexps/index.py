@@ -21,6 +21,9 @@ from tocsin.model.regexp import LONG_S, check_expression, cover, finder
 from tocsin.predicates.patterns.index import Patterns
 from tocsin.predicates.texts import TextIndex
 
+TAKEN_PAIRS = 16_384
+"""Pairs of an expression and a text whose texts are copied at a time: some megabytes of lines."""
+
 
 class FoundExpressions(NamedTuple):
     """The expressions that match: those of text r are ``expressions[offsets[r]:offsets[r + 1]]``, ascending."""
@@ -73,10 +76,17 @@ class Regexps(TextIndex):
         order = np.argsort(candidates, kind="stable")
         distinct, first = np.unique(candidates[order], return_index=True)
         matches = np.zeros(len(candidates), np.bool_)
-        for expression, pairs in zip(distinct.tolist(), np.split(order, first[1:]), strict=False):
-            judged = texts if len(pairs) == len(texts) else texts.take(pa.array(row[pairs]))
-            found = pc.match_substring_regex(judged, pattern=self._expressions[expression])
-            matches[pairs] = found.to_numpy(zero_copy_only=False)
+        ends = np.append(first[1:], len(order))
+        place = 0
+        while place < distinct.size:
+            # The texts of several expressions are taken at once: to take those of each costs more than to judge them.
+            last = max(place + 1, int(np.searchsorted(ends, first[place] + TAKEN_PAIRS, side="right")))
+            taken = texts.take(pa.array(row[order[first[place] : ends[last - 1]]]))
+            for each in range(place, last):
+                judged = taken.slice(first[each] - first[place], ends[each] - first[each])
+                found = pc.match_substring_regex(judged, pattern=self._expressions[int(distinct[each])])
+                matches[order[first[each] : ends[each]]] = found.to_numpy(zero_copy_only=False)
+            place = last
         offsets = np.searchsorted(row[matches], np.arange(len(texts) + 1))
         return FoundExpressions(offsets, candidates[matches], len(candidates))
 

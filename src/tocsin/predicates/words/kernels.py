@@ -11,6 +11,7 @@ import numpy as np
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s, UInt8s
 from tocsin.predicates.folding import ASCII, code_point
+from tocsin.predicates.sort_kernel import sort_part
 
 Int = int | np.int64
 
@@ -254,7 +255,7 @@ def find_words(
         for k in range(tokens):
             if sequence[k] >= 0:
                 last_at[sequence[k]] = -1
-        found[first:filled].sort()
+        sort_part(found, first, filled)
         for k in range(first, filled):
             if found[k] < first_phrase:
                 seen[found[k]] = 0

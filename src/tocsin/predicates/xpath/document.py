@@ -158,7 +158,7 @@ def _is_sound(data: bytes, text: bool) -> bool:
     if b"xml:id" in data:
         # That these are unique names is found out by the tree.
         return False
-    parser = _CHECKERS.parsers[text]
+    parser = _PARSERS.checking[text]
     try:
         etree.fromstring(data, parser)
     except etree.XMLSyntaxError:
@@ -199,22 +199,26 @@ def _parser(text: bool, target: Any = None) -> etree.XMLParser:
     )
 
 
-class _Checkers(threading.local):
-    """Parsers that build no tree, for each thread its own: what they found stands in their log until the next one."""
+class _Parsers(threading.local):
+    """Parsers that build a tree, and such that build none, for each thread its own.
+
+    What one found stands in its log until the next document. One that a thread of the parent was using when it forked
+    would stay locked in the child for ever.
+    """
 
     def __init__(self) -> None:
-        self.parsers = {text: _parser(text, _Nothing()) for text in (False, True)}
+        self.building = {text: _parser(text) for text in (False, True)}
+        self.checking = {text: _parser(text, _Nothing()) for text in (False, True)}
 
 
-_PARSERS: Final = {text: _parser(text) for text in (False, True)}
-_CHECKERS: Final = _Checkers()
+_PARSERS: Final = _Parsers()
 _REFERENCES: Final = {ord(character): f"&#{ord(character)};" for character in '&<>"\t\n\r'}
 _UTF8: Final = re.compile(rb"""encoding\s*=\s*["']utf-8["']""")
 
 
 def _read(data: bytes, text: bool) -> etree._Element:
     try:
-        root = etree.fromstring(data, _PARSERS[text])
+        root = etree.fromstring(data, _PARSERS.building[text])
     except etree.XMLSyntaxError as error:
         if "xcessive depth" in str(error):
             raise _too_deep() from error

@@ -23,6 +23,7 @@ async function ask(method, path, body) {
 
 const explainError = (error) => (error.hint ? `${error.message}. ${error.hint}` : error.message);
 const count = (number) => Math.round(number).toLocaleString("en");
+const share = (part) => (part ? `${(100 * part).toPrecision(2)} %` : "–");
 const when = (time) => (time ? new Date(time * 1000).toLocaleTimeString() : "–");
 
 function later(work, milliseconds) {
@@ -64,19 +65,20 @@ const examples = {
   Lists: ["array_contains(tags, 'Greece') AND NOT (price > 20)", { tags: ["travel", "Greece"], price: 12 }],
   XPath: ["xpath_exists(doc, '/order/item[@sku=\"A1\"]')", { doc: "<order><item sku=\"A1\"/></order>" }],
   History: ["price > ALL (SELECT price FROM history)", { symbol: "ACME", price: 500 }],
-  "Top-k": ["hours BETWEEN 20 AND 40 AND city = 'Athens'", { hours: 30, city: "Athens" }],
+  "Top-k": ["symbol = 'ACME' AND price < 40 AND volume >= 9000", { symbol: "ACME", price: 35, volume: 500, news: "ACME: takeover rumours" }, "relaxed"],
 };
 const WORDS = /\b(AND|OR|NOT|IN|IS|NULL|LIKE|ILIKE|BETWEEN|TRUE|FALSE|ANY|ALL|SOME|EXISTS|SELECT|FROM|WHERE|DATE|TIMESTAMP|ESCAPE)\b/iy;
 const LITERAL = /'(?:[^']|'')*'?|\b\d+(?:\.\d+)?\b/y;
 let attributes = [];
 let wrongAt = null;
 
-for (const [name, [where, event]] of Object.entries(examples)) {
+for (const [name, [where, event, ranking = "exact"]] of Object.entries(examples)) {
   const button = element("button", { type: "button" }, name);
   button.addEventListener("click", () => {
     document.querySelectorAll(".examples button").forEach((other) => other.classList.toggle("chosen", other === button));
     $("where").value = where;
     $("event").value = JSON.stringify(event, null, 1);
+    $("ranking").value = ranking;
     judge();
   });
   document.querySelector(".examples").append(button);
@@ -116,6 +118,7 @@ function branch(node) {
   return item;
 }
 
+const MOST_RANKED = 10;
 let judged = 0;
 
 async function judge() {
@@ -140,11 +143,12 @@ async function judge() {
     complaint.textContent = error ? explainError(error) : advice.warnings.map((one) => one.message).join("; ") || "No complaints.";
     $("where").setAttribute("aria-invalid", Boolean(error));
     if (error) return showVerdict(null);
-    const [answer, found] = await Promise.all([ask("POST", "explain", { where, event }), ask("POST", "match", { event, top_k: 20 })]);
+    const [answer, found] = await Promise.all([ask("POST", "explain", { where, event }), ask("POST", "match", { event, top_k: MOST_RANKED, mode: $("ranking").value })]);
     if (number !== judged) return;
     showVerdict(answer);
-    const ids = found.matches.map((match) => match.id);
-    $("others").textContent = ids.length ? `${ids.join(", ")}${ids.length === 20 ? ", …" : ""}` : "No standing subscription matches this event.";
+    showMarked(answer.highlights, event);
+    $("others").replaceChildren(...(found.matches.length ? found.matches.map((match) => element("li", {}, match.id, element("span", { class: "quiet" }, `score ${match.score}`)))
+      : [element("li", { class: "quiet" }, "No standing subscription matches this event.")]));
   } catch (error) {
     complaint.className = "bad";
     complaint.textContent = explainError(error);
@@ -158,6 +162,7 @@ function showVerdict(answer) {
   badge.textContent = "";
   $("tree").replaceChildren();
   $("nearest").replaceChildren();
+  $("marked").replaceChildren();
   if (!answer) return;
   badge.textContent = answer.matches ? "MATCHES" : "NO MATCH";
   badge.classList.add(answer.matches ? "TRUE" : "FALSE");
@@ -169,6 +174,28 @@ function showVerdict(answer) {
   $("nearest").append(element("h2", {}, (holds >= 0 ? "What held" : "Nearest to matching") + of));
   $("nearest").append(element("ul", { class: "tree" }, ...answer.alternatives[chosen].map((one) => element("li", {},
     element("span", { class: `badge ${one.holds ? "TRUE" : "FALSE"}` }, one.holds ? "holds" : "fails"), " ", element("code", {}, one.text)))));
+}
+
+// Where in the texts of the event the condition found what it looks for; places count characters, not UTF-16.
+
+function textAt(event, path) {
+  if (path in event) return event[path];
+  return path.split(/[.[\]]+/).filter(Boolean).reduce((value, name) => value?.[name], event);
+}
+
+function showMarked(highlights, event) {
+  for (const [path, spans] of Object.entries(highlights)) {
+    const text = textAt(event, path);
+    if (typeof text !== "string" || !spans.length) continue;
+    const letters = Array.from(text), parts = [];
+    let end = 0;
+    for (const [from, to] of spans) {
+      if (from < end) continue;
+      parts.push(letters.slice(end, from).join(""), element("mark", {}, letters.slice(from, to).join("")));
+      end = to;
+    }
+    $("marked").append(element("h2", {}, `Found in ${path}`), element("p", {}, ...parts, letters.slice(end).join("")));
+  }
 }
 
 // Completion of attribute names.
@@ -219,6 +246,7 @@ $("where").addEventListener("keydown", (event) => {
   }
 });
 $("event").addEventListener("input", judgeLater);
+$("ranking").addEventListener("change", judge);
 $("recent").addEventListener("change", () => {
   if ($("recent").value) { $("event").value = JSON.stringify(JSON.parse($("recent").value), null, 1); judge(); }
 });
@@ -243,6 +271,7 @@ async function refreshFigures() {
   let stats;
   try { stats = await ask("GET", "stats"); } catch { return; }
   fillBusiest(stats.busiest);
+  fillSlowest(stats.slowest);
   if (!stats.counters) return;
   const now = { time: performance.now() / 1000, ...stats.counters };
   const rate = (name) => (before ? Math.max(0, (now[name] - before[name]) / (now.time - before.time)) : 0);
@@ -252,17 +281,27 @@ async function refreshFigures() {
     "matches / s": rate("published_matches").toFixed(1),
     "requests / s": rate("requests").toFixed(1),
     "µs a match": rate("matched_events") ? count(spent * 1e6) : "–",
+    "lag, ms": rate("answered") ? ((1000 * rate("answer_seconds")) / rate("answered")).toFixed(1) : "–",
     waiting: count(now.waiting),
     subscriptions: count(stats.index.subscriptions),
     segments: stats.index.segments.length,
+    merges: count(now.merges),
     commits: count(stats.commits),
     "ms a commit": now.commits ? ((1000 * now.commit_seconds) / now.commits).toFixed(0) : "–",
     "inbox entries": count(now.entries),
   };
   $("figures").replaceChildren(...Object.entries(figures).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
-  const slow = Object.keys(stats.index.unindexed);
-  $("slowest").replaceChildren(...(slow.length ? slow.slice(0, 10).map((id) => element("li", {}, id)) : [element("li", {}, "none: an index finds every subscription")]));
+  const verified = Object.keys(stats.index.unindexed).slice(0, 10);
+  $("unindexed").textContent = verified.length ? `Verified for every event: ${verified.join(", ")}` : "An index finds every subscription.";
+  const most = Math.max(1, ...stats.index.segments);
+  $("segments").replaceChildren(...stats.index.segments.map((size) => element("li", {}, drawing("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none" },
+    drawing("rect", { width: (100 * size) / most, height: 10 })), element("span", {}, count(size)))));
   before = now;
+}
+
+function fillSlowest(rows) {
+  const shown = rows.map((row) => element("tr", {}, element("td", {}, row.id), element("td", { class: "number" }, share(row.share))));
+  $("slowest").tBodies[0].replaceChildren(...(shown.length ? shown : [element("tr", {}, element("td", { colspan: 2, class: "quiet" }, "measured after the first 256 events"))]));
 }
 
 function fillBusiest(rows) {
@@ -335,6 +374,8 @@ function chart(buckets) {
   $("chart").replaceChildren(drawing("svg", { viewBox: "0 0 800 120", preserveAspectRatio: "none" }, ...bars), element("p", { class: "ends quiet" }, ...ends));
 }
 
+const eventItem = (event) => element("li", {}, element("code", {}, JSON.stringify(event)));
+
 $("backtest").addEventListener("submit", async (event) => {
   event.preventDefault();
   const body = { where: $("back-where").value };
@@ -346,7 +387,12 @@ $("backtest").addEventListener("submit", async (event) => {
     if (answer.present) Object.assign(figures, { "hits now": answer.present.hits, gained: answer.present.gained, lost: answer.present.lost });
     $("back-figures").replaceChildren(...Object.entries(figures).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, count(value)))));
     chart(answer.buckets);
-    $("back-examples").replaceChildren(...answer.examples.reverse().map(({ event: one }) => element("li", {}, element("code", {}, JSON.stringify(one)))));
+    $("back-changes").hidden = !answer.present;
+    for (const change of ["gained", "lost"]) {
+      const events = (answer.present && answer.present[`${change}_examples`]) || [];
+      $(`back-${change}`).replaceChildren(...(events.length ? events.map(eventItem) : [element("li", { class: "quiet" }, "none")]));
+    }
+    $("back-examples").replaceChildren(...answer.examples.reverse().map(({ event: one }) => eventItem(one)));
     $("back-answer").hidden = false;
   } catch (error) {
     $("back-complaint").textContent = explainError(error);
@@ -367,7 +413,7 @@ async function search(more) {
     $("browse-complaint").textContent = "";
     $("found").tBodies[0].append(...page.subscriptions.map((row) => element("tr", {}, element("td", {}, row.id), element("td", {}, row.where),
       element("td", { class: "number" }, String(row.score)), element("td", {}, Object.entries(row.tags).map((tag) => tag.join(":")).join(" ")),
-      element("td", { class: "number" }, count(row.hits)), element("td", {}, when(row.last_match)), element("td", { class: "bad" }, row.warnings.join("; ")))));
+      element("td", { class: "number" }, count(row.hits)), element("td", {}, when(row.last_match)), element("td", { class: "number" }, share(row.cost_share)), element("td", { class: "bad" }, row.warnings.join("; ")))));
     cursor = page.cursor;
     $("more").hidden = !cursor;
   } catch (error) {

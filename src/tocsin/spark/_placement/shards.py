@@ -4,26 +4,30 @@ import logging
 from pathlib import Path
 
 from tocsin.errors import OptionError
-from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, share
+from tocsin.index.options import Options
+from tocsin.index.reshard import shards_of
+from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, newest, share
 from tocsin.storage.folder import Folder
 
 _log = logging.getLogger(__name__)
 
 
-def shard(view: PinnedSnapshot, count: int) -> list[Path]:
+def stored_shards(index: Path) -> int | None:
+    """Return the shards that an index or a pinned snapshot says it has."""
+    return Options.of(Folder(index).read(newest(index))["options"]).shards
+
+
+def shard(view: PinnedSnapshot, count: int) -> list[PinnedSnapshot]:
     """Divide a pinned snapshot into at most `count` folders with about as many subscriptions each.
 
     A segment is not divided, so there are no more shards than segments. The folders are removed with the snapshot.
     """
     if count < 1:
         raise OptionError(f"shards is {count}", "It must be at least 1")
-    parts = sorted(Folder(view.path).read(view.snapshot)["parts"], key=lambda part: part["subscriptions"], reverse=True)
-    shares: list[list[dict[str, object]]] = [[] for _ in range(min(count, len(parts)) or 1)]
-    sizes = [0] * len(shares)
-    for part in parts:
-        smallest = sizes.index(min(sizes))
-        shares[smallest].append(part)
-        sizes[smallest] += part["subscriptions"]
+    parts = Folder(view.path).read(view.snapshot)["parts"]
+    groups = shards_of([part["subscriptions"] for part in parts], count)
+    shares = [[parts[number] for number in group] for group in groups]
+    sizes = [sum(part["subscriptions"] for part in group) for group in shares]
     _log.info(
         "plan: %d shards of %s, subscriptions in each %s%s; every event is matched once in each",
         len(shares),
@@ -31,4 +35,4 @@ def shard(view: PinnedSnapshot, count: int) -> list[Path]:
         sizes,
         f" ({count} were asked for, the index has {len(parts)} segments)" if len(shares) < count else "",
     )
-    return [shared.path for shared in share(view, shares)]
+    return share(view, shares)

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import logging
+import os
 import tarfile
 import tempfile
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
+
+_SERVER = "SPARK_CONNECT_LOCAL_URL"
+"""Set by a Spark Connect server for the processes that it starts beside itself, such as that of `foreachBatch`."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,9 +81,10 @@ def _files(path: Path) -> list[Path]:
 
 
 def _workers_are_here(session: SparkSession) -> bool:
-    """Return whether driver and workers are on one machine: a classic session with a local master."""
+    """Return whether this process and the workers are on one machine: that of a driver with a local master."""
     master = session.conf.get("spark.master") or ""
-    return master.startswith("local") and not master.startswith("local-cluster") and not is_connect(session)
+    is_driver = not is_connect(session) or _SERVER in os.environ
+    return is_driver and master.startswith("local") and not master.startswith("local-cluster")
 
 
 def is_connect(session: object) -> bool:

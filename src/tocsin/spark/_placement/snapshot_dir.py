@@ -3,7 +3,8 @@
 The writer of an index removes the files that its newest snapshot does not name. A pinned snapshot is a folder of hard
 links to the files of one snapshot, or of some of its segments, so that every task of a job and every retry opens the
 same one; links share their bytes and their pages in memory. They are in the folder `views` of the index, where every
-worker that sees the index sees them, and are removed when the process that made them ends.
+worker that sees the index sees them. Those of a stream go when a newer one is there, those of plain jobs when no plan
+reads them, and all when the process that made them ends.
 """
 
 import errno
@@ -21,6 +22,9 @@ from tocsin.spark._placement.lease import owner_in
 from tocsin.spark._placement.ship import scratch
 from tocsin.storage.folder import Folder
 
+JOBS = "match"
+"""The purpose of snapshots that are pinned for plain jobs."""
+
 _TRIES = 100
 
 _log = logging.getLogger(__name__)
@@ -32,10 +36,12 @@ class PinnedSnapshot:
 
     path: Path
     snapshot: int
+    is_of_jobs: bool = False
+    """Whether it is for plain jobs alone, and so goes when no plan of theirs is left: see `plan_lifetime`."""
 
 
-def pin(index: Path, purpose: str = "match", required: bool = True) -> PinnedSnapshot:
-    """Pin the newest snapshot until this process ends; return the one that is already pinned for this purpose, if any.
+def pin(index: Path, purpose: str = JOBS, required: bool = True) -> PinnedSnapshot:
+    """Pin the newest snapshot; return the one that this process has already pinned for this purpose, if any.
 
     If the folder of the index cannot be written, raise; or if it is not `required`, return the index itself, which may
     change.
@@ -48,7 +54,7 @@ def pin(index: Path, purpose: str = "match", required: bool = True) -> PinnedSna
         number = newest(index)
         try:
             views.mkdir(exist_ok=True)
-            view = PinnedSnapshot(views / f"{owner_in(views)}-{purpose}-{number:06}", number)
+            view = PinnedSnapshot(views / f"{owner_in(views)}-{purpose}-{number:06}", number, purpose == JOBS)
             if not view.path.exists():
                 content = Folder(index).read(number)
                 _link(index, view, content, content["parts"])
@@ -82,7 +88,7 @@ def share(view: PinnedSnapshot, shares: Sequence[Sequence[dict[str, Any]]]) -> l
     views = []
     for place, parts in enumerate(shares):
         name = f"{view.path.name}-{place}of{len(shares)}"
-        shared = PinnedSnapshot(view.path.parent / name, view.snapshot)
+        shared = PinnedSnapshot(view.path.parent / name, view.snapshot, view.is_of_jobs)
         if not shared.path.exists():
             # The newest subscriptions, which are in the snapshot itself, belong to the first.
             _link(view.path, shared, content if place == 0 else {**content, "fresh": None}, parts)
@@ -117,6 +123,10 @@ def _link(index: Path, view: PinnedSnapshot, content: dict[str, Any], parts: Seq
         for name in files:
             _link_file(index / name, building / name)
         Folder(building).write(view.snapshot, {**content, "parts": list(parts)})
+        for file in building.glob("snapshot-*"):
+            # When it is pinned again it looks the same: what was opened or shipped is not opened or shipped anew.
+            written = (index / file.name).stat().st_mtime_ns
+            os.utime(file, ns=(written, written))
         building.rename(view.path)
     except OSError as error:
         # Another thread may have made the same folder meanwhile.

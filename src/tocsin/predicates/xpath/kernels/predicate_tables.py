@@ -17,6 +17,7 @@ import numpy as np
 
 from tocsin._compile import kernel, lowest_bit
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s
+from tocsin.predicates.sort_kernel import sort_part
 from tocsin.predicates.xpath.kernels.characters import decode, number_of
 from tocsin.predicates.xpath.kernels.filters import (
     EQUAL,
@@ -381,7 +382,7 @@ def _write_distinct(out: Int32s, begin: int, end: int) -> int:
     """Leave each number of out[begin:end] once, in order; return the place behind the last one."""
     if end - begin < 2:
         return end
-    out[begin:end].sort()
+    sort_part(out, begin, end)
     used = begin + 1
     for i in range(begin + 1, end):
         if out[i] != out[used - 1]:
