@@ -32,6 +32,14 @@ SPARK_SETTINGS = {
 }
 
 
+@pytest.fixture(autouse=True, scope="session")
+def unsynced_disk() -> Iterator[None]:
+    """Do not wait for the disk, up to 100 ms each time: tests kill processes, never the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """The one Spark session of a test run; commands that run in this process use it as well."""

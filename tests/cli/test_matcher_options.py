@@ -39,7 +39,7 @@ def test_an_index_keeps_what_was_given(run: "Run", write_lines: "WriteLines", tm
     given = "--limit predicates=7 --limit tags=none --namespace b=urn:x --range-index lazy --matcher count --xpath gpx"
     history = "--retain-events 9 --retain-age 36h --age-attribute at --history price --history at"
     assert run("index", "build", file, "--output", index, *given.split(), *history.split()).code == 0
-    assert commit.load(Folder(index))[1] == Options(
+    assert commit.load(Folder(index)).options == Options(
         limits=Limits(predicates=7, tags=None),
         namespaces={"b": "urn:x"},
         index="lazy",

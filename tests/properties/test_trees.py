@@ -68,6 +68,16 @@ def numbered(texts: Sequence[str]) -> dict[str, str]:
 
 
 @FEW
+@given(TREES, EVENTS)
+def test_a_tree_that_is_too_new_for_a_segment_answers_as_the_reference(texts: list[str], batch: list[Event]) -> None:
+    matcher = Matcher(background_merge=False)
+    with products_of(1):
+        for id, text in numbered(texts).items():
+            matcher.subscribe(id, text)
+    assert [set(matcher.match(event).ids) for event in batch] == by_reference(numbered(texts), batch)
+
+
+@FEW
 @given(TREES, EVENTS, st.sampled_from([1, 4]), st.sampled_from([0.0, 0.2, 1e9]))
 def test_a_tree_answers_as_the_reference(texts: list[str], batch: list[Event], most: int, max_cover: float) -> None:
     with products_of(most, max_cover):

@@ -13,6 +13,8 @@ from tocsin.language.normalise import Expression
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
+Normalise = Callable[[str, str], Expression]
+"""Returns the normal form of a text, given the id of its subscription."""
 
 FACTOR = 4
 """A match rebuilds the segments that are at most this many times larger than what is new. It visits every segment, so
@@ -25,6 +27,9 @@ segment."""
 FEW_TESTS = 256
 """So many predicates may these have in all. 3,000 phrases of one condition, all in a text of 6,000 words: 2.5 s by
 their definition, and the time grows with the square; 0.03 s in a segment."""
+
+PATIENCE = 4
+"""So many times as much is judged by its definition while the segment is built beside matches."""
 
 MOST_GONE = 64
 """Rows are written anew when more than this and than what is fresh was dropped or replaced."""
@@ -61,6 +66,16 @@ class Buffer:
         standing = [subscription for live in self.segments for subscription in live.subscriptions()]
         return standing + [one.subscription for one in self.fresh.values()]
 
+    def follow(self, before: Sequence[Subscription], now: Sequence[Subscription], normalise: Normalise) -> None:
+        """Hold other subscriptions than `before`; what stays is neither parsed nor built again."""
+        held = {one.id: one for one in before}
+        arrived = [Fresh(one, normalise(one.where, one.id)) for one in now if held.get(one.id) != one]
+        gone = [*(held.keys() - {one.id for one in now}), *(fresh.subscription.id for fresh in arrived)]
+        for id in gone:
+            self.drop(id)
+        for fresh in arrived:
+            self.put(fresh.subscription.id, fresh)
+
     def put(self, id: str, fresh: Fresh) -> None:
         """Add a fresh subscription, or replace it."""
         self._leave(id)
@@ -72,25 +87,27 @@ class Buffer:
             self._number_of[id] = self._rows.add(*fresh)
 
     def drop(self, id: str) -> bool:
-        """Drop a subscription if it is fresh; tell whether it was."""
+        """Drop a subscription if the buffer has it; tell whether it had."""
         self._leave(id)
-        return self.fresh.pop(id, None) is not None
+        if self.fresh.pop(id, None) is not None:
+            return True
+        return drop_from(self.segments, id)
 
     def _leave(self, id: str) -> None:
         if id in self._number_of:
-            self._rows.gone.add(self._number_of.pop(id))
+            self._rows.leave(self._number_of.pop(id))
 
-    @property
-    def may_be_viewed(self) -> bool:
-        """Whether few fresh subscriptions must be judged by their definition, and all can be judged so."""
+    def may_be_viewed(self, patience: int = 1) -> bool:
+        """Tell whether all fresh subscriptions can be judged without a segment, and `patience` times few must be."""
         rows = self._rows
-        return len(rows.complex) <= FEW_COMPLEX and rows.complex_tests <= FEW_TESTS and not rows.needs_segment
+        few = len(rows.complex) <= patience * FEW_COMPLEX and sum(rows.complex.values()) <= patience * FEW_TESTS
+        return few and not rows.needs_segment
 
     def view(self) -> FreshView | None:
         """Return the fresh subscriptions as a single event is compared with them; None if there are none."""
         return FreshView(self._rows) if self.fresh else None
 
-    def _settle(self) -> None:
+    def _clear(self) -> None:
         self.fresh, self._rows, self._number_of = {}, FreshRows(), {}
 
     def index(self, build: Build) -> None:
@@ -101,7 +118,7 @@ class Buffer:
         while segments and len(segments[-1]) <= FACTOR * len(taken):
             _take_out(segments.pop(), taken, forms)
         self.segments = (*segments, LiveSegment(build(taken, forms)))
-        self._settle()
+        self._clear()
 
     def empty(self, build: Build) -> tuple[LiveSegment, ...]:
         """Empty the buffer; return its subscriptions as one segment, or () if there are none."""
@@ -109,26 +126,51 @@ class Buffer:
         for live in self.segments:
             _take_out(live, taken, forms)
         self.segments = ()
-        self._settle()
+        self._clear()
         return (LiveSegment(build(taken, forms)),) if taken else ()
 
-    def hand_over(self, taken: dict[str, Fresh], built: Segment | None) -> tuple[LiveSegment, ...]:
-        """Return the segments of the buffer and one that was built of `taken` meanwhile, without what changed since."""
-        moved = list(self.segments)
-        if built is not None:
-            live = LiveSegment(built)
-            for id, fresh in taken.items():
-                if self.fresh.get(id) is fresh:
-                    del self.fresh[id]
-                elif (number := live.find(id)) is not None:
-                    live.drop(number)
-            moved.append(live)
+    def settle(self, taken: dict[str, Fresh], built: Segment) -> None:
+        """Put a segment that was built of `taken` meanwhile in their place, without what changed since."""
+        live = LiveSegment(built)
+        for id, fresh in taken.items():
+            if self.fresh.get(id) is fresh:
+                del self.fresh[id]
+            elif (number := live.find(id)) is not None:
+                live.drop(number)
         newer = self.fresh
-        self.segments = ()
-        self._settle()
+        self._clear()
         for id, fresh in newer.items():
             self.put(id, fresh)
+        self.segments = tuple(sorted((one for one in (*self.segments, live) if len(one)), key=len, reverse=True))
+
+    def hand_over(self) -> tuple[LiveSegment, ...]:
+        """Return the segments of the buffer, which then has fresh subscriptions only."""
+        moved, self.segments = self.segments, ()
         return tuple(live for live in moved if len(live))
+
+    def small(self) -> Sequence[LiveSegment]:
+        """Return the smallest segments, if a merge of them is due: each is at most FACTOR times the smaller ones."""
+        chosen: list[LiveSegment] = []
+        for live in reversed(self.segments):
+            if chosen and len(live) > FACTOR * sum(map(len, chosen)):
+                break
+            chosen.append(live)
+        return chosen if len(chosen) > 1 else ()
+
+    def replace(self, merged: Sequence[LiveSegment], result: LiveSegment) -> None:
+        """Put a segment in the place of some that it was merged of."""
+        kept = (live for live in self.segments if live not in merged)
+        self.segments = tuple(sorted((*kept, result), key=len, reverse=True))
+
+
+def drop_from(segments: Sequence[LiveSegment], id: str) -> bool:
+    """Drop a subscription from the segment that has it; tell whether one had."""
+    for live in segments:
+        number = live.find(id)
+        if number is not None:
+            live.drop(number)
+            return True
+    return False
 
 
 def columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:

@@ -1,17 +1,19 @@
 """Write segments and their changes to an index folder, and read them back."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from tocsin.errors import StorageError
 from tocsin.index.form import FORM_VERSION
-from tocsin.index.intake import SubscriptionRows, parse_rows
+from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.segment import MappedSegment, Segment
-from tocsin.index.snapshot import IN_SNAPSHOT, LiveSegment
+from tocsin.index.snapshot import LiveSegment
 from tocsin.invariants import check_type, check_within
 from tocsin.model.subscription import Subscription
 from tocsin.storage import container
@@ -33,7 +35,7 @@ def commit(
     written = []
     try:
         for live in segments:
-            if not live.file:
+            if live.file is None:
                 written.append(folder.new_name("segment"))
                 container.write(folder.path / written[-1], live.segment.container())
                 live.file = written[-1]
@@ -71,10 +73,32 @@ Verify = Literal["open", "lazy", "full"]
 """When the files of an index are verified: see `Matcher.open`."""
 
 
-def load(
-    folder: Folder, known: Sequence[LiveSegment] = (), verify: Verify = "open"
-) -> tuple[int, Options, tuple[LiveSegment, ...]]:
-    """Read the number, options and segments of the newest snapshot; files that `known` has mapped are not mapped again.
+class _SegmentEntry(NamedTuple):
+    """A segment that a snapshot names, with the changes that the snapshot knows of."""
+
+    live: LiveSegment
+    dropped: AbstractSet[int]
+    scores: Mapping[int, float]
+    changes_file: str | None
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What a snapshot holds."""
+
+    number: int
+    options: Options
+    fresh: Sequence[Subscription]
+    """The subscriptions that are in none of the segments."""
+    _entries: Sequence[_SegmentEntry]
+
+    def segments(self) -> tuple[LiveSegment, ...]:
+        """Return the segments; those that were known take the changes since."""
+        return tuple(entry.live.following(*entry[1:]) for entry in self._entries)
+
+
+def load(folder: Folder, known: Sequence[LiveSegment] = (), verify: Verify = "open") -> Committed:
+    """Read the newest snapshot. Segments that are `known` are not read again, and stay as they are meanwhile.
 
     Whatever `verify` says, nothing is used before it is verified. The writer may remove files while they are being
     opened; then there is a newer snapshot, which is read instead.
@@ -97,38 +121,31 @@ def missing_file(folder: Folder, error: FileNotFoundError) -> StorageError:
     return StorageError(f"{folder.path} lacks its file {name}", "Restore it from a copy, or build the index again")
 
 
-def _load(
-    folder: Folder, number: int, known: Sequence[LiveSegment], verify: Verify
-) -> tuple[int, Options, tuple[LiveSegment, ...]]:
+def _load(folder: Folder, number: int, known: Sequence[LiveSegment], verify: Verify) -> Committed:
     content = folder.read(number)
     with container.reading(folder.snapshot(number)):
-        return number, *_load_content(folder, content, known, verify)
+        options, fresh = Options.of(content["options"]), fresh_rows(content).subscriptions()
+        return Committed(number, options, fresh, _segment_entries(folder, content["parts"], known, verify))
 
 
-def _load_content(
-    folder: Folder, content: Mapping[str, Any], known: Sequence[LiveSegment], verify: Verify
-) -> tuple[Options, tuple[LiveSegment, ...]]:
-    mapped = {live.file: live.segment for live in known if live.file}
-    segments = []
-    for entry in content["parts"]:
-        segment = mapped.get(entry["segment"])
-        if segment is None:
-            segment = _read_segment(folder.path / entry["segment"])
+def _segment_entries(
+    folder: Folder, parts: Sequence[Mapping[str, Any]], known: Sequence[LiveSegment], verify: Verify
+) -> list[_SegmentEntry]:
+    known_as = {live.file: live for live in known if live.file is not None}
+    entries = []
+    for part in parts:
+        live = known_as.get(part["segment"])
+        if live is None:
+            segment = _read_segment(folder.path / part["segment"])
             if verify != "lazy":
                 segment.verify(everything=verify == "full")
-        live = LiveSegment(segment)
-        if entry["changes"] is not None:
-            live = LiveSegment(segment, *_read_changes(folder.path / entry["changes"], len(segment)))
-        live.file, live.changes_file = entry["segment"], entry["changes"]
-        segments.append(live)
-    options = Options.of(content["options"])
-    rows, form, errors = parse_rows(fresh_rows(content), options)
-    if errors:
-        raise errors[0]
-    if rows.ids:
-        segments.append(LiveSegment(Segment.build(rows, form, options)))
-        segments[-1].file = IN_SNAPSHOT
-    return options, tuple(segments)
+            live = LiveSegment(segment)
+            live.file = part["segment"]
+        changes: tuple[AbstractSet[int], Mapping[int, float]] = live.dropped, live.scores
+        if part["changes"] != live.changes_file:
+            changes = _read_changes(folder.path, part["changes"], len(live.segment))
+        entries.append(_SegmentEntry(live, *changes, part["changes"]))
+    return entries
 
 
 def fresh_rows(content: Mapping[str, Any]) -> SubscriptionRows:
@@ -145,16 +162,18 @@ def _read_segment(path: Path) -> MappedSegment:
     return Segment.of(stored)
 
 
-def _read_changes(path: Path, subscriptions: int) -> tuple[list[int], dict[int, float]]:
+def _read_changes(folder: Path, name: str | None, subscriptions: int) -> tuple[frozenset[int], dict[int, float]]:
     """Return the subscriptions of a segment that were dropped, and the scores that were changed."""
-    arrays = container.read(path).arrays
-    with container.reading(path):
-        for name in ("dropped", "rescored"):
-            check_type(name, arrays[name], np.int32)
-            check_within(name, arrays[name], 0, subscriptions)
+    if name is None:
+        return frozenset(), {}
+    arrays = container.read(folder / name).arrays
+    with container.reading(folder / name):
+        for array in ("dropped", "rescored"):
+            check_type(array, arrays[array], np.int32)
+            check_within(array, arrays[array], 0, subscriptions)
         check_type("scores", arrays["scores"], np.float64)
         scores = dict(zip(arrays["rescored"].tolist(), arrays["scores"].tolist(), strict=True))
-    return arrays["dropped"].tolist(), scores
+    return frozenset(arrays["dropped"].tolist()), scores
 
 
 def verify(folder: Folder) -> list[str]:
@@ -162,14 +181,17 @@ def verify(folder: Folder) -> list[str]:
 
     Returns the files, or raises StorageError.
     """
-    number, _, segments = load(folder, verify="full")
-    for live in segments:
-        with container.reading(folder.path / (live.file or folder.snapshot(number).name)):
+    found = load(folder, verify="full")
+    files = [folder.snapshot(found.number).name]
+    for live in found.segments():
+        assert live.file is not None, "what was loaded has a file"
+        with container.reading(folder.path / live.file):
             live.segment.check()
-    return [
-        folder.snapshot(number).name,
-        *(name for live in segments for name in (live.file, live.changes_file) if name),
-    ]
+        files += [name for name in (live.file, live.changes_file) if name is not None]
+    with container.reading(folder.snapshot(found.number)):
+        for subscription in found.fresh:
+            found.options.normalise_one(subscription.where, subscription.id)
+    return files
 
 
 def _changes(live: LiveSegment) -> Container:

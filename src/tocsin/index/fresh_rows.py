@@ -2,15 +2,15 @@
 
 Each range of a conjunction is a row (slot, low, high) over floats. A slot is an attribute as one kind sees it: a number
 is itself, a string the number of a constant that it equals, a boolean 0 or 1, and presence is 1; NULL is NaN. A
-subscription that rows cannot express, with words or patterns or ranges of strings, is judged by its definition, and so
-are all of them for an event with a number that is not a float. Rows are only ever appended, so that a
-view of the first n of them stays as it is.
+subscription that rows cannot express, a tree or one with words or patterns or ranges of strings, is judged by its
+definition, and so are all of them for an event with a number that is not a float. Rows are only ever appended, so that
+a view of the first n of them stays as it is.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,12 @@ from tocsin.model.condition import HistoryTest, XPathExists
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import Range, Ranges
+from tocsin.model.predicate import Conjunction, Range, Ranges
 from tocsin.model.result import Evidence
 from tocsin.model.sql_text import shown_name
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind, Number, Scalar, is_null, kind_of
 from tocsin.predicates.evaluate import holds
-
-if TYPE_CHECKING:
-    from tocsin.model.predicate import Predicate
 
 _EXACT_AS_FLOAT = 2**53
 _NO_CONSTANT = -1.0
@@ -87,12 +84,10 @@ class FreshRows:
 
     def __init__(self) -> None:
         self.subscriptions: list[Subscription] = []
-        self.forms: list[Sequence[Sequence[Predicate]]] = []
+        self.expressions: list[Expression] = []
         self.gone: set[int] = set()
-        self.complex: list[int] = []
-        """The numbers of those that rows cannot express."""
-        self.complex_tests = 0
-        """The predicates of these."""
+        self.complex: dict[int, int] = {}
+        """Those that rows cannot express and that are not gone: how many predicates each has, by number."""
         self.owner: list[int] = []
         """The subscription of each conjunction that is in rows."""
         self.slots: dict[str, _Slots] = {}
@@ -104,7 +99,7 @@ class FreshRows:
         """Attributes that are read as XML."""
         self.slot_count = 0
         self.needs_segment = False
-        """Whether one compares events with the history, is a tree, or says what its alternatives are worth."""
+        """Whether one compares events with the history, or says what its alternatives are worth."""
         self.strings: dict[str, float] = {}
         self.starts = np.zeros(2, np.int64)
         """Where the rows of each conjunction start; one more entry at the end of those that there are."""
@@ -116,9 +111,9 @@ class FreshRows:
         """Add a subscription and return its number. O(its predicates)."""
         number = len(self.subscriptions)
         self.subscriptions.append(subscription)
-        self.forms.append(expression.leaves)
-        self.needs_segment |= bool(expression.nesting) or has_utility(subscription.where)
-        is_plain = True
+        self.expressions.append(expression)
+        self.needs_segment |= has_utility(subscription.where)
+        is_plain = not expression.nesting
         for predicate in chain.from_iterable(expression.leaves):
             if isinstance(predicate, Ranges):
                 self._open_slot(predicate.attribute, predicate.kind)
@@ -129,13 +124,17 @@ class FreshRows:
                     self.documents.add(predicate.test.attribute)
                 is_plain = False
         if not is_plain:
-            self.complex.append(number)
-            self.complex_tests += sum(map(len, expression.leaves))
+            self.complex[number] = sum(map(len, expression.leaves))
             return number
         for conjunction in expression.leaves:
             ranges = (predicate for predicate in conjunction if isinstance(predicate, Ranges))
             self._append(number, [row for predicate in ranges for row in self._rows_of(predicate)])
         return number
+
+    def leave(self, number: int) -> None:
+        """Let a subscription be gone for views that come."""
+        self.gone.add(number)
+        self.complex.pop(number, None)
 
     def _open_slot(self, attribute: str, kind: Kind) -> None:
         slots = self.slots.get(attribute, _NO_SLOTS)
@@ -210,7 +209,7 @@ class FreshView:
         self._arrays: tuple[Any, ...] = (rows.starts[: conjunctions + 1], *(column[:end] for column in rows.columns))
         self._rows, self._gone, self._slot_count = rows, frozenset(rows.gone), rows.slot_count
         self._dotted, self._derived, self._count = tuple(rows.dotted), tuple(rows.derived), len(rows.subscriptions)
-        self._complex = [number for number in rows.complex if number not in self._gone]
+        self._complex = tuple(rows.complex)
         self._documents = tuple(rows.documents)
 
     def match(
@@ -226,10 +225,13 @@ class FreshView:
             owner = self._rows.owner
             found = {owner[conjunction] for conjunction in self._holding(values)} - self._gone
             evidence.candidates += len(self._arrays[0]) - 1
+
+        def conjunction_holds(conjunction: Conjunction) -> bool:
+            return all(holds(predicate, batch.event(0), (), namespaces) for predicate in conjunction)
+
         for number in judged:
             evidence.candidates += 1
-            read = batch.event(0)
-            if any(all(holds(p, read, (), namespaces) for p in one) for one in self._rows.forms[number]):
+            if self._rows.expressions[number].is_true(conjunction_holds):
                 found.add(number)
         for attribute in self._documents:
             _report_unreadable(attribute, lookup(event, attribute), evidence)

@@ -1,6 +1,7 @@
 """Segments with the changes made to them since they were built, and snapshots, which matches see."""
 
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -121,10 +122,6 @@ class Snapshot:
         return any(state.segment.history_demands.size for state in self.states)
 
 
-IN_SNAPSHOT = ""
-"""The file of a segment that was made of the subscriptions in the snapshot itself."""
-
-
 class LiveSegment:
     """A segment with its tombstones and changed scores: the mutable side of SegmentState."""
 
@@ -133,7 +130,7 @@ class LiveSegment:
     ) -> None:
         self.segment = segment
         self.file: str | None = None
-        """The file of the segment, once it is committed; IN_SNAPSHOT if it has none of its own."""
+        """The file of the segment, once it is committed."""
         self.changes_file: str | None = None
         """The file of the changes, if there are changes and all are committed."""
         self._dropped: ArrayPool[bool] = ArrayPool(lambda: np.zeros(len(segment), bool), dict.fromkeys(dropped, True))
@@ -186,6 +183,23 @@ class LiveSegment:
     def _changed(self) -> None:
         self.changes_file = None
         self._state = None
+
+    def following(
+        self, dropped: AbstractSet[int], scores: Mapping[int, float], changes_file: str | None
+    ) -> "LiveSegment":
+        """Return the segment with all these changes, which are committed: itself, unless some of its own are undone."""
+        live = self
+        if self.dropped <= dropped and self.scores.keys() <= scores.keys():
+            for number in dropped - self.dropped:
+                self.drop(number)
+            for number, score in scores.items():
+                if self.scores.get(number) != score:
+                    self.rescore(number, score)
+        else:
+            live = LiveSegment(self.segment, list(dropped), scores)
+            live.file = self.file
+        live.changes_file = changes_file
+        return live
 
     @property
     def is_committed(self) -> bool:

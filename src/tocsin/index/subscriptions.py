@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownS
 from tocsin.forks import Guard, Level, tell_children
 from tocsin.index import commit as store
 from tocsin.index import intake
-from tocsin.index.buffer import Buffer, Fresh, columns
+from tocsin.index.buffer import PATIENCE, Buffer, Fresh, columns, drop_from
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
@@ -33,6 +33,7 @@ from tocsin.model.condition import HistoryTest
 from tocsin.model.predicate import Tested
 from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription, SubscriptionWarning
+from tocsin.storage.container import reading
 from tocsin.storage.folder import Folder
 
 BUFFER = 1024
@@ -42,7 +43,8 @@ MOST_BUFFERED = 4 * BUFFER
 """The buffer is sealed beside changes: that takes 28 to 40 ms. Beyond this many, `subscribe` does it and waits."""
 FEW = 64
 """New subscriptions that a commit writes into the snapshot itself: one takes 1.5 ms of processor time and two syncs,
-where a segment of its own takes 7 ms and four. Whoever opens the index parses 64 of them in 10 ms."""
+where a segment of its own takes 7 ms and four. Whoever opens the index parses 64 of them in 10 ms, and who follows it
+parses those that are new."""
 
 
 class SubscriptionSet:
@@ -60,7 +62,7 @@ class SubscriptionSet:
         self._lock = Guard(Level.SUBSCRIPTIONS)
         self._segments: tuple[LiveSegment, ...] = ()
         self._buffer = Buffer()
-        self._committed_fresh: list[Subscription] = []
+        self._committed_fresh: Sequence[Subscription] = []
         """The subscriptions of the buffer that the last commit has."""
         self._throttle = WriteThrottle()
         self._snapshot: Snapshot | None = None
@@ -74,14 +76,14 @@ class SubscriptionSet:
         """When the files of the folder are verified."""
         self._number = 0
         self._background_merge = background_merge
-        self._merging: threading.Thread | None = None
+        self._background: threading.Thread | None = None
         self._merges = 0
         self._history: History | None = None
         tell_children(self)
 
     def become_child(self) -> None:
         """After a fork: the threads and the history of the folder are the parent's."""
-        self._throttle, self._merging = WriteThrottle(), None
+        self._throttle, self._background = WriteThrottle(), None
         self._leave_history()
 
     def _leave_history(self) -> None:
@@ -249,8 +251,8 @@ class SubscriptionSet:
 
     def close(self) -> None:
         """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
-        if self._merging is not None:
-            self._merging.join()
+        if self._background is not None:
+            self._background.join()
         with self._lock:
             if self._folder is not None:
                 self._folder.unlock()
@@ -318,9 +320,13 @@ class SubscriptionSet:
     @property
     def _is_committed(self) -> bool:
         """Whether there is no change since the last commit."""
-        return self._buffer.subscriptions() == self._committed_fresh and all(
-            live.is_committed for live in self._segments
+        if self.read_only:
+            return True
+        # A match that builds a segment of the buffer puts it into another order.
+        now, committed = (
+            {one.id: one for one in some} for some in (self._buffer.subscriptions(), self._committed_fresh)
         )
+        return now == committed and all(live.is_committed for live in self._segments)
 
     @property
     def _is_writer(self) -> bool:
@@ -357,8 +363,15 @@ class SubscriptionSet:
 
     def attach(self, folder: Folder) -> None:
         """Take the subscriptions of a folder."""
-        self._number, self.options, self._segments = store.load(folder, self._segments, self.verify)
-        self._buffer, self._committed_fresh = Buffer(), []
+        found = store.load(folder, self._segments, self.verify)
+        buffer, before = self._buffer, self._committed_fresh
+        if found.options != self.options:
+            # Texts that were parsed with other options may mean something else.
+            buffer, before = Buffer(), ()
+        with reading(folder.snapshot(found.number)):
+            buffer.follow(before, found.fresh, found.options.normalise_one)
+        self._number, self.options, self._segments = found.number, found.options, found.segments()
+        self._buffer, self._committed_fresh = buffer, found.fresh
         self._folder, self._source = folder, (folder, self._number)
         self._changed()
         if not self._is_writer:
@@ -431,19 +444,26 @@ class SubscriptionSet:
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
 
-        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be, or the
-        user chose an index, which shall then do the work and count it.
+        Nothing is built, unless one of the new subscriptions cannot be judged by its definition, or the user chose an
+        index, which shall then do the work and count it. If there are many to judge so, a segment of them is built in
+        the background; only if there are too many meanwhile, it is built here.
         """
         state = self._for_one
         if state is not None:
             return state
         with self._lock:
-            if self._snapshot is not None or not (self._buffer.may_be_viewed and self.options.is_auto):
+            if self._snapshot is not None or not (self.options.is_auto and self._may_view_buffer()):
                 self._for_one = self.current(), None
             else:
                 standing = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
                 self._for_one = standing, self._buffer.view()
             return self._for_one
+
+    def _may_view_buffer(self) -> bool:
+        """Tell whether a single event is compared with the buffer as it is; begin to build a segment if that is due."""
+        if self._buffer.may_be_viewed():
+            return True
+        return self._buffer.may_be_viewed(PATIENCE) and self._run_in_background(self._index_beside)
 
     def matching(self) -> AbstractContextManager[None]:
         """A match under way, which changes make room for: within it, ask for the `current` snapshot."""
@@ -469,14 +489,17 @@ class SubscriptionSet:
         self._changed()
 
     def _merge_in_background(self) -> None:
-        idle = self._merging is None or not self._merging.is_alive()
-        if (
-            self._background_merge
-            and idle
-            and (len(self._buffer) >= BUFFER or due(self._segments, self.options.shards))
-        ):
-            self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
-            self._merging.start()
+        if len(self._buffer) >= BUFFER or due(self._segments, self.options.shards):
+            self._run_in_background(self._merge_what_is_due)
+
+    def _run_in_background(self, work: Callable[[], None]) -> bool:
+        """Start a thread for work beside matches; tell whether one is running now. There is only one at a time."""
+        if not self._background_merge:
+            return False
+        if self._background is None or not self._background.is_alive():
+            self._background = threading.Thread(target=work, name="tocsin-merge", daemon=True)
+            self._background.start()
+        return True
 
     def _merge_what_is_due(self) -> None:
         """Seal a full buffer and merge tier by tier; the lock is held only to look and to put the result in place."""
@@ -499,23 +522,41 @@ class SubscriptionSet:
         with self._lock:
             if len(self._buffer) < BUFFER:
                 return ()
-            taken = dict(self._buffer.fresh)
-        built = self._build(*columns(taken)) if taken else None
+        self._build_beside()
         with self._lock:
-            sealed = self._buffer.hand_over(taken, built)
+            sealed = self._buffer.hand_over()
             self._segments += sealed
             self._changed()
         return sealed
 
+    def _index_beside(self) -> None:
+        """Build a segment of the fresh subscriptions beside changes and matches, then merge those of its size."""
+        self._build_beside()
+        while True:
+            with self._lock:
+                small = self._buffer.small()
+                merger = Merger(small)
+            if not small:
+                return
+            merged = merger.build(self.options)
+            with self._lock:
+                if not all(live in self._buffer.segments for live in small):
+                    return
+                self._buffer.replace(small, merger.finish(merged))
+                self._changed()
+
+    def _build_beside(self) -> None:
+        """Let the fresh subscriptions be a segment of the buffer, which is built while others come and go."""
+        with self._lock:
+            buffer, taken = self._buffer, dict(self._buffer.fresh)
+        if taken:
+            built = self._build(*columns(taken))
+            with self._lock:
+                buffer.settle(taken, built)
+                self._changed()
+
     def _drop(self, id: str) -> bool:
-        if self._buffer.drop(id):
-            return True
-        for live in self._all_segments:
-            number = live.find(id)
-            if number is not None:
-                live.drop(number)
-                return True
-        return False
+        return self._buffer.drop(id) or drop_from(self._segments, id)
 
     def _drop_all(self, incoming: Segment) -> None:
         """Drop the standing subscriptions whose ids come in with a segment."""

@@ -78,6 +78,38 @@ class Expression:
     leaves: tuple[Conjunction, ...]
     nesting: tuple[tuple[int, int], ...] = ()
 
+    def is_true(self, holds: Callable[[Conjunction], bool]) -> bool:
+        """Tell whether the expression is TRUE, given a function that tells which conjunctions hold.
+
+        >>> tree = Expression((("a",), ("b",), ("c",)), ((2, 0), (1, 0), (0, 3)))  # a AND (b OR c)
+        >>> [tree.is_true(lambda leaf: leaf[0] in true) for true in ("a", "bc", "ac", "ab", "")]
+        [False, False, True, True, False]
+        """
+        if not self.nesting:
+            return any(map(holds, self.leaves))
+        # The nodes that are open, outermost first, each with its truth so far: an OR starts FALSE, an AND TRUE.
+        truths: list[bool] = []
+        for leaf, (opens, closes) in zip(self.leaves, self.nesting, strict=True):
+            for _ in range(opens):
+                truths.append(_is_and(len(truths)))
+            undecided = truths[-1] is _is_and(len(truths) - 1)
+            truth = holds(leaf) if undecided else truths[-1]
+            truths[-1] = _joined(len(truths) - 1, truths[-1], truth)
+            for _ in range(closes):
+                truth = truths.pop()
+                if truths:
+                    truths[-1] = _joined(len(truths) - 1, truths[-1], truth)
+        return truth
+
+
+def _is_and(depth: int) -> bool:
+    """Tell whether the nodes of a depth are ANDs: the outermost is an OR, and they alternate inward."""
+    return depth % 2 == 1
+
+
+def _joined(depth: int, one: bool, other: bool) -> bool:
+    return one and other if _is_and(depth) else one or other
+
 
 @dataclass(slots=True)
 class _Tree:

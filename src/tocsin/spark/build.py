@@ -166,8 +166,9 @@ def _commit(folder: Folder, report: pa.Table, options: Options) -> None:
     """Move the segments of all tasks into place and commit them as the next snapshot."""
     parts = []
     for own in report["folder"].drop_null().to_pylist():
-        _, _, found = store.load(Folder(Path(own)))
-        for part in found:
+        found = store.load(Folder(Path(own)))
+        assert not found.fresh, "what was saved is in segments"
+        for part in found.segments():
             assert part.file is not None, "what was loaded has a file"
             (Path(own) / part.file).rename(folder.path / part.file)
             parts.append(part)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tocsin.index import commit as store
 from tocsin.matcher import Matcher
-from tocsin.model.condition import Op, Quantified, Quantifier
+from tocsin.model.condition import HistoryTest, Op, Quantified, Quantifier
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import attributes_of
@@ -30,9 +30,12 @@ class Tests:
     """The tests on history of an index, and its retention."""
 
     def __init__(self, path: str | Path) -> None:
-        _, self.options, parts = store.load(Folder(Path(path)))
-        families = [family for part in parts for _, _, family in part.segment.families]
+        found = store.load(Folder(Path(path)))
+        self.options = found.options
+        families = [family for part in found.segments() for _, _, family in part.segment.families]
         self.tests = [test for family in families if isinstance(family, HistoryFamily) for test in family.tests]
+        fresh = self.options.normalise([one.where for one in found.fresh], [one.id for one in found.fresh])
+        self.tests += [tested.test for tested in fresh.tests if isinstance(tested.test, HistoryTest)]
         age = self.options.age_attribute
         if age is not None:
             # If events expire by age, a summary must hold the attribute that gives their time.
