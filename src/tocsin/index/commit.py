@@ -122,10 +122,11 @@ def _load_content(
         live.file, live.changes_file = entry["segment"], entry["changes"]
         segments.append(live)
     options = Options.of(content["options"])
-    rows, form, errors = parse_rows(fresh_rows(content), options)
-    if errors:
-        raise errors[0]
-    if rows.ids:
+    fresh = fresh_rows(content)
+    if fresh.ids:
+        rows, form, errors = parse_rows(fresh, options)
+        if errors:
+            raise errors[0]
         segments.append(LiveSegment(Segment.build(rows, form, options)))
         segments[-1].file = IN_SNAPSHOT
     return options, tuple(segments)
