@@ -14,7 +14,7 @@ from tocsin.language.parse import parse
 from tocsin.model.condition import Aggregated, AttributeComparison, Exists
 from tocsin.model.predicate import Predicate, Ranges
 from tocsin.predicates.evaluate import holds
-from tocsin.ranking.request import ScoreBy
+from tocsin.ranking.question import ScoreBy
 from tocsin.ranking.score_function import ScoreRule
 from tocsin.reference import evaluate
 

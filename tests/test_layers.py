@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tocsin import Matcher
+
 SOURCE = Path(__file__).parent.parent / "src" / "tocsin"
 
 LAYERS = (
@@ -140,9 +142,15 @@ def test_no_property_is_cached_under_a_lock_that_a_fork_can_find_taken() -> None
     assert [path.name for path in modules() if "@cached_property" in path.read_text(encoding="utf-8")] == []
 
 
-def test_a_matcher_loads_neither_papers_nor_spark_nor_benchmarks_nor_what_it_may_not_need() -> None:
-    program = "import sys; from tocsin import Matcher; m = Matcher(); m.subscribe('a', 'x < 1'); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+def test_a_matcher_loads_neither_papers_nor_spark_nor_benchmarks_nor_what_it_may_not_need(tmp_path: Path) -> None:
+    Matcher.from_table([{"id": "a", "where": "x < 1"}]).save(tmp_path)
+    program = (
+        "import sys; from tocsin import Matcher; m = Matcher(); m.subscribe('a', 'x < 1'); "
+        "m = Matcher.open(sys.argv[1]); 'a' in m; print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True
+    ).stdout.split()
     ours = [name for name in loaded if name.startswith("tocsin.")]
     assert "tocsin.matcher" in ours
     assert [name for name in ours if name.split(".")[1] in ("papers", "spark", "bench", "reference")] == []

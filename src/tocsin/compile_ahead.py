@@ -25,7 +25,7 @@ from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.errors import OptionError, TocsinError
 from tocsin.matcher import Matcher
 from tocsin.model.values import Kind
-from tocsin.ranking.request import Mode
+from tocsin.ranking.question import Mode
 from tocsin.tuning import TUNING
 
 EVENTS = 300

@@ -41,7 +41,7 @@ from tocsin.model.result import Evidence, Matches
 from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription, SubscriptionWarning
 from tocsin.model.values import Kind
-from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
+from tocsin.ranking.question import Interval, Mode, Question, ScoreBy
 from tocsin.registry import IndexName, MatcherName, RankingName, XPathName
 from tocsin.storage.folder import Folder
 

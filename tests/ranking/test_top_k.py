@@ -38,7 +38,7 @@ from tocsin.papers.ranked import range_rows
 from tocsin.predicates.evaluate import holds
 from tocsin.ranking import exact as ranked
 from tocsin.ranking import relaxed as weights_module
-from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.ranking.score_function import ScoreFunction
 from tocsin.registry import RankedName, RankingName
 

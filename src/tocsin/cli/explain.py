@@ -1,7 +1,6 @@
 """`tocsin explain`: why a subscription matches an event, or does not."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,21 +8,20 @@ import typer
 
 from tocsin.cli.console import AsJson, output, print_json
 from tocsin.cli.inputs import (
-    MOST_NAMED,
     STANDARD,
     Index,
     Now,
     Subscriptions,
     Where,
     WhereFile,
-    check_sources,
     demand_one_standard_input,
     matcher_of,
     parse_now,
     read_text,
+    source_of,
 )
 from tocsin.cli.matcher_options import MatcherOptions
-from tocsin.errors import EventError, OptionError, UnknownSubscriptionError
+from tocsin.errors import EventError, OptionError
 
 
 def explain(
@@ -45,22 +43,20 @@ def explain(
 
     Subscriptions that look back see the history of an index, and an empty one otherwise.
     """
+    demand_one_standard_input(subscriptions, where_file, Path(event))
     at, given = parse_now(now), read_event(event)
     if subscription is None and not (where or where_file):
         raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
-    check_sources(subscriptions, index, where, where_file, options)
-    demand_one_standard_input(subscriptions, where_file, Path(event))
+    source = source_of(subscriptions, index, where, where_file, options)
     from tocsin.files.event_files import conversions_of_json, converted
 
-    with matcher_of(subscriptions, index, where, where_file, options) as matcher:
+    with matcher_of(source, wanted=subscription) as matcher:
         # A subscription that was rejected is explained by its error.
         for error in matcher.rejected:
             if error.subscription == subscription:
                 raise error
         read = converted(given, conversions_of_json(matcher.kinds))
         for id in [subscription] if subscription is not None else list(matcher):
-            if id not in matcher:
-                raise _unknown(id, list(matcher))
             explanation = matcher.explain(read, id, now=at, given=given)
             on_empty_history = index is None and id in matcher.looking_back()
             if as_json:
@@ -71,14 +67,6 @@ def explain(
             if on_empty_history:
                 said = "    the history is empty: so it is for a first event, and may be otherwise for a later one"
                 output().print(said, soft_wrap=True)
-
-
-def _unknown(id: str, ids: Sequence[str]) -> UnknownSubscriptionError:
-    import difflib
-
-    near = difflib.get_close_matches(id, ids) or ids[:MOST_NAMED]
-    more = "" if len(near) == len(ids) else ", …"
-    return UnknownSubscriptionError(f"there is no subscription {id!r}", f"There are {', '.join(near)}{more}")
 
 
 def read_event(text: str) -> dict[str, object]:

@@ -3,7 +3,8 @@
 import contextlib
 import datetime as dt
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -14,14 +15,17 @@ from rich.text import Text
 from tocsin.cli.console import counted, errors
 from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
-from tocsin.errors import OptionError
+from tocsin.errors import OptionError, UnknownSubscriptionError
 
 if TYPE_CHECKING:
+    from tocsin.files.subscription_files import SubscriptionFile
     from tocsin.matcher import Matcher, OpenMode
-    from tocsin.ranking.request import Question, ScoreBy
+    from tocsin.ranking.question import Question, ScoreBy
     from tocsin.registry import RankingName
 
 MOST_NAMED = 10
+MOST_COMPARED = 5_000
+"""Ids that a wrong one is compared with: it takes 0.1 s."""
 STANDARD = Path("-")
 _DEFAULTS = MatcherOptions()
 
@@ -56,31 +60,68 @@ class IntervalRule(Enum):
     WITHIN = "within"
 
 
-def load(path: Path, options: MatcherOptions = _DEFAULTS, *, quiet: bool = False) -> "Matcher":
-    """Build a matcher from a file of subscriptions; `rejected` also holds the lines that are not subscriptions."""
-    from tocsin.files.formats import data_files
+@dataclass(frozen=True)
+class SubscriptionSource:
+    """Where the subscriptions of a command come from, one of the three, with the options of their matcher; checked."""
 
-    data_files(path, "subscriptions")
+    subscriptions: Path | None
+    index: Path | None
+    conditions: Mapping[str, str]
+    """Those of --where or --where-file, by the ids that they get."""
+    options: MatcherOptions
+
+
+def load(
+    path: Path, options: MatcherOptions = _DEFAULTS, *, quiet: bool = False, wanted: str | None = None
+) -> "Matcher":
+    """Build a matcher from a file of subscriptions; `rejected` also holds the lines that are not subscriptions.
+
+    Raises UnknownSubscriptionError, before it builds, if the file has no subscription with the id that is wanted.
+    """
     keywords = options.keywords()
+    read = _read(path, quiet, wanted)
     from tocsin.matcher import Matcher
 
     matcher = Matcher(**keywords)
-    add_file(matcher, path, quiet=quiet)
+    _add(matcher, read, quiet)
     return matcher
 
 
 def add_file(matcher: "Matcher", path: Path, *, quiet: bool = False) -> None:
     """Add the subscriptions of a file to a matcher; `rejected` also holds the lines that are not subscriptions."""
-    from tocsin.files.subscription_files import read_subscriptions
+    _add(matcher, _read(path, quiet, None), quiet)
+
+
+def _read(path: Path, quiet: bool, wanted: str | None) -> "SubscriptionFile":
+    from tocsin.files.subscription_files import read_rows
 
     with stage("reading subscriptions", "rows", quiet=quiet) as progress:
-        read = read_subscriptions(path, progress=progress)
+        read = read_rows(path, progress)
+        if wanted is not None and all(error.subscription != wanted for error in read.rejected):
+            demand_id(wanted, read.ids)
+        return read.as_table()
+
+
+def _add(matcher: "Matcher", read: "SubscriptionFile", quiet: bool) -> None:
     with stage("indexing", "subscriptions", len(read.table), quiet=quiet) as progress:
         matcher.subscribe_many(read.table)
         progress(len(read.table))
     matcher.rejected[:0] = read.rejected
     _tell(read.unknown, "column", "left out, not of a subscription")
     _tell(read.duplicates, "id", "given several times; the last of each counts")
+
+
+def demand_id(wanted: str, ids: Sequence[str]) -> None:
+    """Raise UnknownSubscriptionError if an id is not among these; it names those that are like it."""
+    if wanted in ids:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(wanted, ids[:MOST_COMPARED]) or ids[:MOST_NAMED]
+    if not near:
+        raise UnknownSubscriptionError(f"there is no subscription {wanted!r}", "There is none at all")
+    more = "" if len(near) == len(ids) else ", …"
+    raise UnknownSubscriptionError(f"there is no subscription {wanted!r}", f"There are {', '.join(near)}{more}")
 
 
 def _tell(names: Sequence[str], noun: str, what: str) -> None:
@@ -93,43 +134,38 @@ def _tell(names: Sequence[str], noun: str, what: str) -> None:
 
 @contextlib.contextmanager
 def matcher_of(
-    subscriptions: Path | None = None,
-    index: Path | None = None,
-    where: Sequence[str] | None = None,
-    where_file: Path | None = None,
-    options: MatcherOptions = _DEFAULTS,
-    *,
-    quiet: bool = False,
-    mode: "OpenMode" = "copy",
+    source: SubscriptionSource, *, quiet: bool = False, mode: "OpenMode" = "copy", wanted: str | None = None
 ) -> Iterator["Matcher"]:
-    """The matcher of the subscriptions that a command was given, in one of four ways."""
-    check_sources(subscriptions, index, where, where_file, options)
-    from tocsin.matcher import Matcher
-
-    if subscriptions is not None:
-        matcher = load(subscriptions, options, quiet=quiet)
-    elif index is not None:
-        # A merge in the background would be thrown away at the end of the command.
-        matcher = Matcher.open(index, mode=mode, background_merge=False)
+    """The matcher of the subscriptions that a command was given; the one that is wanted, if any, is there."""
+    if source.subscriptions is not None:
+        matcher = load(source.subscriptions, source.options, quiet=quiet, wanted=wanted)
     else:
-        matcher = Matcher(**options.keywords(), background_merge=False)
-        conditions = [_condition_of(where_file)] if where_file else list(where or ())
-        for number, condition in enumerate(conditions, start=1):
-            matcher.subscribe("where" if len(conditions) == 1 else f"where {number}", condition)
+        from tocsin.matcher import Matcher
+
+        # A merge in the background would be thrown away at the end of the command.
+        if source.index is not None:
+            matcher = Matcher.open(source.index, mode=mode, background_merge=False)
+        else:
+            matcher = Matcher(**source.options.keywords(), background_merge=False)
+            for id, condition in source.conditions.items():
+                matcher.subscribe(id, condition)
     with matcher:
+        if wanted is not None and source.subscriptions is None and wanted not in matcher:
+            demand_id(wanted, list(matcher))
         yield matcher
 
 
-def check_sources(
+def source_of(
     subscriptions: Path | None,
     index: Path | None,
     where: Sequence[str] | None,
     where_file: Path | None,
     options: MatcherOptions,
-) -> None:
-    """Raise OptionError unless one source of subscriptions is given and there, and the options of a matcher are right.
+) -> SubscriptionSource:
+    """The one source of subscriptions that is given.
 
-    Before the library is loaded.
+    Raises OptionError if it is not one, or not there, and SubscriptionError for a wrong condition, before the library
+    is loaded.
     """
     from tocsin.files.formats import data_files
 
@@ -143,9 +179,21 @@ def check_sources(
     if index is not None:
         check_index(index)
         options.refuse_for(index)
-    if where_file is not None and where_file != STANDARD:
-        _condition_of(where_file)
-    options.keywords()
+    given = list(where or ())
+    if where_file is not None:
+        given = [read_text(where_file, "Give a file of text with one condition").strip()]
+    ids = ["where"] if len(given) == 1 else [f"where {number}" for number in range(1, len(given) + 1)]
+    source = SubscriptionSource(subscriptions, index, dict(zip(ids, given, strict=True)), options)
+    keywords = options.keywords()
+    if given:
+        # The part of the library that reads conditions; the whole takes twice as long to load.
+        from tocsin.index.options import Options
+
+        chosen = Options(**keywords)
+        for id, condition in source.conditions.items():
+            chosen.limits.check_text(id, condition)
+            chosen.normalise_one(condition, id)
+    return source
 
 
 def demand_one_standard_input(*paths: Path | None) -> None:
@@ -161,10 +209,6 @@ def check_index(path: Path) -> None:
     if not path.is_dir():
         raise OptionError(f"there is no folder {path}", "Give the folder of an index; tocsin index build makes one")
     Folder(path).committed()
-
-
-def _condition_of(file: Path) -> str:
-    return read_text(file, "Give a file of text with one condition").strip()
 
 
 def read_text(path: Path, way_out: str) -> str:
@@ -213,7 +257,7 @@ def question_of(
                 "--mode, --score-by and --ranked-index rank the best subscriptions", "Say how many with --top-k"
             )
         return None
-    from tocsin.ranking.request import Question
+    from tocsin.ranking.question import Question
 
     return Question(k, mode.value, coefficients(score_by), interval.value, cast("RankingName", ranked_index))
 

@@ -24,12 +24,12 @@ from tocsin.cli.inputs import (
     Tags,
     Where,
     WhereFile,
-    check_sources,
     demand_one_standard_input,
     matcher_of,
     parse_now,
     parse_tags,
     question_of,
+    source_of,
 )
 from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
@@ -114,11 +114,12 @@ def match(
     from tocsin.storage.atomic_files import whole_folder
 
     # Whatever can be wrong is found before the library is loaded, an index built and Spark started, in this order.
-    check_sources(subscriptions, index, where, where_file, options)
     demand_one_standard_input(events, subscriptions, where_file)
+    source = source_of(subscriptions, index, where, where_file, options)
     files = data_files(events, "events")
     on_spark = spark if spark is not None else master is not None or _is_large(files)
     at, chosen = parse_now(now), parse_tags(tags)
+    question = question_of(top_k, mode, score_by, interval, ranked_index)
     with unwound_by_sigterm(), contextlib.ExitStack() as stack:
         if on_spark:
             _check_for_spark(events, output, format, {"--explain": explain, "--now": now is not None})
@@ -128,17 +129,16 @@ def match(
         from tocsin.files.event_files import EventFiles, check_columns
         from tocsin.files.job import MatchJob
 
-        job = MatchJob(id, keep or [], chosen, None, explain, order, at)
+        job = MatchJob(id, keep or [], chosen, question, explain, order, at)
         check_columns(events, job.event_columns)
-        job = dataclasses.replace(job, question=question_of(top_k, mode, score_by, interval, ranked_index))
-        matcher = stack.enter_context(matcher_of(subscriptions, index, where, where_file, options, quiet=quiet))
+        matcher = stack.enter_context(matcher_of(source, quiet=quiet))
         if matcher.rejected:
             errors().print(rejected_table(matcher.rejected))
         if on_spark:
             outcome = _match_on_spark(matcher, events, folder, format, job, master, quiet, verbose)
         else:
-            source = EventFiles(events, matcher.kinds, order=order)
-            outcome = _match_here(matcher, source, *target, job, quiet)
+            reader = EventFiles(events, matcher.kinds, order=order, keep_given=explain)
+            outcome = _match_here(matcher, reader, *target, job, quiet)
     if outcome.bad_events:
         errors().print(bad_lines_table(outcome.bad_events, outcome.bad_lines, events.name))
     _report(str(output), matcher, outcome, as_json, quiet)

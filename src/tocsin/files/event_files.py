@@ -45,6 +45,14 @@ _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _log = logging.getLogger(__name__)
 
 
+class ReadEvent(dict[str, Any]):
+    """An event whose texts were read as what they are compared with, and the event as it was given."""
+
+    def __init__(self, read: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        super().__init__(read)
+        self.given = given
+
+
 def read_events(
     path: str | Path,
     matcher: "Matcher | None" = None,
@@ -79,7 +87,7 @@ class EventFiles:
     """The events of a file, of the files of a folder, or of standard input, and what could not be read.
 
     With `order`, all events are read first and sorted by that column; NULL comes first, as on Spark. `progress` is
-    called with the number of events that have been read.
+    called with the number of events that have been read. With `keep_given`, rows of JSON and CSV are `ReadEvent`.
     """
 
     def __init__(
@@ -89,6 +97,7 @@ class EventFiles:
         *,
         order: str | None = None,
         progress: Callable[[int], object] = lambda _: None,
+        keep_given: bool = False,
     ) -> None:
         self.files = data_files(path, "events")
         self.bad = 0
@@ -97,6 +106,7 @@ class EventFiles:
         """The first of them: the number of the line, and its text."""
         self._order = order
         self.progress = progress
+        self._keep_given = keep_given
         self._of_json = conversions_of_json(kinds)
         self._of_csv = dict(_conversions(kinds))
         self._texts = {name for name, compared in kinds.items() if compared - {Kind.ANY} == {Kind.STRING}}
@@ -139,7 +149,7 @@ class EventFiles:
                 if event is None:
                     self._report(number, line)
                 elif event:
-                    yield converted(event, self._of_json)
+                    yield self._with_given(converted(event, self._of_json), event)
 
     def _csv_rows(self, file: DataFile) -> Iterator[dict[str, Any]]:
         csv.field_size_limit(LONGEST_FIELD)
@@ -149,7 +159,10 @@ class EventFiles:
                 if None in row or None in row.values() or not is_text("".join(row.values())):
                     self._report(reader.line_num, ",".join(str(value) for value in row.values() if value is not None))
                 else:
-                    yield {name: self._field(name, text) for name, text in row.items()}
+                    yield self._with_given({name: self._field(name, text) for name, text in row.items()}, row)
+
+    def _with_given(self, read: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        return ReadEvent(read, given) if self._keep_given else read
 
     def _field(self, name: str, text: str) -> object:
         """Read a field as what its attribute is compared with, or else as the whole number or the text that it is."""

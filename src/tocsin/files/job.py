@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tocsin.model.result import Evidence
 
 if TYPE_CHECKING:
-    from tocsin.ranking.request import Question
+    from tocsin.ranking.question import Question
 
 COLUMNS = ("event", "subscription", "score")
 EXPLANATION = "explanation"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tocsin.files.event_files import EventFiles, Rows, column, demand_columns, names_of
+from tocsin.files.event_files import EventFiles, ReadEvent, Rows, column, demand_columns, names_of
 from tocsin.files.formats import STANDARD
 from tocsin.files.job import EXPLANATION, MatchJob, MatchJobResult
 from tocsin.files.match_writer import MatchWriter
@@ -66,7 +66,11 @@ def _rows(
     rows |= {name: _values(batch, name).take(numbers) for name in job.keep}
     if job.explain:
         pairs = zip(numbers.to_pylist(), ids.to_pylist(), strict=True)
-        texts = [str(matcher.explain(_event(batch, row), id, now=now)) for row, id in pairs]
+        texts = []
+        for row, id in pairs:
+            event = _event(batch, row)
+            given = event.given if isinstance(event, ReadEvent) else None
+            texts.append(str(matcher.explain(event, id, now=now, given=given)))
         rows[EXPLANATION] = pa.array(texts, pa.string())
     return pa.table(rows)
 

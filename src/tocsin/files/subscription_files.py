@@ -57,6 +57,31 @@ class SubscriptionFile:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
+@dataclass(frozen=True)
+class RowsOfFiles:
+    """The subscriptions of a file before they are one table, for which Arrow loads pandas if it is installed."""
+
+    tables: list[pa.Table] = field(default_factory=list)
+    """Those of files of Parquet and Arrow."""
+    rows: list[Row] = field(default_factory=list)
+    """Those of all other files."""
+    rejected: list[SubscriptionError] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the subscriptions, in the order of the table."""
+        return [id for table in self.tables for id in table["id"].to_pylist()] + [str(row["id"]) for row in self.rows]
+
+    def as_table(self) -> SubscriptionFile:
+        """Return them as a table."""
+        used = [name for name in TYPES if name in ("id", "where") or any(name in row for row in self.rows)]
+        columns = {name: pa.array([row.get(name) for row in self.rows], TYPES[name]) for name in used}
+        tables = [*self.tables, pa.table(columns)] if self.rows or not self.tables else self.tables
+        table = pa.concat_tables(tables, promote_options="default")
+        return SubscriptionFile(table, self.rejected, sorted(self.unknown))
+
+
 def read_subscriptions(path: str | Path, *, progress: Callable[[int], object] = lambda _: None) -> SubscriptionFile:
     """Read subscriptions from JSON Lines, CSV, Parquet or Arrow: a file, compressed or not, a folder, or `-`.
 
@@ -70,26 +95,27 @@ def read_subscriptions(path: str | Path, *, progress: Callable[[int], object] = 
     >>> found.table["where"].to_pylist(), found.unknown, [error.message for error in found.rejected]
     (['price < 10'], ['colour'], ['no id'])
     """
-    tables, rows, rejected, unknown = [], list[Row](), list[SubscriptionError](), set[str]()
+    return read_rows(path, progress).as_table()
+
+
+def read_rows(path: str | Path, progress: Callable[[int], object]) -> RowsOfFiles:
+    """Read the rows of files of subscriptions, as `read_subscriptions` does."""
+    found = RowsOfFiles()
     for file in data_files(Path(path), "subscriptions"):
         if file.format in ("parquet", "arrow"):
             table = _whole_table(file)
-            unknown |= set(table.column_names) - set(TYPES)
-            tables.append(_conform(table, file))
+            found.unknown.update(set(table.column_names) - set(TYPES))
+            found.tables.append(_conform(table, file))
             continue
         for place, row in (_json_lines if file.format == "jsonl" else _csv_rows)(file):
             try:
-                rows.append(_checked(row, place))
+                found.rows.append(_checked(row, place))
             except SubscriptionError as error:
-                rejected.append(error)
+                found.rejected.append(error)
             if isinstance(row, dict):
-                unknown |= set(row) - set(TYPES)
-            progress(len(rows))
-    used = [name for name in TYPES if name in ("id", "where") or any(name in row for row in rows)]
-    columns = {name: pa.array([row.get(name) for row in rows], TYPES[name]) for name in used}
-    if rows or not tables:
-        tables.append(pa.table(columns))
-    return SubscriptionFile(pa.concat_tables(tables, promote_options="default"), rejected, sorted(unknown))
+                found.unknown.update(set(row) - set(TYPES))
+            progress(len(found.rows))
+    return found
 
 
 def _whole_table(file: DataFile) -> pa.Table:

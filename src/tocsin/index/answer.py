@@ -18,7 +18,8 @@ from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
-from tocsin.ranking.request import Question, best_of
+from tocsin.ranking.question import Question
+from tocsin.ranking.request import asks_every_test, best_of
 from tocsin.tuning import TUNING
 
 _NO_INTERVAL = {float, int, str, bool, bytes, type(None)}
@@ -95,7 +96,7 @@ def judge_history(
     if history is None:
         return snapshot.nothing_judged
     start = time.perf_counter()
-    every_test = request.question is not None and request.question.asks_every_test(snapshot, batch)
+    every_test = request.question is not None and asks_every_test(request.question, snapshot, batch)
     judged = history.judge(snapshot, batch, request.remember, every_test)
     evidence.history_s += time.perf_counter() - start
     return judged

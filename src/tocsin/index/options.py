@@ -14,7 +14,6 @@ from tocsin.language.parse import parse
 from tocsin.model.analyzer import Analyzer, Analyzers
 from tocsin.model.condition import Condition
 from tocsin.model.limits import Limits
-from tocsin.predicates.xpath import parse_xpath
 from tocsin.registry import IndexName, MatcherName, XPathName, check_name
 
 HistoryKept: TypeAlias = Literal["all"] | Sequence[str] | None
@@ -90,6 +89,9 @@ class Options:
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""
+        # Loaded here: lxml and the index of paths take 0.1 s, which a command that refuses a condition does not have.
+        from tocsin.predicates.xpath import parse_xpath
+
         parse_xpath(path, self.namespaces)
 
     def document(self) -> dict[str, Any]:

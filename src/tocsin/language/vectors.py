@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.errors import SubscriptionError
@@ -75,6 +74,9 @@ def _column(literals: Sequence[str], reading: Reading) -> Values:
 
 def _floats(literals: Sequence[str]) -> Float64s | None:
     """Return the literals as float64, or None unless each means exactly that. Arrow does it faster than Python."""
+    # Loaded here: it takes 0.1 s, which a command that refuses a condition does not have.
+    import pyarrow.compute as pc
+
     texts = pa.array(literals, pa.string())
     try:
         read_back = texts.cast(pa.float64())

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.predicate import Pattern, Wildcard
@@ -46,6 +45,9 @@ ONE, ANYTHING = Wildcard(1, False), Wildcard(0, True)
 
 def check_expression(expression: str) -> None:
     """Raise SubscriptionError, with the position in the expression, if RE2 cannot read it."""
+    # Loaded here: it takes 0.1 s, which a command that refuses a condition does not have.
+    import pyarrow.compute as pc
+
     try:
         pc.match_substring_regex(_A_TEXT, pattern=expression)
     except pa.ArrowInvalid as error:
@@ -121,6 +123,8 @@ def finder(expression: str) -> Callable[[str], bool]:
     >>> finder("b+$")("abb"), finder("b+$")("bba")
     (True, False)
     """
+
+    import pyarrow.compute as pc
 
     def finds(text: str) -> bool:
         return bool(pc.match_substring_regex(pa.array([text], pa.large_string()), pattern=expression)[0].as_py())

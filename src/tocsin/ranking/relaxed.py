@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,15 +26,13 @@ from tocsin.model.result import Evidence
 from tocsin.model.values import Kind, kind_of
 from tocsin.predicates.families import Family, Probed
 from tocsin.ranking.kernels import EXACT, Asked, BestHeaps, Weighed, hold_attributes, offer_weighed
+from tocsin.ranking.question import Interval
 from tocsin.ranking.score_function import ScoreFunction
 from tocsin.registry import range_rows
 
 if TYPE_CHECKING:
     from tocsin.papers.ranked.range_rows import RangeRows
 
-
-Interval = Literal["overlaps", "within"]
-"""When an interval of an event satisfies a range: if it overlaps it, or lies within it."""
 
 FEW_COLUMNS, LARGE, MANY = 4, 100_000, 100
 """Indexes are worth building for at most 4 columns with at least 100,000 predicates, after 100 events."""

@@ -1,8 +1,7 @@
 """The best k subscriptions of each event: found in each segment, then merged over all segments."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,124 +10,18 @@ import pyarrow.compute as pc
 from tocsin.arrays import Bools, Float64s, Int64s, Ragged
 from tocsin.conjunctions.owners import events_of
 from tocsin.errors import OptionError
-from tocsin.forks import cached
 from tocsin.index.history import Judged
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import EventBatch
 from tocsin.model.result import Evidence
 from tocsin.predicates.families import Probed
-from tocsin.ranking.kernels import EXACT, MAX, SUM, Asked, sort_best
-from tocsin.ranking.relaxed import Interval, has_intervals
-from tocsin.ranking.score_function import ScoreFunction, ScoreRule
+from tocsin.ranking.kernels import Asked, sort_best
+from tocsin.ranking.question import Question
+from tocsin.ranking.relaxed import has_intervals
+from tocsin.ranking.score_function import ScoreFunction
 from tocsin.ranking.select import nothing_yet
 from tocsin.ranking.worth import Worth
-from tocsin.registry import RankingName, check_name
-
-__all__ = ["Interval", "Mode", "Question", "ScoreBy", "TopK", "best_of"]
-
-
-MOST_AT_ONCE = 1 << 24
-"""A batch is split so that the heaps of the best k of its events have at most this many places."""
-
-Mode = Literal["exact", "relaxed"]
-"""Which subscriptions are ranked: those that match, or those of which some predicate holds."""
-ScoreBy = str | Mapping[str, float] | ScoreRule
-"""How weights become a score: `sum`, `max`, the coefficients of a weighted sum by attribute, or any function that does
-not fall when a weight rises: an expression over the weights of attributes, or a Python function of them."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """How many of the best are wanted, of which subscriptions, and by what score.
-
-    >>> Question(20, "relaxd")
-    Traceback (most recent call last):
-    tocsin.errors.OptionError: mode is 'relaxd'. Use 'exact' or 'relaxed'
-    """
-
-    k: int
-    mode: Mode = "exact"
-    score_by: ScoreBy = "sum"
-    interval: Interval = "overlaps"
-    index: RankingName = "auto"
-
-    def __post_init__(self) -> None:
-        if self.k < 0:
-            raise OptionError(f"k is {self.k}", "Ask for 0 or more")
-        for name, value, known in (
-            ("mode", self.mode, ("exact", "relaxed")),
-            ("interval", self.interval, ("overlaps", "within")),
-        ):
-            if value not in known:
-                raise OptionError(f"{name} is {value!r}", f"Use {known[0]!r} or {known[1]!r}")
-        check_name("ranked index", self.index, RankingName)
-        _ = self.function
-        for attribute, coefficient in self.coefficients.items():
-            if not coefficient >= 0:
-                raise OptionError(f"the coefficient of {attribute!r} is {coefficient}", "Give 0 or more")
-        if self.mode == "exact" and self.score_by != "sum":
-            self._check_exact()
-
-    def _check_exact(self) -> None:
-        """Refuse what does not score matches: they have a score, and no weights."""
-        function = self.function
-        if function is None or function.weights is None or not function.weights <= {"score"}:
-            raise OptionError(
-                "score_by has no meaning for mode 'exact' unless it is an expression over score and event.…",
-                "Write, for example, 'score * event.ctr', use mode='relaxed', or leave it out",
-            )
-        if self.index != "auto":
-            raise OptionError(f"index is {self.index!r}, and score_by is an expression", "Leave index out")
-
-    @classmethod
-    def of_batch(
-        cls, k: int | None, mode: Mode, score_by: ScoreBy, interval: Interval, index: RankingName = "auto"
-    ) -> "Question | None":
-        """Return the question of a batch; None if all matches are wanted."""
-        if k is not None:
-            return cls(k, mode, score_by, interval, index)
-        for name, value, usual in (
-            ("mode", mode, "exact"),
-            ("score_by", score_by, "sum"),
-            ("interval", interval, "overlaps"),
-            ("index", index, "auto"),
-        ):
-            if value != usual:
-                raise OptionError(
-                    f"{name} is {value!r}, and all matches are wanted", f"Give top_k, or leave {name} out"
-                )
-        return None
-
-    def asks_every_test(self, snapshot: Snapshot, batch: EventBatch) -> bool:
-        """Whether the truth of every test on the history matters, not only which conjunctions hold."""
-        if not snapshot.looks_back:
-            return False
-        return self.mode == "relaxed" or any(has_intervals(batch, state.segment.columns) for state in snapshot.states)
-
-    @property
-    def events_at_once(self) -> int:
-        """How many events may be asked about together: one, if the score depends on it."""
-        if self.function is not None and self.function.names_event:
-            return 1
-        return max(MOST_AT_ONCE // max(self.k, 1), 1)
-
-    @property
-    def kind(self) -> int:
-        """The kernels' number for the way weights are combined."""
-        return EXACT if self.mode == "exact" else MAX if self.score_by == "max" else SUM
-
-    @property
-    def coefficients(self) -> Mapping[str, float]:
-        """The factors of attributes that have one."""
-        return self.score_by if isinstance(self.score_by, Mapping) else {}
-
-    @cached
-    def function(self) -> ScoreFunction | None:
-        """The function that scores; None for sums and the maximum. Raises OptionError if it is none."""
-        if isinstance(self.score_by, Mapping) or self.score_by in ("sum", "max"):
-            return None
-        return ScoreFunction.of(self.score_by)
 
 
 class TopK(NamedTuple):
@@ -137,6 +30,13 @@ class TopK(NamedTuple):
     starts: Int64s
     subscriptions: pa.DictionaryArray
     scores: pa.Array
+
+
+def asks_every_test(question: Question, snapshot: Snapshot, batch: EventBatch) -> bool:
+    """Tell whether the truth of every test on the history matters, not only which conjunctions hold."""
+    if not snapshot.looks_back:
+        return False
+    return question.mode == "relaxed" or any(has_intervals(batch, state.segment.columns) for state in snapshot.states)
 
 
 def best_of(

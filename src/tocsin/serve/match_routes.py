@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from tocsin.errors import OptionError
 from tocsin.language.to_sql import describe
 from tocsin.matcher import Matcher
-from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.serve import bodies
 from tocsin.serve.errors_as_json import HttpError
 from tocsin.serve.match_queue import split

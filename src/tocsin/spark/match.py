@@ -14,7 +14,7 @@ from tocsin.errors import OptionError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
-from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
 from tocsin.spark._placement.plan_lifetime import keep_while_planned, planning
 from tocsin.spark._placement.shards import shard, stored_shards

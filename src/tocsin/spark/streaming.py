@@ -15,7 +15,7 @@ from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
 from tocsin.matcher import Matcher
-from tocsin.ranking.request import Interval, Mode, ScoreBy
+from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
 from tocsin.spark._placement.shards import stored_shards
 from tocsin.spark._placement.ship import is_connect

@@ -12,7 +12,7 @@ from ranked_by_the_book import ATTRIBUTES, Event, as_row, best, relaxed_scores, 
 from tocsin import Matcher, Subscription
 from tocsin.papers.ranked import range_rows
 from tocsin.ranking import relaxed as weighing
-from tocsin.ranking.request import ScoreBy
+from tocsin.ranking.question import ScoreBy
 
 WHERE = st.sampled_from(
     [

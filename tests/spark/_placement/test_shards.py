@@ -8,7 +8,7 @@ import pytest
 from tocsin import spark as tocsin_spark
 from tocsin.errors import OptionError
 from tocsin.matcher import Matcher
-from tocsin.ranking.request import Mode
+from tocsin.ranking.question import Mode
 from tocsin.spark._placement.shards import shard
 from tocsin.spark._placement.snapshot_dir import pin
 

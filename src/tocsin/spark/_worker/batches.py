@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tocsin.errors import StorageError
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
-from tocsin.ranking.request import Interval, Mode, Question, ScoreBy
+from tocsin.ranking.question import Interval, Mode, Question, ScoreBy
 from tocsin.registry import RankingName
 
 ROWS = 1 << 16
