@@ -9,7 +9,9 @@ import pytest
 from tocsin import Limits, Matcher, OptionError, SubscriptionError
 from tocsin.index.options import Options
 
-SMALL = Limits(predicates=2, text_bytes=60, string_bytes=40, list_items=3, id_bytes=8, tags=2, tag_bytes=20)
+SMALL = Limits(
+    predicates=4, attributes=3, text_bytes=60, string_bytes=40, list_items=3, id_bytes=8, tags=2, tag_bytes=20
+)
 GOOD: dict[str, Any] = {
     "id": "é234567",
     "where": "a IN (1, 2, 3) OR b = ','",
@@ -17,7 +19,8 @@ GOOD: dict[str, Any] = {
     "weights": {"a": 1.0},
 }
 BEYOND: dict[str, dict[str, Any]] = {
-    "predicates": {"where": "a = 1 OR b = 2 OR c = 3"},
+    "predicates": {"where": "a = 1 OR b = 2 OR c = 3 OR a < b OR b < c"},
+    "attributes": {"where": "a < b AND c < d"},
     "text_bytes": {"where": "a = '" + "é" * 14 + "' OR b = '" + "é" * 14 + "'"},
     "string_bytes": {"where": "a = '" + "''" * 10 + "é" * 11 + "'"},
     "list_items": {"where": "a IN (1, 2, 3, 4)"},

@@ -25,6 +25,7 @@ from tocsin.model.text import (
     lower,
     missing_words,
     pattern_text,
+    run_places,
     tokens,
     word_spans,
 )
@@ -123,6 +124,7 @@ def naive_like(text: str, pattern: str) -> bool:
 @given(st.text(alphabet="ab\n", max_size=8), st.text(alphabet="ab%_", max_size=7))
 def test_like_equals_the_naive_definition(text: str, pattern: str) -> None:
     assert like(pattern)(text) == naive_like(text, pattern)
+    assert (run_places(like_pattern(pattern), text) is not None) == naive_like(text, pattern)
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +187,8 @@ def test_lower_equals_duckdb_on_every_code_point(judge: duckdb.DuckDBPyConnectio
 def test_many_percent_signs_do_not_explode() -> None:
     assert not like("%a" * 40 + "%b")("a" * 2000)
     assert like("%a" * 40)("a" * 2000)
+    assert not like("%a_" * 40_000 + "%b")("ab" * 39_999 + "ac")
+    assert like("%A_" * 40_000, ignore_case=True)("ab" * 40_000)
 
 
 def test_an_escape_at_the_end_or_of_two_characters_is_refused() -> None:

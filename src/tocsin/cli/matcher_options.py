@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tocsin.model.analyzer import Analyzers
     from tocsin.model.limits import Limits
 
-LIMITS = ("predicates", "text_bytes", "string_bytes", "list_items", "id_bytes", "tags", "tag_bytes")
+LIMITS = ("predicates", "attributes", "text_bytes", "string_bytes", "list_items", "id_bytes", "tags", "tag_bytes")
 """The limits of one subscription; the others of `Limits` are those of a server's tenant."""
 
 _PANEL = "Matcher"

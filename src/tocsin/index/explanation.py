@@ -251,6 +251,9 @@ def _attributes(predicate: Predicate) -> Sequence[str]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, (str, bytes, list)):
+        # Thousands of predicates may be on one long text.
+        value = value[: LONGEST_VALUE + 1]
     text = str(value) if isinstance(value, dt.date) else repr(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 

@@ -70,22 +70,22 @@ class Options:
 
     def normalise(self, texts: Sequence[str], ids: Sequence[str]) -> NormalForm:
         """The normal form of many texts, with those in error reported."""
-        return normalise_texts(texts, ids, self._most_predicates, self.check_xpath, self.analyzers)
+        most = _most(self.limits.attributes)
+        return normalise_texts(
+            texts, ids, _most(self.limits.predicates), self.check_xpath, self.analyzers, most_attributes=most
+        )
 
     def normalise_one(self, text: str, id: str) -> Expression:
         """The normal form of one text. Raises SubscriptionError."""
         try:
-            return normalise(self.parse(text), self._most_predicates, self.check_xpath)
+            most, most_attributes = _most(self.limits.predicates), _most(self.limits.attributes)
+            return normalise(self.parse(text), most, self.check_xpath, most_attributes)
         except SubscriptionError as error:
             raise error.of(id) from None
 
     def parse(self, text: str) -> Condition:
         """The condition of a text. Raises SubscriptionError."""
         return parse(text, self.analyzers)
-
-    @property
-    def _most_predicates(self) -> float:
-        return math.inf if self.limits.predicates is None else self.limits.predicates
 
     def check_xpath(self, path: str) -> None:
         """Raise SubscriptionError if a path expression cannot be understood."""
@@ -116,3 +116,7 @@ class Options:
             age = dt.timedelta(microseconds=age[0])
         analyzers = {name: Analyzer(**given) for name, given in document.get("analyzers", {}).items()}
         return cls(**{**document, "retain_age": age, "limits": limits, "analyzers": analyzers})
+
+
+def _most(limit: int | None) -> float:
+    return math.inf if limit is None else limit

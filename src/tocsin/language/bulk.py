@@ -13,7 +13,7 @@ from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import Key, fixed_literals, parse_pieces
 from tocsin.language.shape import literal_types, split
-from tocsin.language.shape_plan import Part, Plans
+from tocsin.language.shape_plan import MAX_LITERALS, Part, Plans
 from tocsin.language.vectors import PartRows, Unreadable, part_rows
 from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
 
@@ -33,6 +33,7 @@ def normalise_texts(
     limit: float = math.inf,
     check_xpath: Callable[[str], None] | None = None,
     analyzers: Analyzers = NO_ANALYZERS,
+    most_attributes: float = math.inf,
 ) -> NormalForm:
     """Return the normal form of many texts; those in error are reported, the others are kept.
 
@@ -42,7 +43,7 @@ def normalise_texts(
     >>> form.owner.tolist(), form.never, list(form.errors)
     ([0], [1], [2])
     """
-    work = _Work(Builder(check_xpath), ids, limit, analyzers)
+    work = _Work(Builder(check_xpath), ids, limit, analyzers, most_attributes)
     with _no_collection():
         for start in range(0, len(texts), BATCH):
             work.add_batch(start, texts[start : start + BATCH])
@@ -84,13 +85,21 @@ class _PartTexts:
 class _Work:
     """One run over many texts."""
 
-    def __init__(self, builder: Builder, ids: Sequence[str] | None, limit: float, analyzers: Analyzers) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        ids: Sequence[str] | None,
+        limit: float,
+        analyzers: Analyzers,
+        most_attributes: float,
+    ) -> None:
         self._analyzers = analyzers
         known = tuple(sorted((attribute, one.name) for attribute, one in analyzers.items()))
         self._plans = _plans.setdefault(known, Plans(analyzers))
         self.builder = builder
         self._ids = ids
         self._limit = limit
+        self._most_attributes = most_attributes
 
     def add_batch(self, start: int, texts: Sequence[str]) -> None:
         """Add consecutive texts, of which the first has the number `start`."""
@@ -116,13 +125,18 @@ class _Work:
             key, numbers, members = waiting.pop()
             clauses = self._plans.of_clauses(members[0], bool(key[1]))
             alternatives = None if clauses is None else [clauses]
-            if alternatives is None and len(members) >= SMALL:
+            if alternatives is None and len(members) >= SMALL and len(members[0]) <= 2 * MAX_LITERALS:
                 alternatives = self._plans.of_shape(key, members[0])
                 if alternatives is None and not key[2] and fixed_literals(key[0], members[0]):
                     waiting += _by_fixed(key, numbers, members)
                     continue
-            # A predicate has a literal, or is a part of its own: more than these there are not.
-            if not alternatives or len(members[0]) // 2 + sum(map(len, alternatives)) > self._limit:
+            # A predicate has a literal, or is a part of its own, and names two attributes at most: more there are not.
+            parts_at_most = sum(map(len, alternatives or ()))
+            if (
+                not alternatives
+                or len(members[0]) // 2 + parts_at_most > self._limit
+                or 2 * parts_at_most > self._most_attributes
+            ):
                 for number in numbers:
                     self._add_one(number, pieces_of[number])
                 continue
@@ -182,7 +196,8 @@ class _Work:
 
     def _add_one(self, number: int, pieces: list[str]) -> None:
         try:
-            self.builder.add(number, normalise(parse_pieces(pieces, self._analyzers), self._limit))
+            condition = parse_pieces(pieces, self._analyzers)
+            self.builder.add(number, normalise(condition, self._limit, most_attributes=self._most_attributes))
         except SubscriptionError as error:
             self._report(number, error)
 

@@ -124,7 +124,10 @@ _Part = list[_Merged] | _Tree
 
 
 def normalise(
-    condition: Condition, limit: float = math.inf, check_xpath: Callable[[str], None] | None = None
+    condition: Condition,
+    limit: float = math.inf,
+    check_xpath: Callable[[str], None] | None = None,
+    most_attributes: float = math.inf,
 ) -> Expression:
     """Return the normal form of a condition; it has no leaves if the condition can never be TRUE.
 
@@ -138,7 +141,7 @@ def normalise(
     ((2, 0), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 3))
     """
     goals = rewrite(Goal(condition), STRUCTURAL)
-    check_size(predicate_count(goals), limit)
+    check_size(goals, limit, most_attributes)
     found = expression(rewrite(goals, VALUES))
     if check_xpath is not None:
         for predicate in (predicate for leaf in found.leaves for predicate in leaf):
@@ -147,9 +150,10 @@ def normalise(
     return found
 
 
-def predicate_count(root: Node) -> int:
-    """Return how many predicates a condition has, before constants are looked at."""
+def check_size(root: Node, limit: float, most_attributes: float) -> None:
+    """Raise SubscriptionError if a condition has too many predicates, before constants are looked at, or attributes."""
     waiting, count = [root], 0
+    names: set[str] = set()
     while waiting:
         node = waiting.pop()
         if isinstance(node, (All, Some)):
@@ -158,16 +162,17 @@ def predicate_count(root: Node) -> int:
             waiting.append(rewrite(Goal(node.condition.condition), STRUCTURAL))
         else:
             count += 1
-    return count
-
-
-def check_size(predicates: int, limit: float) -> None:
-    """Raise SubscriptionError if a condition has too many predicates."""
-    if predicates > limit:
-        raise SubscriptionError(
-            f"the condition has {predicates:,} predicates, and at most {limit:,} are allowed",
-            f"Split the subscription, or {RAISE.format('predicates')}",
-        )
+            said = node.condition if isinstance(node, Goal) else node if isinstance(node, Ranges) else node.test
+            names.update(getattr(said, name) for name in ("attribute", "left", "right") if hasattr(said, name))
+    for size, what, most, name in (
+        (count, "predicates", limit, "predicates"),
+        (len(names), "distinct attributes", most_attributes, "attributes"),
+    ):
+        if size > most:
+            raise SubscriptionError(
+                f"the condition has {size:,} {what}, and at most {most:,} are allowed",
+                f"Split the subscription, or {RAISE.format(name)}",
+            )
 
 
 def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:

@@ -32,6 +32,11 @@ MAX_CONJUNCTIONS = 16
 REMEMBERED = 16_384
 """How many pieces of code, clauses and shapes are remembered, each."""
 
+MAX_LITERALS = 1_000
+"""Texts with more literals are rare: they are bound text by text, which takes less than planning their clauses."""
+MAX_BOUNDS = 16
+"""Bounds on one column that are planned together. Each join is remembered, so that n bounds would take n² memory."""
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 _CLAUSE = re.compile(r"[\w\s.<>=!(),]*")
@@ -79,7 +84,9 @@ class Plans:
         self._joint: dict[tuple[Part, Part], Part] = {}
 
     def of_clauses(self, pieces: list[str], has_strings: bool) -> list[Placed] | None:
-        """Return the parts of a text of clauses joined by AND; None if it is not one, or not regular."""
+        """Return the parts of a text of clauses joined by AND; None if it is not one, not regular, or long."""
+        if len(pieces) > 2 * MAX_LITERALS:
+            return None
         found: dict[object, Placed] = {}
         code: list[str] = []
         first, literals, known = 0, pieces[1::2], self._clauses
@@ -99,7 +106,7 @@ class Plans:
                     before = found.get(part.subject)
                     if before is None:
                         found[part.subject] = part, places, first
-                    elif before[0].bounds and part.bounds and before[0].column == part.column:
+                    elif _can_join(before[0], part):
                         moved = tuple(first - before[2] + place for place in places)
                         found[part.subject] = self._join(before[0], part), before[1] + moved, before[2]
                     else:
@@ -136,6 +143,12 @@ class Plans:
             found = _plan_shape(pieces, bool(key[2]), self._analyzers)
             _remember(self._shapes, key, found)
             return found
+
+
+def _can_join(left: Part, right: Part) -> bool:
+    """Tell whether two parts are bounds on one column, and not too many."""
+    count = len(left.bounds) + len(right.bounds)
+    return bool(left.bounds) and bool(right.bounds) and left.column == right.column and count <= MAX_BOUNDS
 
 
 def _remember(known: dict[_K, _V], key: _K, value: _V) -> None:

@@ -16,7 +16,7 @@ from tocsin.model.condition import RegexpMatches
 from tocsin.model.expression_tree import AttributeValue, Call, expression_of
 from tocsin.model.predicate import AnyPattern, AnyWord, Pattern, Phrase, Wildcard, WordWindow
 from tocsin.model.regexp import canonical
-from tocsin.model.text import folded_places, lower, split_runs, word_places
+from tocsin.model.text import LONG_PATTERN, folded_places, lower, run_places, split_runs, word_places
 
 Span = tuple[int, int]
 TextTest = AnyWord | Phrase | WordWindow | AnyPattern | RegexpMatches
@@ -80,6 +80,9 @@ def _of_patterns(test: AnyPattern, text: str, given: str) -> list[Span]:  # noqa
     found: list[Span] = []
     for pattern in test.patterns:
         shown = lower(text) if pattern.ignore_case else text
+        if len(pattern.parts) > LONG_PATTERN:
+            found += run_places(pattern, shown) or []
+            continue
         whole, alone = _runs(pattern)
         if alone is not None:
             found += [each.span() for each in alone.finditer(shown)]

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.predicate import Pattern, Wildcard, Word, WordWindow
@@ -330,6 +331,81 @@ def pattern_order(pattern: Pattern) -> tuple[object, ...]:
     return pattern.ignore_case, *parts
 
 
+LONG_PATTERN = 100
+"""Patterns of more runs are not compiled: that takes 30 µs a run, and looking for the runs one by one 0.3 µs."""
+
+
+class _Run(NamedTuple):
+    """What stands between two ``%``: texts at fixed places."""
+
+    texts: tuple[tuple[int, str], ...]
+    """With their places from the start, the longest first."""
+    length: int
+
+    def is_at(self, place: int, text: str) -> bool:
+        return all(text.startswith(part, place + at) for at, part in self.texts)
+
+    def find(self, text: str, start: int) -> int:
+        """Return the first place from `start` on; -1 if there is none."""
+        if not self.texts:
+            return start if start + self.length <= len(text) else -1
+        at, longest = self.texts[0]
+        place = text.find(longest, start + at)
+        while place >= 0 and not (self.is_at(place - at, text) and place - at + self.length <= len(text)):
+            place = text.find(longest, place + 1)
+        return -1 if place < 0 else place - at
+
+
+@lru_cache(maxsize=64)
+def _runs_of(pattern: Pattern) -> tuple[list[_Run], list[tuple[int, str, _Run]]]:
+    """Return the runs of a pattern, and for those between two ``%`` the characters in front and the text, if alone."""
+    runs: list[_Run] = []
+    texts: list[tuple[int, str]] = []
+    gaps, length = [0], 0
+    for part in (*pattern.parts, Wildcard(0, True)):
+        if isinstance(part, str):
+            texts.append((length, part))
+            length += len(part)
+        elif part.many:
+            runs.append(_Run(tuple(sorted(texts, key=lambda one: -len(one[1]))), length))
+            gaps.append(part.least)
+            texts, length = [], 0
+        else:
+            length += part.least
+    between = [
+        (gap, run.texts[0][1] if run.texts and len(run.texts[0][1]) == run.length else "", run)
+        for gap, run in zip(gaps[1:-2], runs[1:-1], strict=True)
+    ]
+    return runs, [*between, (gaps[-2], "", runs[-1])]
+
+
+def run_places(pattern: Pattern, text: str) -> list[tuple[int, int]] | None:
+    """Return where each run of a pattern that has text stands in a text that it matches, None if it does not match.
+
+    A run, once found, is never moved. The text must be in lower case for a pattern without regard to case.
+
+    >>> run_places(like_pattern("%er_or%!"), "an error, an error!")
+    [(3, 8), (18, 19)]
+    """
+    runs, (*between, (last_gap, _, last)) = _runs_of(pattern)
+    end, start, find = runs[0].length, len(text) - last.length, text.find
+    if not runs[0].is_at(0, text) or end > len(text) or (len(runs) == 1 and end < len(text)):
+        return None
+    found = [(0, end)] if runs[0].texts else []
+    for gap, alone, run in between:
+        place = find(alone, end + gap) if alone else run.find(text, end + gap)
+        if place < 0:
+            return None
+        end = place + run.length
+        if run.texts:
+            found.append((place, end))
+    if len(runs) == 1:
+        return found
+    if start < end + last_gap or not last.is_at(start, text):
+        return None
+    return [*found, (start, len(text))] if last.texts else found
+
+
 @lru_cache(maxsize=10_000)
 def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> Callable[[str], bool]:
     """Return the test that ``LIKE pattern ESCAPE escape`` (ILIKE if `ignore_case`) makes of a text.
@@ -340,6 +416,9 @@ def like(pattern: str, escape: str | None = None, ignore_case: bool = False) -> 
     (True, False, True)
     """
     runs = like_runs(pattern, escape, ignore_case)
+    if len(runs) > LONG_PATTERN:
+        parsed = like_pattern(pattern, escape, ignore_case)
+        return lambda text: run_places(parsed, lower(text) if ignore_case else text) is not None
     first, *rest = ("".join("." if c is None else re.escape(c) for c in run) for run in runs)
     last = f".*{rest.pop()}" if rest else ""
     middle = "".join(f"(?>.*?{run})" for run in rest if run)
