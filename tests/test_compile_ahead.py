@@ -16,12 +16,13 @@ from tocsin.errors import OptionError
 pytestmark = pytest.mark.skipif(not COMPILED, reason="TOCSIN_KERNELS=python compiles nothing")
 
 STEPS = """
-import random, sys
+import os, random, sys
 import pyarrow as pa
 from tocsin.matcher import Matcher
 from tocsin.compile_ahead import events, subscriptions
 from tocsin import _numba
 
+os.fsync = lambda _: None  # the disk is not what is tested
 families, folder = sys.argv[1].split(","), sys.argv[2]
 texts = [text for family in families for text in subscriptions(family)["where"].to_pylist()]
 chance = random.Random(1)

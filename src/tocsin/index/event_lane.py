@@ -6,6 +6,7 @@ and texts are written into arrays that are used again for the next event, and a 
 plain number, text or boolean is encoded as in a batch.
 """
 
+import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from tocsin.model.readable import NO_UNICODE, read_values
 from tocsin.model.result import Evidence
 from tocsin.model.sql_text import name as sql_name
 from tocsin.model.sql_text import shown_name
-from tocsin.model.values import Kind, is_null
+from tocsin.model.values import Kind, is_null, microseconds
 from tocsin.predicates.families import Family, Probed
 from tocsin.predicates.ranges.domain import Domain
 from tocsin.predicates.ranges.kernels import (
@@ -36,6 +37,7 @@ from tocsin.predicates.ranges.kernels import (
     NUMBER_GIVEN,
     STRAIGHT,
     TEXT_GIVEN,
+    TIME_GIVEN,
     ColumnCoders,
     encode_event,
 )
@@ -55,6 +57,7 @@ class _Known(NamedTuple):
     number: int
     text: int
     boolean: int
+    time: int
     any: int
     columns: tuple[tuple[int, Column], ...]
     """All columns of the attribute."""
@@ -102,7 +105,7 @@ class _Scratch:
         self.columns, self.given = np.empty(rows, np.int32), np.empty(rows, np.int32)
         self.numbers, self.text_ends = np.empty(rows, np.float64), np.empty(rows, np.int64)
         self.bits = self.numbers.view(np.int64)
-        views: list[Any] = [self.columns, self.given, self.numbers, self.text_ends]
+        views: list[Any] = [self.columns, self.given, self.numbers, self.bits, self.text_ends]
         self.views: tuple[memoryview[Any], ...] = tuple(memoryview(view) for view in views)
         self.plain = self.events(_NOTHING, _NOTHING)
 
@@ -141,7 +144,7 @@ class EventLane:
             scratch = self._spare.pop()
         except IndexError:
             scratch = _Scratch(self._rows)
-        columns, given, numbers, text_ends = scratch.views
+        columns, given, numbers, bits, text_ends = scratch.views
         count, length = 0, 0
         texts: list[bytes] = []
         held: dict[int, Int32s] = {}
@@ -192,6 +195,9 @@ class EventLane:
                     count += 1
                 elif attribute.compares:
                     evidence.mismatches[shown_name(name)] = 1
+            elif kind is dt.datetime and attribute.time >= 0 and not attribute.families:
+                columns[count], given[count], bits[count] = attribute.time, TIME_GIVEN, microseconds(value)
+                count += 1
             else:
                 [read], lost = read_values([value])
                 for reason, times in lost.items():
@@ -337,6 +343,7 @@ def _known(
             number=place_of.get(Kind.NUMBER, -1),
             text=place_of.get(Kind.STRING, -1),
             boolean=place_of.get(Kind.BOOLEAN, -1),
+            time=place_of.get(Kind.TIME, -1),
             any=place_of.get(Kind.ANY, -1),
             columns=own,
             exact=numbers if numbers is not None and numbers.exact else None,

@@ -15,6 +15,7 @@ from tocsin.predicates.ranges.kernels import (
     NUMBER_GIVEN,
     STRAIGHT,
     TEXT_GIVEN,
+    TIME_GIVEN,
     ColumnCoders,
     code_of_bytes,
     codes_of_integers,
@@ -182,6 +183,13 @@ def test_encode_event() -> None:
             quantize_values(-1e18, 1e-15, LAST_SHORT, np.array([line]), logarithmic)
             quantized = [int(straight[0]), int(logarithmic[0])]
             assert short[:, 0].tolist() == [ranks[0] + 1, *quantized, of_text + 1, 5, 0, (ranks[1] >> 3) + 1]
+    micros = np.array([-(1 << 60), -1, 0, 10**15, (1 << 60) + 1])
+    coders.constants[0], coders.size[0], given[1] = micros.ctypes.data, 5, TIME_GIVEN
+    for time in (-(1 << 62), *micros.tolist(), 1, 1 << 60, 1 << 62):
+        bits = np.array([time])
+        encode_event(coders, LAST_SHORT, before, columns[1:], given[1:], numbers, bits, 1, texts, ends, codes, short)
+        assert codes[0, 0] == sum(time > constant for constant in micros) + sum(time >= constant for constant in micros)
+        assert short[0, 0] == codes[0, 0] + 1
     numbers, bits = np.zeros(5), np.zeros(5, np.int64)
     encode_event(coders, LAST_SHORT, before, columns[1:], given[1:], numbers, bits, 1, texts, ends, codes, short)
     assert np.flatnonzero(short[:, 0]).tolist() == [0], "what the event before had is forgotten"

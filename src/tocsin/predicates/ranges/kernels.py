@@ -204,8 +204,8 @@ class ColumnCoders(NamedTuple):
 
 
 NO_LINE, STRAIGHT, LOGARITHMIC = range(3)
-NUMBER_GIVEN, TEXT_GIVEN = -3, -2
-"""Instead of the code of a value: it is to be found by the number, or by the next text."""
+TIME_GIVEN, NUMBER_GIVEN, TEXT_GIVEN = -4, -3, -2
+"""Instead of the code of a value: it is to be found by the microseconds, by the number, or by the next text."""
 
 
 @kernel
@@ -225,10 +225,10 @@ def encode_event(
 ) -> None:
     """Write the codes and short codes of one event; those of columns without a value are NULL.
 
-    Value i, of `count`, is for column `columns[i]` and has the code `given[i]`, or NUMBER_GIVEN, or TEXT_GIVEN. In a
-    column of numbers it is `numbers[i]`, at least nearly; `bits` has the bits of the numbers; the texts follow each
-    other in `texts`. `before` has the number of columns that the event before had values in, and these; they are
-    forgotten.
+    Value i, of `count`, is for column `columns[i]` and has the code `given[i]`, or TIME_, NUMBER_ or TEXT_GIVEN.
+    In a column of numbers it is `numbers[i]`, at least nearly; `bits` has the bits of the numbers, and the microseconds
+    of times; the texts follow each other in `texts`. `before` has the number of columns that the event before had
+    values in, and these; they are forgotten.
     """
     for place in range(1, before[0] + 1):
         codes[before[place], 0], short[before[place], 0] = NULL_CODE, 0
@@ -246,6 +246,11 @@ def encode_event(
             floats = floats_at(coders.constants[column], size)
             base = _first_at_least(floats, 0, size, numbers[place])
             code = 2 * base + int(base < size and floats[base] == numbers[place])
+        elif code == TIME_GIVEN:
+            size = coders.size[column]
+            times = integers_at(coders.constants[column], size)
+            base = _first_at_least(times, 0, size, bits[place])
+            code = 2 * base + int(base < size and times[base] == bits[place])
         codes[column, 0] = code
         if line == NO_LINE:
             short[column, 0] = (code >> coders.shift[column]) + 1
