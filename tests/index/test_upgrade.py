@@ -73,6 +73,23 @@ def test_version_5_is_read_as_it_is(tmp_path: Path) -> None:
         assert {one.id: one.score for one in matcher.subscriptions()} == SCORES | {"next": 1.0}
 
 
+def test_version_6_is_read_as_it_is_and_upgraded(tmp_path: Path) -> None:
+    """Its regular expressions have other arrays, which are made anew."""
+    index = Path(shutil.copytree(DATA / "version-6", tmp_path / "index"))
+    for _ in range(2):
+        verify(Folder(index))
+        with Matcher.open(index, background_merge=False) as matcher:
+            assert matcher.match({"line": "GET /a.php", "price": 4, "body": "Un caf\u00e9"}).ids == [
+                "accents",
+                "exact",
+                "never",
+            ]
+            assert matcher.match({"line": "USER abc FAILED"}).ids == ["folded", "never"]
+            assert matcher.match({"line": "17", "price": 4}).ids == []
+        assert upgrade(index).version in (6, VERSION)
+    assert Folder(index).read(2)["version"] == VERSION
+
+
 @pytest.mark.parametrize(("version", "folder"), OLD[:-1])
 def test_an_older_version_names_the_command_that_upgrades_it(version: int, folder: Path, tmp_path: Path) -> None:
     index = Path(shutil.copytree(folder, tmp_path / "index"))

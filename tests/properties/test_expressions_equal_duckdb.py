@@ -134,7 +134,7 @@ def test_exactly_one_of_true_false_and_null(pair: Pair, batch: list[Event]) -> N
 
 
 @pytest.mark.slow
-@settings(max_examples=6_000)
+@settings(max_examples=7_000)
 @given(pairs=st.lists(conditions(), min_size=6, max_size=12), batch=st.lists(events(), min_size=8, max_size=14))
 def test_all_equal_duckdb_for_long(
     connection: duckdb.DuckDBPyConnection, typed: Typed, pairs: list[Pair], batch: list[Event]

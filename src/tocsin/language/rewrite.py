@@ -63,8 +63,8 @@ from tocsin.model.predicate import (
     Tested,
     WordWindow,
 )
+from tocsin.model.regexp import as_patterns
 from tocsin.model.regexp import canonical as canonical_expression
-from tocsin.model.regexp import cover
 from tocsin.model.sql_text import name
 from tocsin.model.text import (
     check_words,
@@ -197,12 +197,12 @@ def like_to_ranges_or_pattern(condition: Like, accepts: Accepts) -> Node:
 def regexp_to_patterns(condition: RegexpMatches, accepts: Accepts) -> Node:
     """Turn `regexp_matches(a, '^x|y')` into `a LIKE 'x%' OR a LIKE '%y%'`; others stay expressions."""
     expression = canonical_expression(str(condition.expression), condition.flags, condition.whole)
-    covered = cover(expression)
-    if not covered.is_exact:
+    patterns = as_patterns(expression)
+    if patterns is None:
         return Tested(RegexpMatches(condition.attribute, expression), accepts)
-    if len(covered.patterns) == 1:
-        return Goal(Like(condition.attribute, pattern_text(covered.patterns[0]), "\\", False), accepts)
-    return Tested(AnyPattern(condition.attribute, tuple(sorted(covered.patterns, key=pattern_order))), accepts)
+    if len(patterns) == 1:
+        return Goal(Like(condition.attribute, pattern_text(patterns[0]), "\\", False), accepts)
+    return Tested(AnyPattern(condition.attribute, tuple(sorted(patterns, key=pattern_order))), accepts)
 
 
 def has_words_to_words(condition: HasWords, accepts: Accepts) -> Node:

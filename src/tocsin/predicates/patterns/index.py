@@ -33,8 +33,9 @@ from tocsin.predicates.patterns.kernels import (
     MANY,
     ONE,
     WHOLE,
-    Fragments,
+    Programs,
     Scan,
+    Windows,
     choose_windows,
     fill_buckets,
     find_patterns,
@@ -77,8 +78,9 @@ class Patterns(TextIndex):
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().__init__(arrays)
-        self._index = {
-            case: Fragments(*(self._arrays[f"{case}_{name}"] for name in Fragments._fields)) for case in _CASES
+        self._index = {case: Windows(*(self._arrays[f"{case}_{name}"] for name in Windows._fields)) for case in _CASES}
+        self._programs = {
+            case: Programs(*(self._arrays[f"{case}_{name}"] for name in Programs._fields)) for case in _CASES
         }
         self._owners = {
             case: (self._arrays[f"{case}_owner_offsets"], self._arrays[f"{case}_owners"]) for case in _CASES
@@ -101,7 +103,9 @@ class Patterns(TextIndex):
         arrays: Arrays = {"predicate_count": np.array([len(predicates)])}
         for case in _CASES:
             of_case = [each for each in owners if each.ignore_case == (case == "lowered")]
-            arrays |= {f"{case}_{name}": array for name, array in _fragments(of_case)._asdict().items()}
+            windows, programs = _fragments(of_case)
+            fields = {**windows._asdict(), **programs._asdict()}
+            arrays |= {f"{case}_{name}": array for name, array in fields.items()}
             lists = [owners[each] for each in of_case]
             arrays[f"{case}_owner_offsets"] = np.cumsum([0, *map(len, lists)]).astype(np.int64)
             arrays[f"{case}_owners"] = np.array([p for owner in lists for p in owner], np.int32)
@@ -145,7 +149,14 @@ class Patterns(TextIndex):
             except IndexError:
                 done, seen = np.zeros(len(index.kind), np.int8), np.zeros(self.predicate_count, np.int8)
             starts, predicates, compared = find_patterns(
-                texts.offsets, texts.data, index, self._scans[case], self._owners[case], done, seen
+                texts.offsets,
+                texts.data,
+                index,
+                self._programs[case],
+                self._scans[case],
+                self._owners[case],
+                done,
+                seen,
             )
             self._scratch[case].append((done, seen))
             verified += int(compared)
@@ -161,7 +172,8 @@ class Patterns(TextIndex):
         demand(counted.size == 1 and counted[0] >= 0, "predicate_count", "it is not a number")
         for case, index in self._index.items():
             with under(f"{case}_"):
-                _check_fragments(index)
+                check_windows(index)
+                _check_programs(self._programs[case], index.kind.size)
                 starts, owners = self._owners[case]
                 check_type("owner_offsets", starts, np.int64)
                 check_type("owners", owners, np.int32)
@@ -171,29 +183,27 @@ class Patterns(TextIndex):
     def check(self) -> None:
         """Assert what must be true of the arrays."""
         for case, index in self._index.items():
-            patterns = len(index.kind)
-            filed = sorted([*index.bucket_patterns.tolist(), *index.unfiled.tolist()])
+            patterns, programs = len(index.kind), self._programs[case]
+            filed = sorted([*index.bucket_patterns.tolist(), *programs.unfiled.tolist()])
             assert filed == list(range(patterns)), "a pattern is in one bucket, or compared always"
             assert np.count_nonzero(index.table) == len(index.bucket_starts) - 1, "each bucket has a slot"
             assert np.all(np.diff(index.bucket_starts) > 0), "no bucket is empty"
-            assert len(index.program_offsets) == patterns + 1, "each pattern has a program"
+            assert len(programs.program_offsets) == patterns + 1, "each pattern has a program"
             assert bool(index.levels.any()) == (len(index.bucket_patterns) > 0), "windows are hashed if any is filed"
             assert np.all(index.window_offset < np.maximum(index.literal_length, 1)), "a window lies in its literal"
             owners = self._arrays[f"{case}_owners"]
             assert owners.max(initial=-1) < self.predicate_count, "patterns belong to predicates"
 
 
-def _check_fragments(index: Fragments) -> None:
-    """Demand what keeps the kernels within the arrays of one case."""
-    check_fields(Fragments, index)
+def check_windows(index: Windows) -> None:
+    """Demand what keeps the kernels within the arrays of windows."""
+    check_fields(Windows, index)
     patterns, buckets = index.kind.size, index.bucket_starts.size - 1
     for name in ("literal_start", "literal_length", "window_offset"):
         demand(getattr(index, name).size == patterns, name, "not each pattern has one")
     check_within("literal_length", index.literal_length, 0, 2**31)
     ends = index.literal_start + index.literal_length
     check_ranges("literal_start", index.literal_start, ends, index.literal_data.size)
-    check_starts("program_offsets", index.program_offsets, patterns, index.program.size)
-    check_within("unfiled", index.unfiled, 0, patterns)
     demand(index.levels.size == LEVELS, "levels", f"it has not {LEVELS} entries")
     demand(index.filter.size == index.table.size, "filter", "it is not as long as the table")
     # What a slot has besides the number of its bucket is compared, and leads nowhere.
@@ -207,6 +217,12 @@ def _check_fragments(index: Fragments) -> None:
     demand(inside, "window_offset", "a window is not in its literal")
 
 
+def _check_programs(programs: Programs, patterns: int) -> None:
+    check_fields(Programs, programs)
+    check_starts("program_offsets", programs.program_offsets, patterns, programs.program.size)
+    check_within("unfiled", programs.unfiled, 0, patterns)
+
+
 def _read(texts: pa.Array, case: str) -> TextBytes:
     """Read texts as the patterns of a case see them."""
     if case == "exact":
@@ -215,47 +231,55 @@ def _read(texts: pa.Array, case: str) -> TextBytes:
     return read._replace(data=lower_ascii(read.data))
 
 
-def _fragments(patterns: Sequence[Pattern]) -> Fragments:
+def _fragments(patterns: Sequence[Pattern]) -> tuple[Windows, Programs]:
     """Return the arrays for the patterns of one case, numbered as given."""
-    literals: list[bytes] = []
-    literal_ends, program_ends, kinds = [0], [0], []
+    literals: list[list[bytes]] = []
+    program_ends, kinds = [0], []
     program: list[int] = []
     for each in patterns:
-        for part in each.parts:
-            if isinstance(part, str):
-                encoded = (lower(part) if each.ignore_case else part).encode()
-                program += encoded
-                if encoded:
-                    literals.append(encoded)
-            else:
-                program += [ONE] * part.least + [MANY] * part.many
-        literal_ends.append(len(literals))
+        encoded = [
+            (lower(part) if each.ignore_case else part).encode() if isinstance(part, str) else part
+            for part in each.parts
+        ]
+        for part in encoded:
+            program += part if isinstance(part, bytes) else [ONE] * part.least + [MANY] * part.many
+        literals.append([part for part in encoded if isinstance(part, bytes) and part])
         program_ends.append(len(program))
         kinds.append(_kind(each.parts))
-    data = np.frombuffer(b"".join(literals), np.uint8)
-    offsets = np.cumsum([0, *map(len, literals)]).astype(np.int64)
-    literal, window, level, hashes = choose_windows(data, offsets, np.array(literal_ends, np.int64))
+    windows, chosen = file_windows(literals, kinds)
+    unfiled = np.flatnonzero(chosen < 0).astype(np.int32)
+    return windows, Programs(np.array(program_ends, np.int64), np.array(program, np.int16), unfiled)
+
+
+def file_windows(literals: Sequence[Sequence[bytes]], kinds: Sequence[int]) -> tuple[Windows, Int64s]:
+    """File patterns under windows of their literals, which are not empty; and say which literal each is filed under.
+
+    The latter counts the literals of a pattern from 0; it is -1 if there are none.
+    """
+    flat = [literal for each in literals for literal in each]
+    data = np.frombuffer(b"".join(flat), np.uint8)
+    offsets = np.cumsum([0, *map(len, flat)]).astype(np.int64)
+    firsts = np.cumsum([0, *map(len, literals)]).astype(np.int64)
+    literal, window, level, hashes = choose_windows(data, offsets, firsts)
     has_literal = np.flatnonzero(literal >= 0)
     buckets, bucket = np.unique(hashes[has_literal], return_inverse=True)
     bits, table = fill_buckets(buckets)
     levels = np.zeros(LEVELS, np.bool_)
     levels[level[has_literal]] = True
-    of_pattern = np.where(literal >= 0, literal, len(literals))
-    return Fragments(
+    of_pattern = np.where(literal >= 0, literal, len(flat))
+    windows = Windows(
         literal_data=data,
         literal_start=np.append(offsets[:-1], 0)[of_pattern],
         literal_length=np.append(np.diff(offsets), 0)[of_pattern].astype(np.int32),
         window_offset=window,
         kind=np.array(kinds, np.int8),
-        program_offsets=np.array(program_ends, np.int64),
-        program=np.array(program, np.int16),
-        unfiled=np.flatnonzero(literal < 0).astype(np.int32),
         levels=levels,
         filter=bits,
         table=table,
         bucket_starts=np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=len(buckets)))]).astype(np.int64),
         bucket_patterns=has_literal[np.argsort(bucket, kind="stable")].astype(np.int32),
     )
+    return windows, np.where(literal >= 0, literal - firsts[:-1], -1)
 
 
 def _kind(parts: Sequence[str | Wildcard]) -> int:

@@ -44,7 +44,7 @@ Ragged32 = tuple[Int64s, Int32s]
 
 
 class Scan(NamedTuple):
-    """What a scan reads instead of `Fragments`, made of it; a candidate then costs few cache misses.
+    """What a scan reads instead of `Windows`, made of it; a candidate then costs few cache misses.
 
     `short` and `long` are the heads of windows: for a hash of 4 and of 8 bytes, a bit for each level that has windows
     that begin so. `postings` has a row for each entry of `bucket_patterns`, with the fields below.
@@ -60,14 +60,13 @@ PATTERN, LITERAL, LENGTH, WINDOW, KIND, FIRST_OWNER, LAST_OWNER, FIELDS = range(
 kind, and where its owners start and end. With the eighth, a posting is a cache line of 64 bytes."""
 
 
-class Fragments(NamedTuple):
-    """The patterns of one column and one case. Arrays by pattern, by bucket, by literal byte.
+class Windows(NamedTuple):
+    """Where patterns are filed: arrays by pattern, by bucket, by literal byte.
 
     The literal of pattern p is ``literal_data[literal_start[p]:]`` for `literal_length` bytes, its window begins
-    `window_offset` into it, its `kind` says where it must lie. Its program is
-    ``program[program_offsets[p]:program_offsets[p + 1]]``: bytes, ONE and MANY. `unfiled` patterns have no literal.
-    `levels` are those of the windows that occur, `filter` has a bit for each hash. A slot of `table` is 0 if it is
-    free, or hash << 32 | bucket + 1; bucket b has ``bucket_patterns[bucket_starts[b]:bucket_starts[b + 1]]``.
+    `window_offset` into it, its `kind` says how it is compared. `levels` are those of the windows that occur, `filter`
+    has a bit for each hash. A slot of `table` is 0 if it is free, or hash << 32 | bucket + 1; bucket b has
+    ``bucket_patterns[bucket_starts[b]:bucket_starts[b + 1]]``.
     """
 
     literal_data: UInt8s
@@ -75,14 +74,23 @@ class Fragments(NamedTuple):
     literal_length: Int32s
     window_offset: Int32s
     kind: Int8s
-    program_offsets: Int64s
-    program: Int16s
-    unfiled: Int32s
     levels: Bools
     filter: UInt8s
     table: Int64s
     bucket_starts: Int64s
     bucket_patterns: Int32s
+
+
+class Programs(NamedTuple):
+    """What patterns consist of.
+
+    The program of pattern p is ``program[program_offsets[p]:program_offsets[p + 1]]``: bytes, ONE and MANY. `unfiled`
+    patterns have no literal.
+    """
+
+    program_offsets: Int64s
+    program: Int16s
+    unfiled: Int32s
 
 
 @kernel
@@ -256,7 +264,7 @@ def level_of(length: int) -> int:
 
 
 @kernel
-def prepare_scan(index: Fragments, owner_starts: Int64s) -> Scan:
+def prepare_scan(index: Windows, owner_starts: Int64s) -> Scan:
     """Return what a scan reads.
 
     There are at least `_HEAD_SLOTS` heads for each pattern. A level whose windows are shorter than 8 bytes has its bit
@@ -338,7 +346,14 @@ def candidates_of(
 
 @kernel
 def find_patterns(
-    offsets: Int64s, text: UInt8s, index: Fragments, scan: Scan, owned: Ragged32, done: Int8s, seen: Int8s
+    offsets: Int64s,
+    text: UInt8s,
+    index: Windows,
+    programs: Programs,
+    scan: Scan,
+    owned: Ragged32,
+    done: Int8s,
+    seen: Int8s,
 ) -> tuple[Int64s, Int32s, int]:
     """Return where the predicates that hold for each text start, these, ascending, and how many patterns were compared.
 
@@ -346,8 +361,8 @@ def find_patterns(
     compared. `done` is work space for patterns and `seen` for predicates, all 0, and both are left so.
     """
     # Arrays are taken out of the tuples once: inside a loop, each access would count a reference.
-    literal_data, program_offsets, program = index.literal_data, index.program_offsets, index.program
-    unfiled, (owner_starts, owners) = index.unfiled, owned
+    literal_data, (program_offsets, program, unfiled) = index.literal_data, programs
+    owner_starts, owners = owned
     levels, filter_bits, table, bucket_starts = index.levels, index.filter, index.table, index.bucket_starts
     short, long, postings = scan.short, scan.long, scan.postings
     rows = len(offsets) - 1
