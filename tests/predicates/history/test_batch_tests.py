@@ -12,10 +12,22 @@ from hypothesis import strategies as st
 from tocsin.model.condition import Exists, HistoryTest, OldComparedToNew, Op, Quantified, Quantifier
 from tocsin.model.events import EventBatch
 from tocsin.predicates.history import batch_tests, join_table
+from tocsin.predicates.history.batch_kernels import (
+    IS_TRUE,
+    IS_UNKNOWN,
+    Extremes,
+    NewTable,
+    OldTable,
+    Terms,
+    Tests,
+    add_old,
+    judge_tests,
+)
 from tocsin.predicates.history.batch_tests import united
 from tocsin.predicates.history.comparable_values import of_lanes, of_new
 from tocsin.predicates.history.encode import Encoder, encode_column
 from tocsin.predicates.history.join_table import JoinTable, attributes_of
+from tocsin.predicates.history.kernels import LANES, Bounds
 from tocsin.predicates.history.store import HistoryStore
 
 Event = Mapping[str, object]
@@ -76,6 +88,94 @@ def test_a_batch_is_its_events_one_by_one(
                 store.append(one)
 
     agree()
+
+
+@pytest.mark.parametrize("retain", [None, 3])
+def test_single_events_are_judged_as_they_are_probed(
+    mixed_events: st.SearchStrategy[list[Event]],
+    mixed_tests: st.SearchStrategy[list[Test]],
+    truth_of: Truths,
+    retain: int | None,
+) -> None:
+    """The history in comparable form grows event by event; what is beyond its extremes is not looked for."""
+
+    @settings(max_examples=150)
+    @given(events=mixed_events, tests=mixed_tests, remembered=st.lists(st.booleans(), min_size=20, max_size=20))
+    def agree(events: list[Event], tests: list[Test], remembered: list[bool]) -> None:
+        store = HistoryStore(attributes=attributes_of(tests), retain_events=retain)
+        table = JoinTable(enumerate(tests), store)
+        for event, remember in zip(events, remembered, strict=False):
+            one = EventBatch([event]).event(0)
+            expected = truth_of(table, one)
+            [row], _ = judged(table, [event], remember)
+            assert [e if f is ... else f for e, f in zip(expected, row, strict=True)] == expected, (event, tests)
+            if remember:
+                store.append(one)
+
+    agree()
+
+
+KINDS = [0, 1, 3, 6]
+VALUES = st.tuples(st.sampled_from(KINDS), st.integers(-2, 2), st.integers(0, 1))
+TERMS = st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 1), st.integers(0, 6))
+
+
+def satisfies(term: tuple[int, int, int, int], old: Any, new: Any, bounds: Bounds) -> bool:
+    form, of_old, of_new, what = term
+    (kind, *value), (new_kind, *new_value) = old[of_old], new[of_new]
+    if form == 1:
+        row = what % 2
+        return bool((bounds.low[row, kind] <= value[0] <= bounds.high[row, kind]) != bounds.outside[row, kind])
+    if form == 2:
+        return bool((kind == 0) != (what == 1))
+    if form == 3:
+        return bool(kind != new_kind or kind <= 1)
+    return bool(kind == new_kind > 1 and what & (1 if value < new_value else 2 if value == new_value else 4))
+
+
+@settings(max_examples=200)
+@given(
+    old=st.lists(st.tuples(VALUES, VALUES), max_size=8),
+    new=st.tuples(VALUES, VALUES),
+    searches=st.lists(st.lists(TERMS, min_size=1, max_size=3), min_size=1, max_size=4),
+    null=st.integers(-1, 3),
+    first=st.integers(0, 4),
+)
+def test_the_kernel_judges_tests_by_the_book(
+    old: list[Any], new: Any, searches: list[list[tuple[int, int, int, int]]], null: int, first: int
+) -> None:
+    lanes = LANES
+    bounds = Bounds(
+        np.full((2, lanes), -1), np.array([[1] * lanes, [-2] * lanes]), np.array([[False] * lanes, [True] * lanes])
+    )
+    table = OldTable(*(np.zeros((2, 10), kind) for kind in (np.uint8, np.int64, np.uint8, np.int64, np.int64)))
+    extremes = Extremes(np.zeros((2, lanes), np.bool_), *(np.zeros((2, lanes, 2), np.int64) for _ in range(2)))
+    for place, event in enumerate(old):
+        values = [[(kind, major, kind, major, minor)[field] for kind, major, minor in event] for field in range(5)]
+        add_old(place, np.array(values, np.int64).reshape(5, 2, 1), table, extremes)
+    equalities = [(terms[0][1:3] if terms[0][0] == 0 and terms[0][3] == 2 else None) for terms in searches]
+    distinct = list(dict.fromkeys(pair for pair in equalities if pair is not None))
+    rows = [(form, o, n, what % 2 if form in (1, 2) else what) for terms in searches for form, o, n, what in terms]
+    form, of_old, of_new, what = np.array(rows, np.int64).T.copy()
+    slots = np.array([-1 if pair is None else distinct.index(pair) for pair in equalities])
+    terms = Terms(np.cumsum([0, *map(len, searches)]), form, of_old, of_new, what, slots)
+    first, null = min(first, len(old)), min(null, len(searches) - 1)
+    is_all = [False, True] * len(searches)
+    tests = Tests(np.repeat(np.arange(len(searches)), 2), np.full(2 * len(searches), null), np.array(is_all))
+    columns = [np.array([value[field] for value in new]).reshape(2, 1) for field in range(3)]
+    given_values = NewTable(columns[0].astype(np.uint8), columns[1], columns[2])
+    found = judge_tests(np.array([first]), np.array([len(old)]), terms, tests, table, extremes, given_values, bounds)
+    held = [
+        any(
+            all(satisfies((f, o, n, w % 2 if f in (1, 2) else w), event, new, bounds) for f, o, n, w in wanted)
+            for event in old[first:]
+        )
+        for wanted in searches
+    ]
+    for test, truth in enumerate(found[0].tolist()):
+        met, unclear, every = held[test // 2], null >= 0 and held[null], bool(test % 2)
+        expected = (0 if every else IS_TRUE) if met else IS_UNKNOWN if unclear else IS_TRUE if every else 0
+        assert truth == expected, (test, held)
 
 
 def test_what_a_batch_answers_and_what_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

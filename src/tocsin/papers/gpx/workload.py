@@ -82,7 +82,8 @@ def generate_expressions(
     seen: set[str] = set()
     expressions: list[str] = []
     tries = 0
-    while len(expressions) < count and tries < 40 * count:
+    # A type with few distinct expressions is known after fewer tries than 40 for each that is wanted.
+    while len(expressions) < count and tries < 40 * min(count, 9_000 + 2 * len(expressions)):
         tries += 1
         text = _expression(root, elements, chance, length, wildcard, descendant, filters)
         if distinct:

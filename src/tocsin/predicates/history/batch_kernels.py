@@ -9,7 +9,7 @@ import numpy as np
 
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int8s, Int64s, UInt8s
-from tocsin.predicates.history.kernels import Bounds
+from tocsin.predicates.history.kernels import LANES, Bounds
 
 TO_NEW = 0
 """A term `h.old op event.new`: `what` is the bits of the signs that satisfy it, `new` the attribute."""
@@ -19,6 +19,7 @@ IS_NULL = 2
 """`h.old IS NULL`, or IS NOT NULL if `what` is 1."""
 NOT_COMPARABLE = 3
 """`h.old` does not compare with `event.new`."""
+IS_TRUE, IS_UNKNOWN = 1, 2
 _NULL, _OTHER = 0, 1
 
 
@@ -30,6 +31,8 @@ class Terms(NamedTuple):
     old: Int64s
     new: Int64s
     what: Int64s
+    equality: Int64s
+    """By search: which of the distinct equalities with new values its first term is, -1 if it is not one."""
 
 
 class OldTable(NamedTuple):
@@ -42,6 +45,25 @@ class OldTable(NamedTuple):
     minors: Int64s
 
 
+class Tests(NamedTuple):
+    """By test: the search that decides it, the one that makes it NULL (-1: none), and whether it is ALL."""
+
+    met: Int64s
+    null: Int64s
+    is_all: Bools
+
+
+class Extremes(NamedTuple):
+    """By attribute and kind: whether some old value has the kind, and the least and greatest (major, minor) of it.
+
+    Events that have expired may count: what is beyond the extremes is not there.
+    """
+
+    seen: Bools
+    least: Int64s
+    greatest: Int64s
+
+
 class NewTable(NamedTuple):
     """New values by attribute and row, in comparable form."""
 
@@ -51,50 +73,145 @@ class NewTable(NamedTuple):
 
 
 @kernel
-def find_old(firsts: Int64s, stops: Int64s, terms: Terms, old: OldTable, new: NewTable, bounds: Bounds) -> Bools:
-    """Tell for each row and search whether some old event satisfies all its terms; the newest are looked at first."""
-    starts, forms, olds, news, whats = terms
+def add_old(start: int, values: Int64s, old: OldTable, extremes: Extremes) -> None:
+    """Write values behind those of an old table; `values` are lanes, keys, kinds, majors and minors by attribute."""
+    for attribute in range(values.shape[1]):
+        for i in range(values.shape[2]):
+            at = start + i
+            kind = values[2, attribute, i]
+            major = values[3, attribute, i]
+            minor = values[4, attribute, i]
+            old.lanes[attribute, at] = values[0, attribute, i]
+            old.keys[attribute, at] = values[1, attribute, i]
+            old.kinds[attribute, at] = kind
+            old.majors[attribute, at] = major
+            old.minors[attribute, at] = minor
+            least = extremes.least[attribute, kind]
+            greatest = extremes.greatest[attribute, kind]
+            is_first = not extremes.seen[attribute, kind]
+            extremes.seen[attribute, kind] = True
+            if is_first or _sign(major, minor, least[0], least[1]) < 0:
+                least[0] = major
+                least[1] = minor
+            if is_first or _sign(major, minor, greatest[0], greatest[1]) > 0:
+                greatest[0] = major
+                greatest[1] = minor
+
+
+@kernel
+def _may_hold(form: int, what: int, old: int, kind: int, major: int, minor: int, extremes: Extremes) -> bool:
+    """Tell whether some value within the extremes satisfies a term, given the new value; constants always may."""
+    if form == TO_CONSTANT:
+        return True
+    if form == TO_NEW:
+        if kind <= _OTHER or not extremes.seen[old, kind]:
+            return False
+        least = _sign(extremes.least[old, kind, 0], extremes.least[old, kind, 1], major, minor)
+        greatest = _sign(extremes.greatest[old, kind, 0], extremes.greatest[old, kind, 1], major, minor)
+        within = (1 if least < 0 else 0) | (2 if least <= 0 <= greatest else 0) | (4 if greatest > 0 else 0)
+        return (what & within) != 0
+    for other in range(LANES):
+        if extremes.seen[old, other]:
+            if form == IS_NULL:
+                if (other == _NULL) != (what == 1):
+                    return True
+            elif other != kind or kind <= _OTHER:
+                return True
+    return False
+
+
+@kernel
+def find_old(
+    firsts: Int64s, stops: Int64s, terms: Terms, old: OldTable, extremes: Extremes, new: NewTable, bounds: Bounds
+) -> Bools:
+    """Tell for each row and search whether some old event satisfies all its terms; the newest are looked at first.
+
+    The old events that equal a new value are looked for once a row, for all searches that begin with the equality.
+    """
+    starts, forms, olds, news, whats, equalities = terms
     lanes, keys, kinds, majors, minors = old
     new_kinds, new_majors, new_minors = new
     low, high, outside = bounds
     searches = starts.size - 1
     found = np.zeros((stops.size, searches), np.bool_)
+    slots = 0
+    for search in range(searches):
+        slots = max(slots, equalities[search] + 1)
+    longest = 0
+    for row in range(stops.size if slots else 0):
+        longest = max(longest, stops[row] - firsts[row])
+    # The events that equal the new value, newest first, as far as they were looked for.
+    equal = np.empty((slots, longest), np.int32)
+    count = np.empty(slots, np.int64)
+    reached = np.empty(slots, np.int64)
     for row in range(stops.size):
+        first = firsts[row]
+        count[:] = 0
+        reached[:] = stops[row]
         for search in range(searches):
-            # The first term decides for most events: what it needs is taken out of the loop over them.
             begin = starts[search]
+            end = starts[search + 1]
+            is_possible = True
+            for term in range(begin, end):
+                of_new = news[term]
+                kind = new_kinds[of_new, row]
+                major = new_majors[of_new, row]
+                minor = new_minors[of_new, row]
+                if not _may_hold(forms[term], whats[term], olds[term], kind, major, minor, extremes):
+                    is_possible = False
+                    break
+            if not is_possible:
+                continue
+            # The first term decides for most events: what it needs is taken out of the loop over them.
             form = forms[begin]
             what = whats[begin]
-            of_lanes, of_keys, of_kinds = lanes[olds[begin]], keys[olds[begin]], kinds[olds[begin]]
-            of_majors, of_minors = majors[olds[begin]], minors[olds[begin]]
+            of = olds[begin]
             new_kind = new_kinds[news[begin], row]
             new_major = new_majors[news[begin], row]
             new_minor = new_minors[news[begin], row]
-            if form == TO_NEW and new_kind <= _OTHER:
-                continue
-            for back in range(stops[row] - firsts[row]):
-                at = stops[row] - 1 - back
-                if form == TO_NEW:
-                    if of_kinds[at] != new_kind:
-                        continue
-                    a = of_majors[at]
-                    b = new_major
-                    if a == b:
-                        a = of_minors[at]
-                        b = new_minor
-                    if (what & (1 if a < b else 2 if a == b else 4)) == 0:
-                        continue
-                elif form == TO_CONSTANT:
-                    lane = of_lanes[at]
-                    if (low[what, lane] <= of_keys[at] <= high[what, lane]) == outside[what, lane]:
-                        continue
-                elif form == IS_NULL:
-                    if (of_kinds[at] == _NULL) == (what == 1):
-                        continue
-                elif of_kinds[at] == new_kind and new_kind > _OTHER:
-                    continue
+            slot = equalities[search]
+            walked = 0
+            at = stops[row]
+            while True:
+                if slot >= 0 and walked < count[slot]:
+                    at = np.int64(equal[slot, walked])
+                elif slot >= 0:
+                    at = reached[slot] - 1
+                    while at >= first and not (
+                        majors[of, at] == new_major and minors[of, at] == new_minor and kinds[of, at] == new_kind
+                    ):
+                        at -= 1
+                    reached[slot] = max(at, first)
+                    if at >= first:
+                        equal[slot, walked] = at
+                        count[slot] += 1
+                else:
+                    at -= 1
+                    while at >= first:
+                        if form == TO_NEW:
+                            if kinds[of, at] == new_kind:
+                                a = majors[of, at]
+                                b = new_major
+                                if a == b:
+                                    a = minors[of, at]
+                                    b = new_minor
+                                if (what & (1 if a < b else 2 if a == b else 4)) != 0:
+                                    break
+                        elif form == TO_CONSTANT:
+                            lane = lanes[of, at]
+                            if (low[what, lane] <= keys[of, at] <= high[what, lane]) != outside[what, lane]:
+                                break
+                        elif form == IS_NULL:
+                            if (kinds[of, at] == _NULL) != (what == 1):
+                                break
+                        elif kinds[of, at] != new_kind or new_kind <= _OTHER:
+                            break
+                        at -= 1
+                if at < first:
+                    break
+                walked += 1
                 holds = True
-                for term in range(begin + 1, starts[search + 1]):
+                for term in range(begin + 1, end):
                     attribute = olds[term]
                     kind = kinds[attribute, at]
                     asked = whats[term]
@@ -122,6 +239,31 @@ def find_old(firsts: Int64s, stops: Int64s, terms: Terms, old: OldTable, new: Ne
                     found[row, search] = True
                     break
     return found
+
+
+@kernel
+def judge_tests(
+    firsts: Int64s,
+    stops: Int64s,
+    terms: Terms,
+    tests: Tests,
+    old: OldTable,
+    extremes: Extremes,
+    new: NewTable,
+    bounds: Bounds,
+) -> Int8s:
+    """Return the truth of each test in each row: IS_TRUE, IS_UNKNOWN or 0; the searches are those of `find_old`."""
+    found = find_old(firsts, stops, terms, old, extremes, new, bounds)
+    truths = np.zeros((stops.size, tests.met.size), np.int8)
+    for row in range(stops.size):
+        for test in range(tests.met.size):
+            if found[row, tests.met[test]]:
+                truths[row, test] = 0 if tests.is_all[test] else IS_TRUE
+            elif tests.null[test] >= 0 and found[row, tests.null[test]]:
+                truths[row, test] = IS_UNKNOWN
+            elif tests.is_all[test]:
+                truths[row, test] = IS_TRUE
+    return truths
 
 
 @kernel

@@ -21,21 +21,26 @@ from tocsin.model.condition import OldComparedToConstant, OldComparedToNew, OldI
 from tocsin.model.events import EventBatch
 from tocsin.predicates.history.batch_kernels import (
     IS_NULL,
+    IS_TRUE,
+    IS_UNKNOWN,
     NOT_COMPARABLE,
     TO_CONSTANT,
     TO_NEW,
+    Extremes,
     NewTable,
     OldTable,
     Terms,
-    find_old,
+    Tests,
+    add_old,
+    judge_tests,
     running_outcomes,
 )
-from tocsin.predicates.history.comparable_values import Comparables, is_exact, of_lanes, of_new
+from tocsin.predicates.history.comparable_values import Comparables, is_exact, of_lane, of_lanes, of_new
 from tocsin.predicates.history.constant_tests import Constants, split
 from tocsin.predicates.history.encode import Encoded, Lane, float_of
 from tocsin.predicates.history.kernels import LANES, Bounds
 from tocsin.predicates.history.search import JoinTerm, NotComparable
-from tocsin.predicates.history.shaped_tests import EXISTS, AggregateOutcome, Form
+from tocsin.predicates.history.shaped_tests import AggregateOutcome, Form
 from tocsin.predicates.history.store import HistoryStore
 
 MOST_EVENTS = 16_384
@@ -45,7 +50,7 @@ _MOST_EXPIRED = 4096
 FEW_ROWS = 13
 """A comparison with all old events takes 20 µs for a single event, and 259 to 294 µs for a batch."""
 _SIGNS = {Op.LT: 1, Op.LE: 3, Op.EQ: 2, Op.NE: 5, Op.GE: 6, Op.GT: 4}
-_FORMS: dict[Form, int] = {EXISTS: 0, Quantifier.ANY: 1, Quantifier.ALL: 2}
+_EXACT = int(Lane.EXACT)
 _NO_VALUES = NewTable(np.empty((1, 0), np.uint8), np.empty((1, 0), np.int64), np.empty((1, 0), np.int64))
 
 BatchTerm = JoinTerm | OldComparedToConstant
@@ -70,11 +75,15 @@ class BatchTruths(NamedTuple):
 
 
 class NewValues:
-    """The new values of a batch in comparable form, each attribute once."""
+    """The new values of a batch in comparable form, each attribute once.
 
-    def __init__(self, batch: EventBatch, store: HistoryStore) -> None:
+    `encoded` has values of a single event that have codes already, because it will be history.
+    """
+
+    def __init__(self, batch: EventBatch, store: HistoryStore, encoded: Columns | None = None) -> None:
         self.batch = batch
         self._store = store
+        self._encoded = encoded or {}
         self._values: dict[str, Comparables] = {}
 
     def of(self, attribute: str) -> Comparables:
@@ -88,12 +97,24 @@ class NewValues:
     def table(self, attributes: Sequence[str]) -> NewTable | None:
         """Return the values of some attributes for a kernel; None if one of them has no comparable form."""
         if len(self.batch) == 1 and attributes:
-            # All values of the event as one column: a column for each would take as many times as long.
-            row = of_new([self.batch.value(name) for name in attributes], len(attributes), self._store.encoder)
-            one_each = row.kinds.reshape(-1, 1), row.majors.reshape(-1, 1), row.minors.reshape(-1, 1)
-            return None if is_exact(row) else NewTable(*one_each)
+            return self._of_one(attributes)
         columns = [self.of(name) for name in attributes]
         return None if any(map(is_exact, columns)) else _stacked(columns)
+
+    def _of_one(self, attributes: Sequence[str]) -> NewTable | None:
+        """Do the same for a single event, without a column for each attribute."""
+        encoder, values = self._store.encoder, []
+        for name in attributes:
+            known = self._encoded.get(name)
+            if known is None:
+                values.append(of_new([self.batch.value(name)], 1, encoder).at(0))
+            else:
+                values.append(of_lane(int(known[0][0]), int(known[1][0]), encoder)[1:])
+        kinds, majors, minors = zip(*values, strict=True)
+        if _EXACT in kinds:
+            return None
+        rows = np.array([majors, minors], np.int64).reshape(2, -1, 1)
+        return NewTable(np.array(kinds, np.uint8).reshape(-1, 1), rows[0], rows[1])
 
 
 class BatchSearches:
@@ -104,23 +125,25 @@ class BatchSearches:
         looks = list(tests)
         searches: dict[frozenset[BatchTerm], int] = {}
         self.numbers: Int32s = np.array([look.number for look in looks], np.int32)
-        self._form = np.array([_FORMS[look.form] for look in looks])
-        self._met = np.array([searches.setdefault(frozenset(look.met), len(searches)) for look in looks], np.int64)
-        self._null = np.array(
-            [-1 if look.null is None else searches.setdefault(frozenset(look.null), len(searches)) for look in looks],
-            np.int64,
-        )
+        met = [searches.setdefault(frozenset(look.met), len(searches)) for look in looks]
+        null = [-1 if look.null is None else searches.setdefault(frozenset(look.null), len(searches)) for look in looks]
+        is_all = [look.form is Quantifier.ALL for look in looks]
+        self._tests = Tests(np.array(met, np.int64), np.array(null, np.int64), np.array(is_all, np.bool_))
         assert frozenset() not in searches, "a search has terms"
         self._old = sorted({term.old for search in searches for term in search})
         self._new = sorted({term.new for s in searches for term in s if not isinstance(term, _WITHOUT_NEW)})
         self._constants: list[Constants] = []
         rows: list[tuple[int, int, int, int]] = []
-        starts = [0]
+        starts, equalities = [0], []
+        slots: dict[tuple[int, int, int, int], int] = {}
         for search in searches:
-            rows += [self._row(term) for term in sorted(search, key=_rank)]
+            first, *others = (self._row(term) for term in sorted(search, key=_rank))
+            rows += [first, *others]
             starts.append(len(rows))
-        columns = np.array(rows, np.int64).reshape(-1, 4).T
-        self._terms = Terms(np.array(starts, np.int64), *(np.ascontiguousarray(column) for column in columns))
+            is_equality = first[0] == TO_NEW and first[3] == _SIGNS[Op.EQ]
+            equalities.append(slots.setdefault(first, len(slots)) if is_equality else -1)
+        form, old, new, what = (np.ascontiguousarray(column) for column in np.array(rows, np.int64).reshape(-1, 4).T)
+        self._terms = Terms(np.array(starts, np.int64), form, old, new, what, np.array(equalities, np.int64))
         self._recent = _Recent(store, self._old)
         self._bound: tuple[tuple[int, int], Bounds] | None = None
 
@@ -149,12 +172,12 @@ class BatchSearches:
         if old is None or values is None:
             return None
         start = store.first - self._recent.origin
-        stops = np.full(rows, start + len(store), np.int64) + (0 if columns is None else np.arange(rows))
-        found = find_old(firsts + start, stops, self._terms, old, values, bounds)
-        met = found[:, self._met]
-        unclear = found[:, self._null] & (self._null >= 0) & ~met
-        true = np.where(self._form == _FORMS[Quantifier.ALL], ~(met | unclear), met)
-        return BatchTruths(_lists(true, self.numbers), _lists(unclear, self.numbers))
+        stop = start + len(store)
+        stops = np.array([stop], np.int64)
+        if rows > 1:
+            stops = np.full(rows, stop, np.int64) + (0 if columns is None else np.arange(rows))
+        truths = judge_tests(firsts + start, stops, self._terms, self._tests, *old, values, bounds)
+        return BatchTruths(_lists(truths == IS_TRUE, self.numbers), _lists(truths == IS_UNKNOWN, self.numbers))
 
     def _bounds(self) -> Bounds:
         """Return the bounds of the constants, made anew when the labels of a dictionary have changed."""
@@ -177,9 +200,10 @@ _WITHOUT_NEW = (OldIsNull, OldComparedToConstant)
 
 
 def _rank(term: BatchTerm) -> tuple[int, str]:
-    """Put the terms first that few old events satisfy."""
-    is_equality = isinstance(term, (OldComparedToNew, OldComparedToConstant)) and term.op is Op.EQ
-    return 0 if is_equality else 2 if isinstance(term, OldIsNull) else 1, repr(term)
+    """Put the terms first that few old events satisfy, and among them those that searches share."""
+    if isinstance(term, (OldComparedToNew, OldComparedToConstant)) and term.op is Op.EQ:
+        return 0 if isinstance(term, OldComparedToNew) else 1, repr(term)
+    return 3 if isinstance(term, OldIsNull) else 2, repr(term)
 
 
 class _Recent:
@@ -193,25 +217,31 @@ class _Recent:
         """The number of the event at place 0."""
         self._is_exact = False
         self._table = self._empty(0)
+        self._extremes = self._no_extremes()
 
     def _empty(self, size: int) -> OldTable:
         shape = len(self._attributes), size
         kinds = (np.uint8, np.int64, np.uint8, np.int64, np.int64)
         return OldTable(*(np.zeros(shape, kind) for kind in kinds))
 
-    def table(self, columns: Columns | None, rows: int) -> OldTable | None:
+    def _no_extremes(self) -> Extremes:
+        shape = len(self._attributes), LANES
+        return Extremes(np.zeros(shape, np.bool_), np.zeros((*shape, 2), np.int64), np.zeros((*shape, 2), np.int64))
+
+    def table(self, columns: Columns | None, rows: int) -> tuple[OldTable, Extremes] | None:
         """Return the history and behind it the rows of a batch; None if some value has no comparable form."""
         store = self._store
         is_mostly_gone = store.first - self.origin > max(_MOST_EXPIRED, len(store))
         if self._epoch != store.epoch or is_mostly_gone or self._next > store.next:
             self._epoch, self.origin, self._next, self._is_exact = store.epoch, store.first, store.first, False
-            self._table = self._empty(0)
+            self._table, self._extremes = self._empty(0), self._no_extremes()
         known, held = self._next - self.origin, store.next - self.origin
         added = 0 if columns is None else rows
         self._reserve(held + rows)
-        if held - known + added:
+        if held - known == 1 and columns is None:
+            self._write_one(known, self._next - store.base)
+        elif held - known + added:
             start, stop = self._next - store.base, store.next - store.base
-            # All attributes at once: of a single event, each of five would take as long as all together.
             lanes = np.zeros((len(self._attributes), held - known + added), np.uint8)
             payloads = np.zeros(lanes.shape, np.int64)
             for place, name in enumerate(self._attributes):
@@ -222,7 +252,7 @@ class _Recent:
                     lanes[place, held - known :], payloads[place, held - known :] = columns[name]
             self._write(known, lanes, payloads)
         self._next = store.next
-        return None if self._is_exact else self._table
+        return None if self._is_exact else (self._table, self._extremes)
 
     def _reserve(self, size: int) -> None:
         if size > self._table.lanes.shape[1]:
@@ -234,8 +264,19 @@ class _Recent:
     def _write(self, start: int, lanes: UInt8s, payloads: Int64s) -> None:
         values, keys = of_lanes(lanes.ravel(), payloads.ravel(), self._store.encoder)
         self._is_exact = self._is_exact or is_exact(values)
-        for name, written in OldTable(lanes, keys, *values)._asdict().items():
-            getattr(self._table, name)[:, start : start + lanes.shape[1]] = written.reshape(lanes.shape)
+        stacked = np.stack([lanes.ravel().astype(np.int64), keys, *values]).astype(np.int64)
+        add_old(start, stacked.reshape(5, *lanes.shape), self._table, self._extremes)
+
+    def _write_one(self, place: int, position: int) -> None:
+        """Write the event at a position of the columns: without arrays of a single value, in a fifth of the time."""
+        encoder, values = self._store.encoder, []
+        for name in self._attributes:
+            column = self._store.columns[name]
+            lane = int(column.lanes[position])
+            values.append((lane, *of_lane(lane, int(column.payloads[position]), encoder)))
+            self._is_exact = self._is_exact or lane == _EXACT
+        written = np.array(list(zip(*values, strict=True)), np.int64).reshape(5, -1, 1)
+        add_old(place, written, self._table, self._extremes)
 
 
 class BatchComparison:
@@ -353,6 +394,9 @@ def _stacked(values: Sequence[Comparables]) -> NewTable:
 
 def _lists(truths: Bools, numbers: Int32s) -> Ragged:
     """Return the tests that are marked in each row."""
+    if truths.shape[0] == 1:
+        marked = numbers[truths[0]]
+        return Ragged(np.array([0, marked.size]), marked)
     counts = truths.sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Ragged(starts, numbers[np.nonzero(truths)[1]])

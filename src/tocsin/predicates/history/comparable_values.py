@@ -5,6 +5,7 @@ integer is beyond it; a string is the label of the greatest string of the histor
 above. Values of the exact lane, decimals and integers beyond 64 bits, have no such form: `is_exact` says so.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from tocsin.predicates.history.encode import Encoder, Lane, float_key, float_key
 from tocsin.predicates.history.kernels import OldValues, keys_at
 
 _BEFORE_ALL = -(1 << 63)
+_INTEGER, _FLOAT, _STRING, _EXACT = int(Lane.INTEGER), int(Lane.FLOAT), int(Lane.STRING), int(Lane.EXACT)
 
 
 class Comparables(NamedTuple):
@@ -34,11 +36,32 @@ def of_lanes(lanes: UInt8s, payloads: Int64s, encoder: Encoder) -> tuple[Compara
     """Return old values in comparable form, and their keys."""
     old = OldValues(payloads, lanes, encoder.strings.labels, encoder.exacts.labels)
     keys = keys_at(np.arange(lanes.size, dtype=np.int32), old)
-    integers = lanes == Lane.INTEGER
+    integers = lanes == _INTEGER
     majors, minors = keys.copy(), np.zeros(keys.size, np.int64)
     if integers.any():
         majors[integers], minors[integers] = _of_integers(keys[integers])
-    return Comparables(np.where(lanes == Lane.FLOAT, np.uint8(Lane.INTEGER), lanes), majors, minors), keys
+    return Comparables(np.where(lanes == _FLOAT, np.uint8(_INTEGER), lanes), majors, minors), keys
+
+
+def of_lane(lane: int, payload: int, encoder: Encoder) -> tuple[int, int, int, int]:
+    """Return the key of an old value, and its kind, major and minor.
+
+    >>> of_lane(Lane.FLOAT, 0, Encoder()), of_lane(Lane.INTEGER, 0, Encoder())
+    ((0, 3, 0, 0), (0, 3, 0, 0))
+    """
+    if lane == _INTEGER:
+        return _of_integer(payload)
+    if lane == _STRING:
+        payload = int(encoder.strings.labels[payload])
+    elif lane == _EXACT:
+        payload = int(encoder.exacts.labels[payload])
+    return payload, _INTEGER if lane == _FLOAT else lane, payload, 0
+
+
+@lru_cache(maxsize=4096)
+def _of_integer(integer: int) -> tuple[int, int, int, int]:
+    near = float(integer)
+    return integer, _INTEGER, float_key(near), integer - int(near)
 
 
 def of_new(values: Values | None, count: int, encoder: Encoder) -> Comparables:
@@ -69,7 +92,7 @@ def of_new(values: Values | None, count: int, encoder: Encoder) -> Comparables:
 
 def is_exact(values: Comparables) -> bool:
     """Tell whether some value has no comparable form."""
-    return bool((values.kinds == Lane.EXACT).any())
+    return bool((values.kinds == _EXACT).any())
 
 
 def _of_array(array: pa.Array) -> Comparables:
@@ -92,13 +115,9 @@ def _of_integers(integers: Int64s) -> tuple[Int64s, Int64s]:
 
 def _of_value(value: object, encoder: Encoder) -> tuple[int, int, int]:
     # Texts are not here: they would get a code.
-    lane, payload = encoder.encode(value)
-    if lane == Lane.INTEGER:
-        near = float(payload)
-        return int(lane), float_key(near), payload - int(near)
-    return int(Lane.INTEGER if lane == Lane.FLOAT else lane), payload, 0
+    return of_lane(*encoder.encode(value), encoder)[1:]
 
 
 def _of_text(text: str, encoder: Encoder) -> tuple[int, int, int]:
     label, equal = encoder.strings.floor(text)
-    return int(Lane.STRING), _BEFORE_ALL if label is None else label, int(not equal)
+    return _STRING, _BEFORE_ALL if label is None else label, int(not equal)

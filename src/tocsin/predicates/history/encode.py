@@ -48,6 +48,7 @@ class Lane(IntEnum):
     TIME = 7
 
 
+_INTEGER, _STRING = Lane.INTEGER, Lane.STRING
 LANES_OF: dict[Kind, tuple[Lane, ...]] = {
     Kind.BOOLEAN: (Lane.BOOLEAN,),
     Kind.NUMBER: (Lane.INTEGER, Lane.FLOAT, Lane.EXACT),
@@ -154,6 +155,10 @@ class Encoder:
         >>> Encoder().encode(7), Encoder().encode("seven"), Encoder().encode(None)
         ((<Lane.INTEGER: 3>, 7), (<Lane.STRING: 6>, 0), (<Lane.NULL: 0>, 0))
         """
+        if type(value) is int and _LEAST <= value <= _GREATEST:
+            return _INTEGER, value
+        if type(value) is str:
+            return _STRING, self.strings.intern(value)
         kind = kind_of(value)
         if kind is Kind.NUMBER:
             return self._encode_number(value)  # type: ignore[arg-type]  # the kind says so

@@ -103,9 +103,12 @@ class JoinTable:
         With `columns`, the batch's values that will be history, each row sees the rows before it. Row r does not see
         the first `firsts[r]` events of the history.
         """
-        new, found, left = NewValues(batch, self.store), [], self._left_to_probe.copy()
+        found, left = [], self._left_to_probe.copy()
         if len(batch) == 1:
-            columns = None  # the only row sees no other
+            # The only row sees no other.
+            new, columns = NewValues(batch, self.store, columns), None
+        else:
+            new = NewValues(batch, self.store)
         is_small = len(batch) < batch_tests.FEW_ROWS and len(self.store) <= SMALL_HISTORY
         for members, tests in self._for_small_batches if is_small else self._for_batches:
             truths = tests.judge(new, columns, firsts)

@@ -170,7 +170,9 @@ class HistoryStore:
         """Encode the attributes of a batch that are kept, for `append_encoded`."""
         if len(batch) == 1:
             # All values of the event as one column: a column for each would take as many times as long.
-            lanes, payloads = encode_column([batch.value(name) for name in self.columns], self.encoder)
+            values = [self.encoder.encode(batch.value(name)) for name in self.columns]
+            lanes = np.array([lane for lane, _ in values], np.uint8)
+            payloads = np.array([payload for _, payload in values], np.int64)
             return {name: (lanes[at : at + 1], payloads[at : at + 1]) for at, name in enumerate(self.columns)}
         found = {name: batch.column(name) for name in self.columns}
         return {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
@@ -189,7 +191,8 @@ class HistoryStore:
         start = self._state.next - self._state.base
         stop = start + count
         for name, column in self.columns.items():
-            column.reserve(stop)
+            if column.lanes.size < stop:
+                column.reserve(stop)
             if name in columns:
                 column.lanes[start:stop], column.payloads[start:stop] = columns[name]
         self._advance(count)
