@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.errors import PySparkException
 
-from tocsin import Matcher
+from tocsin import Matcher, cli
 
 if TYPE_CHECKING:
     from cli.conftest import Run, WriteLines
@@ -34,12 +35,47 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["frobnicate"], ["check"], ["match", "--where", "x = 1"], ["demo", "--events", "0"]]
+    ("arguments", "complaint"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'. See tocsin --help"),
+        (["check"], ". See tocsin check --help"),
+        (["match", "--where", "x = 1"], "Missing option '--events'. See tocsin match --help"),
+        (["match", "--frobnicate"], "No such option: --frobnicate"),
+        (
+            ["match", "--where", "x = 1", "--events", "e.jsonl", "--format", "xml"],
+            "'xml' is not one of 'table', 'jsonl'",
+        ),
+        (["match", "--where", "x = 1", "--events", "e.jsonl", "--top-k", "few"], "Invalid value for '--top-k'"),
+        (["demo", "--events", "0"], "Invalid value for '--events'"),
+        (["index", "frobnicate"], "No such command 'frobnicate'. See tocsin index --help"),
+    ],
 )
-def test_usage_errors_exit_2(run: "Run", arguments: list[str]) -> None:
+def test_options_that_cannot_be_read_are_told_in_one_line(run: "Run", arguments: list[str], complaint: str) -> None:
+    answer = run(*arguments)
+    assert (answer.code, answer.out, len(answer.err.splitlines())) == (2, "", 1), answer.err
+    assert answer.err.startswith("error: ")
+    assert complaint in answer.err
+
+
+def test_an_error_of_spark_is_told_in_one_line(run: "Run", monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        error = PySparkException(
+            "[STREAM_FAILED] ended\nTraceback (most recent call last):\nOSError: [Errno 28] full\nPlan"
+        )
+        error.add_note("What Spark wrote is in s.log")
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    answer = run("match")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "error: Spark failed: OSError: [Errno 28] full. What Spark wrote is in s.log\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["index"]])
+def test_without_a_command_there_is_help(run: "Run", arguments: list[str]) -> None:
     answer = run(*arguments)
     assert answer.code == 2
-    assert "Usage: tocsin" in answer.err
+    assert "Usage: tocsin" in answer.out + answer.err
 
 
 def test_check_of_a_clean_file(run: "Run", write_lines: "WriteLines") -> None:
@@ -157,6 +193,7 @@ def test_explain_names_what_is_wrong(
     [
         (["--schema", "id wrong"], "'id wrong' is not a column and its type"),
         (["--output", "file/m"], "cannot write file/m"),
+        (["--output", "/proc/m"], "cannot write /proc/m"),
         (["--checkpoint", "file/c"], "cannot write file/c"),
         (["--index", "nowhere"], "there is no folder nowhere"),
         (

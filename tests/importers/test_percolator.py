@@ -41,6 +41,7 @@ FIELDS = Fields.of_mapping(MAPPING, ["tags"])
 
 DOCUMENTS: dict[str, dict[str, Any]] = {
     "fox": {
+        "_id": "17",
         "title": "The quick brown fox",
         "body": "It jumps over the lazy dog",
         "author": "Ada Smith",
@@ -57,6 +58,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         ],
     },
     "dog": {
+        "_id": "7",
         "title": "Quick dogs",
         "body": "A brown dog, and a fox",
         "author": "50%_off",
@@ -106,6 +108,9 @@ CASES: list[tuple[str, dict[str, Any], set[str]]] = [
     ("terms", {"terms": {"author": ["Ada Smith", "Nobody"], "boost": 1.0}}, {"fox"}),
     ("terms of a list", {"terms": {"tags": ["fast", "animal"]}}, {"fox", "dog"}),
     ("no terms", {"terms": {"author": []}}, NONE),
+    ("ids", {"ids": {"values": ["7", 9]}}, {"dog"}),
+    ("one id", {"ids": {"values": "17"}}, {"fox"}),
+    ("no ids", {"ids": {"values": []}}, NONE),
     ("exists", {"exists": {"field": "price"}}, {"fox", "dog"}),
     ("an object exists if one of its fields does", {"exists": {"field": "shop"}}, {"fox", "dog"}),
     # range

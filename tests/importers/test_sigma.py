@@ -13,7 +13,7 @@ from sigma.collection import SigmaCollection
 from tocsin.importers.sigma import import_rules
 from tocsin.matcher import Matcher
 
-FIELDS = ("Image", "CommandLine", "User", "Port", "Ip")
+FIELDS = ("Image", "CommandLine", "User", "Port", "Ip", "At")
 VALUES: dict[str, list[Any]] = {
     "Image": [r"C:\Windows\System32\cmd.exe", r"c:\windows\POWERSHELL.exe", "", "50%_off.exe"],
     "CommandLine": [
@@ -22,10 +22,13 @@ VALUES: dict[str, list[Any]] = {
         "whoami && net user",
         "a*b?c",
         "http://x/aGVsbG8=",
+        "ADA",
+        "Ada runs a_50% System",
     ],
     "User": ["SYSTEM", "ada", r"C:\Windows\System32\cmd.exe"],
     "Port": [22, 443, 8080],
     "Ip": ["10.1.2.3", "192.168.77.1", "192.168.128.1"],
+    "At": ["2026-05-31 10:05:59", "2025-12-31T09:06:00"],
 }
 EVENTS = [dict(zip(FIELDS, values, strict=True)) for values in itertools.product(*(VALUES[name] for name in FIELDS))]
 
@@ -52,6 +55,15 @@ DETECTIONS = {
     "wide": "selection: {CommandLine|wide|base64|contains: IEX}\n  condition: selection",
     "dashes of Windows": "selection: {CommandLine|windash|contains: ' -enc '}\n  condition: selection",
     "another field": "selection: {User|fieldref: Image}\n  condition: selection",
+    "another field in another case": "selection: {CommandLine|fieldref: User}\n  condition: selection",
+    "begins with another field": "selection: {CommandLine|fieldref|startswith: User}\n  condition: selection",
+    "ends with another field": "selection: {CommandLine|fieldref|endswith: User}\n  condition: selection",
+    "contains another field": "selection: {CommandLine|fieldref|contains: User}\n  condition: selection",
+    "unlike another field": "selection: {User|fieldref|neq: Image}\n  condition: selection",
+    "not this text": "selection: {User|neq: ADA}\n  condition: selection",
+    "minute": "selection: {At|minute: 5}\n  condition: selection",
+    "hour": "selection: {At|hour|gte: 10}\n  condition: selection",
+    "day, month and year": "selection: {At|day: 31, At|month|lt: 6, At|year: 2026}\n  condition: selection",
     "not": "selection: {Port: 22}\n  filter: {User: ada}\n  condition: selection and not filter",
     "parentheses": "a: {Port: 22}\n  b: {User: ada}\n  c: {Ip: '10.1.2.3'}\n  condition: (a or b) and not (b and c)",
     "1 of": "s1: {Port: 22}\n  s2: {User: ada}\n  condition: 1 of s*",
@@ -148,7 +160,7 @@ def test_what_has_no_equivalent_is_reported_rule_by_rule(tmp_path: Path) -> None
     good = rule("s: {Port: 22}\n  condition: s", "id: 00000000-0000-0000-0000-000000000001\nname: good\n")
     bad = {
         2: rule("s: {User|re: 'a(?=b)'}\n  condition: s", "id: 00000000-0000-0000-0000-000000000002\n"),
-        3: rule("s: {User|fieldref|startswith: Image}\n  condition: s", "id: 00000000-0000-0000-0000-000000000003\n"),
+        3: rule("s: {User|week: 5}\n  condition: s", "id: 00000000-0000-0000-0000-000000000003\n"),
         4: "title: broken\nid: 00000000-0000-0000-0000-000000000004\nlogsource: {category: x}\n",
         5: rule("s: {User|expand: '%admins%'}\n  condition: s", "id: 00000000-0000-0000-0000-000000000005\n"),
     }
@@ -161,7 +173,7 @@ def test_what_has_no_equivalent_is_reported_rule_by_rule(tmp_path: Path) -> None
     reasons = {str(id)[-1]: message for id, message in rejected.items()}
     assert sorted(reasons) == ["2", "3", "4", "5", "6"]
     assert "invalid perl operator" in reasons["2"]
-    assert "begins or ends" in reasons["3"]
+    assert "how weeks are counted" in reasons["3"]
     assert "etection" in reasons["4"]
     assert "placeholder" in reasons["5"].lower()
     assert "several events" in reasons["6"]

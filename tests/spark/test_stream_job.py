@@ -39,7 +39,9 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files if file.name[0] != "_" for line in file.read_text().splitlines()]
 
 
-def test_files_are_matched_once_and_bad_lines_counted(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_files_are_matched_once_and_bad_lines_counted(
+    folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     good = {"id": 1, "at": "2026-05-05T10:00:00Z", "shop": {"city": "Milos"}}
     (folder / "events" / "a.jsonl").write_text(json.dumps(good) + "\nno json\n" + json.dumps({**good, "id": 2}) + "\n")
     for _ in range(2):
@@ -51,6 +53,8 @@ def test_files_are_matched_once_and_bad_lines_counted(folder: Path, capfd: pytes
     counts = [(record.batch, record.events, record.matches) for record in BatchTable("matches", "jsonl").records()]
     assert counts == [(0, 2, 2), (1, 1, 0)]
     assert re.findall(r"malformed lines\W+(\d+)", capfd.readouterr().err) == ["1", "0", "0"]
+    # Texts that are read as times are not warned of.
+    assert "compared with a time" not in caplog.text
 
 
 def test_ctrl_c_ends_it_after_the_batch(folder: Path) -> None:

@@ -3,8 +3,9 @@
 Exit codes: 0 all well; 1 finished, but something was rejected, or engines disagreed; 2 did not run; 130 interrupted.
 """
 
+import re
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.markup import escape
@@ -30,6 +31,9 @@ from tocsin.cli import (
 from tocsin.cli.console import errors, interruptible, tell_of_compilation
 from tocsin.cli.matcher_options import with_matcher_options
 from tocsin.errors import TocsinError
+
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
+"""What is raised for options that cannot be read: a class of Click's, which Typer brings under a private name."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,7 +81,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     tell_of_compilation(is_wanted="--quiet" not in (sys.argv[1:] if arguments is None else arguments))
     try:
-        app(arguments, prog_name="tocsin")
+        # Not by itself: it would say in a box of several lines, cut at 80 characters, what is wrong with an option.
+        return app(arguments, prog_name="tocsin", standalone_mode=False) or 0
+    except UsageError as error:
+        return _tell_of_usage(error)
     except TocsinError as error:
         # Escaped: what a user wrote may look like markup.
         errors().print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
@@ -91,9 +98,34 @@ def main(arguments: list[str] | None = None) -> int:
             f"[bold red]error:[/] {escape((error.strerror or str(error)) + named)}", highlight=False, soft_wrap=True
         )
         return 2
-    except Exception:
-        errors().print_exception()
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            errors().print_exception()
+            return 2
+        reason = " ".join(["Spark failed:", reason_of_spark(str(error)), *getattr(error, "__notes__", ())])
+        errors().print(f"[bold red]error:[/] {escape(reason)}", highlight=False, soft_wrap=True)
         return 2
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    return 0
+
+
+def reason_of_spark(text: str) -> str:
+    """The line that says why, of an error of Spark's, which brings the tracebacks of two languages and a plan.
+
+    >>> reason_of_spark("[STREAM_FAILED] Query terminated\\nTraceback …\\nOSError: no space left\\n\\nLogical Plan: …")
+    'OSError: no space left.'
+    >>> reason_of_spark("[PATH_NOT_FOUND] Path does not exist: /e. SQLSTATE: 42K03;\\n'UnresolvedRelation")
+    '[PATH_NOT_FOUND] Path does not exist: /e. SQLSTATE: 42K03;.'
+    """
+    raised = re.findall(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)", text, re.MULTILINE)
+    return (raised[-1] if "Traceback" in text and raised else text.strip().split("\n")[0]).rstrip(".") + "."
+
+
+def _tell_of_usage(error: typer.BadParameter) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return error.exit_code
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    command = "tocsin" if error.ctx is None else error.ctx.command_path
+    errors().print(f"[bold red]error:[/] {escape(message)}. See {command} --help", highlight=False, soft_wrap=True)
+    return error.exit_code

@@ -50,6 +50,8 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
     """List the keys by their ids."""
     from tocsin.serve.tenants import KeyFile
 
+    if not file.exists():
+        raise OptionError(f"there is no file {file}", "tocsin keys add makes one")
     if as_json:
         kept = ("id", "name", "admin", "tags", "limits", "added")
         print_json([{name: entry[name] for name in kept} for entry in KeyFile(file).entries()])

@@ -231,7 +231,8 @@ class _Translator:
         return value
 
     def _ids(self, body: Query) -> str:
-        return is_in("_id", [str(value) for value in body["values"]])
+        values = body["values"]
+        return is_in("_id", [str(value) for value in (values if isinstance(values, list) else [values])])
 
     def _exists(self, body: Query) -> str:
         column = str(body["field"])

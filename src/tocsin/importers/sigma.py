@@ -36,6 +36,7 @@ from sigma.types import (
     SigmaString,
     SigmaTimestampPart,
     SpecialChars,
+    TimestampPart,
 )
 
 from tocsin.errors import OptionError, SubscriptionError
@@ -186,14 +187,20 @@ def _pieces(value: SigmaString) -> list[str | Wildcard]:
 
 def _number(field: str, value: SigmaNumber) -> str:
     if isinstance(value, SigmaTimestampPart):
-        raise UntranslatableError(field, "a part of a time")
+        return f"{_part(field, value)} = {literal(value.number)}"
     return any_of([f"{name(field)} = {literal(value.number)}", f"{name(field)} = {literal(str(value.number))}"])
 
 
 def _compared(field: str, value: SigmaCompareExpression) -> str:
-    if isinstance(value.number, SigmaTimestampPart):
-        raise UntranslatableError(field, "a part of a time")
-    return f"{name(field)} {_OPERATORS[value.op]} {literal(value.number.number)}"
+    compared = _part(field, value.number) if isinstance(value.number, SigmaTimestampPart) else name(field)
+    return f"{compared} {_OPERATORS[value.op]} {literal(value.number.number)}"
+
+
+def _part(field: str, value: SigmaTimestampPart) -> str:
+    """A part of a time, which may be a text."""
+    if value.timestamp_part is TimestampPart.WEEK:
+        raise UntranslatableError(field, "the week of a time: Sigma does not say how weeks are counted")
+    return f"extract({value.timestamp_part.name.lower()} FROM CAST({name(field)} AS TIMESTAMP))"
 
 
 _OPERATORS = {
@@ -210,9 +217,13 @@ def _network(field: str, value: SigmaCIDRExpression) -> str:
 
 
 def _other_field(field: str, value: SigmaFieldReference) -> str:
+    one, other = f"lower({name(field)})", f"lower({name(value.field)})"
+    if value.starts_with and value.ends_with:
+        return f"contains({one}, {other})"
     if value.starts_with or value.ends_with:
-        raise UntranslatableError(field, f"a field that begins or ends with {value.field!r}")
-    return f"{name(field)} = {name(value.field)}"
+        return f"{'starts' if value.starts_with else 'ends'}_with({one}, {other})"
+    # Numbers as they are, and texts in any case.
+    return any_of([f"{name(field)} = {name(value.field)}", f"{one} = {other}"])
 
 
 def _expanded(field: str, value: SigmaExpansion) -> str:

@@ -20,7 +20,7 @@ from tocsin.model.result import Evidence
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot
 from tocsin.spark._worker.batches import COLUMNS
 from tocsin.spark.delivery import Inboxes
-from tocsin.spark.event_columns import leading_columns
+from tocsin.spark.event_columns import leading_columns, warn_of_attributes
 from tocsin.spark.read_files import MALFORMED, casts, event_files, file_format
 from tocsin.spark.sinks import BatchRecord, BatchTable
 from tocsin.spark.streaming import stream
@@ -117,6 +117,8 @@ def stream_files(
 
     frame = _read(session, events, schema, files_per_batch)
     leading_columns(frame, id, keep)  # raises now, not in the first batch
+    matcher = Matcher.open(index, mode="read")
+    warn_of_attributes(matcher, frame.withColumns(casts(frame, matcher.kinds)).schema)
     sink: BatchTable | Inboxes = BatchTable(output, format)
     if delivery is not None:
         sink = Inboxes(output, tag=delivery.tag, dedupe=delivery.dedupe or (), digest=delivery.digest, format=format)

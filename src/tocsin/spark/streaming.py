@@ -175,7 +175,8 @@ class MicroBatches:
         To be done before the first task: workers would compile, and wait for each other.
         """
         opened = Matcher.open(self.newest().path, mode="read")
-        warn_of_attributes(opened, events.schema)
+        if self.prepare is None:  # which may change types: its caller warns
+            warn_of_attributes(opened, events.schema)
         if self.order is None:
             compile_for(opened, self.options.top_k, self.options.mode)
         self.is_checked = True

@@ -114,12 +114,15 @@ def _cannot_write(path: Path, error: OSError) -> StorageError:
 
 
 def check_place(output: Path) -> None:
-    """Raise OptionError if a file or folder cannot be made, as far as that can be told without making it."""
+    """Raise OptionError or StorageError if a file or folder cannot be made. What is made to find out is removed."""
     above = next(folder for folder in output.absolute().parents if folder.exists())
     if not above.is_dir():
         raise OptionError(f"cannot write {output}: {above} is not a folder", "Choose another name")
     if not os.access(above, os.W_OK):
         raise OptionError(f"cannot write {output}: {above} is read-only", "Choose another folder")
+    # The rights of a user do not tell all: a system for processes, a quota, a share that refuses root.
+    with _named(output), tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=above):
+        pass
 
 
 def _check_output(output: Path, overwrite: bool) -> None:
