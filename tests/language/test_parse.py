@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from tocsin.errors import SubscriptionError
 from tocsin.language import parse as module
 from tocsin.language.parse import parse
 from tocsin.language.shape import Shape
@@ -204,3 +205,13 @@ def test_the_cache_forgets_the_shape_that_was_not_used_for_longest(monkeypatch: 
     for text in ("a = +1", "b = +1", "a = +2", "c = +1"):
         parse(text)
     assert [key[0] for key in templates] == ["a = +\0", "c = +\0"]  # type: ignore[index]
+
+
+def test_texts_of_one_shape_share_a_tree_and_keep_their_own_constants_and_positions() -> None:
+    found = [parse(f"a * {factor} + b > 5") for factor in (10, 200, 10)]
+    assert found[0] == found[2] != found[1]
+    for factor in ("7", "12345"):
+        text = f"a * {factor} > foo(b)"
+        with pytest.raises(SubscriptionError) as caught:
+            parse(text)
+        assert caught.value.position == text.index("foo")

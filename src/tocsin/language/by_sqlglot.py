@@ -14,13 +14,27 @@ from tocsin.language.operands import Reader
 from tocsin.language.shape import MAX_DEPTH, Shape
 from tocsin.language.template import Template
 
+CACHED_TREES, LONG_TEXT = 1_024, 1_000
+"""How many trees are kept, and of how long texts: a template that contains literals is that of few texts, but its tree
+is that of all texts of its shape."""
+_trees: dict[str, exp.Expr] = {}
+
 
 def template_by_sqlglot(shape: Shape) -> Template:
     """Return the template of a shape."""
     shape.check()
     reader = Reader(shape)
+    text = shape.text
+    # Nothing changes a tree, so that threads may read one together.
+    tree = _trees.get(text)
     try:
-        condition = convert(_tree(shape), reader)
+        if tree is None:
+            tree = _tree(shape)
+            if len(text) <= LONG_TEXT:
+                if len(_trees) >= CACHED_TREES:
+                    _trees.clear()
+                _trees[text] = tree
+        condition = convert(tree, reader)
     except RecursionError:
         raise SubscriptionError(
             "the condition is nested too deeply", f"Nest at most {MAX_DEPTH} levels; remove needless parentheses"
