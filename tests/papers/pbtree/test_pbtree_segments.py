@@ -74,6 +74,38 @@ def test_changes_go_to_trees_and_survive(tmp_path: Path) -> None:
         assert Matcher.open(tmp_path / "index", mode="read").match_batch(EVENTS).to_pylist() == expected
 
 
+def test_changes_build_trees_of_what_is_new_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subscribing, dropping, committing and opening again leave the trees that are there as they are, on disk."""
+    Matcher.from_table(rows(0, 2100), index="pbtree").save(tmp_path / "index")
+    [large] = (tmp_path / "index").glob("segment-*")
+    before = large.stat().st_ino, large.read_bytes()
+    built: list[int] = []
+    build = PBTreeIndex.build.__func__  # type: ignore[attr-defined]  # of a class method
+
+    def counted(cls: type[PBTreeIndex], low: Any, *rest: Any, **options: Any) -> PBTreeIndex:
+        built.append(len(low))
+        return build(cls, low, *rest, **options)  # type: ignore[no-any-return]  # as above
+
+    monkeypatch.setattr(PBTreeIndex, "build", classmethod(counted))
+    matcher = Matcher.open(tmp_path / "index")
+    matcher.subscribe_many(rows(2100, 2200))
+    for number in range(20):
+        matcher.unsubscribe(f"{number:05}")
+        matcher.subscribe(f"one-{number:02}", f"x > {number}")
+    matcher.commit()
+    expected = matcher.match_batch(EVENTS)
+    matcher.close()
+    assert 0 < sum(built) < 700, "ranges of 120 new subscriptions, not of 2,100"
+    assert (large.stat().st_ino, large.read_bytes()) == before, "the file of the others is as it was"
+    built.clear()
+    with Matcher.open(tmp_path / "index", mode="read") as opened:
+        assert opened.match_batch(EVENTS).equals(expected)
+        assert large in (tmp_path / "index").glob("segment-*")
+        assert sum(built) <= 20, "opening builds at most what is not in a segment yet"
+    judge = Matcher.from_table([*rows(20, 2200), *({"id": f"one-{n:02}", "where": f"x > {n}"} for n in range(20))])
+    assert judge.match_batch(EVENTS).to_pylist() == expected.to_pylist()
+
+
 def test_a_mapped_tree_takes_no_changes_and_finds_damage() -> None:
     index = PBTreeIndex.build(list(range(500)), list(range(500, 1000)))
     image = index.image()
