@@ -37,7 +37,7 @@ from tocsin.reference import evaluate
 THREADS = 8
 STAYING = 500
 CHANGING = 2_000
-"""Subscriptions that come and go: at most so many stand at a time."""
+"""Subscriptions that come and go: so many stand at a time."""
 BATCH = 16
 FORK_EVERY_S, SPAWN_EVERY_S, JUMP_EVERY_S, SAMPLE_EVERY_S = 10.0, 60.0, 3.0, 2.0
 HANGS_S = 120
@@ -239,20 +239,29 @@ def follow(folder: Path, world: World, seed: float) -> None:
 
 
 class Writer:
-    """The one who changes subscriptions: those that stay keep their text, the others come and go."""
+    """The one who changes subscriptions: those that stay keep their text, the others come and go.
 
-    def __init__(self, soak: Soak) -> None:
+    As many come as go, so that memory cannot grow with their number.
+    """
+
+    def __init__(self, soak: Soak, chance: random.Random) -> None:
         self._soak, self._standing, self._serial = soak, list[str](), itertools.count()
+        for _ in range(CHANGING):
+            self._subscribe(chance)
+
+    def _subscribe(self, chance: random.Random) -> None:
+        matcher, world = self._soak.matcher, self._soak.world
+        number = chance.randrange(len(world.texts))
+        self._standing.append(f"c{number}-{next(self._serial)}")
+        self._soak.time("subscribe", lambda: matcher.subscribe(self._standing[-1], world.texts[number]))
 
     def change(self, chance: random.Random) -> None:
         """Change something; commit and merge now and then."""
         matcher, world = self._soak.matcher, self._soak.world
         kind = chance.random()
-        if kind < 0.45 and len(self._standing) < CHANGING:
-            number = chance.randrange(len(world.texts))
-            self._standing.append(f"c{number}-{next(self._serial)}")
-            self._soak.time("subscribe", lambda: matcher.subscribe(self._standing[-1], world.texts[number]))
-        elif kind < 0.9 and self._standing:
+        if kind < 0.9 and len(self._standing) < CHANGING:
+            self._subscribe(chance)
+        elif kind < 0.9:
             place = chance.randrange(len(self._standing))
             self._standing[place], self._standing[-1] = self._standing[-1], self._standing[place]
             self._soak.time("unsubscribe", lambda: matcher.unsubscribe(self._standing.pop()))
@@ -293,11 +302,12 @@ def main() -> int:
             matcher.subscribe(f"s{number}", text)
         matcher.save(Path(folder, "index"))
         soak = Soak(world, Path(folder, "index"), matcher)
+        writer = Writer(soak, random.Random(asked.seed))
         for number in range(20):  # kernels are compiled before the time counts
             soak.match(random.Random(number))
         soak.latencies.clear()
         threads = [soak.run("matching", soak.match, asked.seed + number) for number in range(THREADS)]
-        threads.append(soak.run("writing", Writer(soak).change, asked.seed))
+        threads.append(soak.run("writing", writer.change, asked.seed))
         threads.append(soak.run("event loop", soak.ask_in_a_loop, asked.seed, every=0.1))
         threads.append(soak.run("clock jumps", soak.jump, asked.seed, JUMP_EVERY_S))
         threads.append(soak.run("forks", soak.fork, asked.seed, FORK_EVERY_S))

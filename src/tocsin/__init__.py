@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         OptionError,
         StorageError,
         SubscriptionError,
+        TenantLimitError,
         TocsinError,
         UnknownSubscriptionError,
     )
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tocsin.index.history import History
     from tocsin.index.plan import Plan
     from tocsin.index.stats import Statistics
+    from tocsin.index.tenant_usage import TenantUsage
     from tocsin.matcher import Matcher
     from tocsin.model.analyzer import Analyzer
     from tocsin.model.limits import Limits
@@ -58,6 +60,8 @@ __all__ = [
     "SubscriptionError",
     "SubscriptionFile",
     "SubscriptionWarning",
+    "TenantLimitError",
+    "TenantUsage",
     "TocsinError",
     "UnknownSubscriptionError",
     "Verdict",
@@ -82,6 +86,7 @@ _HOMES = {
     "Subscription": "tocsin.model.subscription",
     "SubscriptionFile": "tocsin.files.subscription_files",
     "SubscriptionWarning": "tocsin.model.subscription",
+    "TenantUsage": "tocsin.index.tenant_usage",
     "Verdict": "tocsin.index.explanation",
     "backtest": "tocsin.files.backtest",
     "read_events": "tocsin.files.event_files",

@@ -32,6 +32,10 @@ class SubscriptionError(TocsinError):
         return SubscriptionError(self.message, self.hint, subscription=subscription, position=self.position)
 
 
+class TenantLimitError(SubscriptionError):
+    """A subscription with which its tenant would have more than it may, see `Limits`."""
+
+
 class UnknownSubscriptionError(TocsinError, KeyError):
     """An id that no subscription has."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tocsin import registry
 from tocsin.errors import EventError, OptionError, SubscriptionError, UnknownSubscriptionError
@@ -31,6 +32,7 @@ from tocsin.index.plan import Plan, plan
 from tocsin.index.snapshot import Snapshot
 from tocsin.index.stats import Statistics
 from tocsin.index.subscriptions import SubscriptionSet
+from tocsin.index.tenant_usage import TenantUsage
 from tocsin.language.lint import lint_all
 from tocsin.model.analyzer import Analyzers
 from tocsin.model.events import Event, EventBatch, Events, event_batches
@@ -60,7 +62,8 @@ _SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_stri
 class Matcher:
     """Standing subscriptions, and which of them each event satisfies.
 
-    `limits` are the most that one subscription may have; `namespaces` gives the prefixes that XPath expressions use;
+    `limits` are the most that one subscription, or one tenant, may have;
+    `namespaces` gives the prefixes that XPath expressions use;
     `analyzers` says which words of an attribute's texts are the same;
     `index` and `matcher` choose the algorithms, which are chosen from statistics otherwise, and `xpath` that for XPath
     expressions;
@@ -297,6 +300,36 @@ class Matcher:
         """Give a subscription another score. Raises UnknownSubscriptionError."""
         self._subscriptions.rescore(id, score)
 
+    def limit_tenant(self, tenant: str, limits: Limits | None) -> None:
+        """Let other limits hold for the subscriptions whose tag `tenant` is this; None: those of the matcher.
+
+        What stands already stays. Limits of tenants are not stored in an index.
+
+        >>> matcher = Matcher()
+        >>> matcher.limit_tenant("acme", Limits(subscriptions=1))
+        >>> matcher.subscribe("a", "price < 10", tags={"tenant": "acme"})
+        >>> try:
+        ...     matcher.subscribe("b", "price < 20", tags={"tenant": "acme"})
+        ... except SubscriptionError as error:
+        ...     print(error.message)
+        tenant 'acme' would have 2 subscriptions, and at most 1 are allowed
+        """
+        if limits is None:
+            self._subscriptions.tenant_limits.pop(tenant, None)
+        else:
+            self._subscriptions.tenant_limits[tenant] = limits
+
+    def tenant_usage(self, tenant: str) -> TenantUsage:
+        """What the subscriptions have together whose tag `tenant` is this. O(all subscriptions) once, then O(1).
+
+        >>> matcher = Matcher()
+        >>> matcher.subscribe("a", "price IN (1, 2) AND author = 'Smith'", tags={"tenant": "acme"})
+        >>> usage = matcher.tenant_usage("acme")
+        >>> usage.subscriptions, usage.predicates, usage.list_items, sorted(usage.attributes)
+        (1, 2, 1, ['author', 'price'])
+        """
+        return self._subscriptions.usage(tenant)
+
     @property
     def rejected(self) -> list[SubscriptionError]:
         """The subscriptions that were left out of tables, and why."""
@@ -515,6 +548,9 @@ class Matcher:
             if self._audit is not None:
                 ids, scores = self._audit.check_one(snapshot, batch, request, (ids, scores), self._standing, evidence)
         evidence.errors |= batch.unreadable
+        most = self._subscriptions.fewest_matches
+        if most is not None and len(ids) > most:
+            self._subscriptions.check_matches("the event", ids)
         return Matches(ids, scores, evidence)
 
     def _match_many(self, events: Events, id: str | None, request: Request, now: dt.datetime | None) -> pa.Table:
@@ -538,6 +574,12 @@ class Matcher:
                 evidence.add_events(of_batch)
         schema = pa.schema([("event", type_of_events), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
+        fewest = self._subscriptions.fewest_matches
+        if fewest is not None and len(table) > fewest:
+            for counted in pc.value_counts(table["event"].combine_chunks()).to_pylist():
+                if counted["counts"] > fewest:
+                    of_event = table.filter(pc.equal(table["event"], counted["values"]))["subscription"]
+                    self._subscriptions.check_matches(f"event {counted['values']!r}", of_event.to_pylist())
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
 
     def _answer(self, snapshot: Snapshot, batch: EventBatch, request: Request) -> Answer:

@@ -28,7 +28,17 @@ BEYOND: dict[str, dict[str, Any]] = {
     "tags": {"tags": {"t": "x", "u": "y"}},
     "tag_bytes": {"tags": {"t": "x" * 19}},
 }
-OF_A_TENANT = {"subscriptions", "matches", "requests"}
+OF_A_TENANT = {
+    "subscriptions",
+    "tenant_predicates",
+    "tenant_text_bytes",
+    "tenant_list_items",
+    "tenant_attributes",
+    "tenant_always_true",
+    "matches",
+    "requests",
+}
+"""Tested in tests/index/test_tenant_usage.py, and `requests` with the server."""
 
 
 def test_every_limit_is_here() -> None:

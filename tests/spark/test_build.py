@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tocsin import Analyzer
+from tocsin import Analyzer, Limits
 from tocsin import spark as tocsin_spark
-from tocsin.errors import OptionError, StorageError
+from tocsin.errors import OptionError, StorageError, TenantLimitError
 from tocsin.matcher import Matcher
 
 if TYPE_CHECKING:
@@ -49,6 +49,16 @@ def test_text_that_is_not_utf_8_does_not_sink_the_others(
     index = tocsin_spark.build(frame, tmp_path if in_executors else None)
     assert [row["subscription"] for row in index.rejected.collect()] == ["cafe"]
     assert list(Matcher.open(index.path)) == ["good"]
+
+
+def test_a_tenant_has_the_limits_of_all_segments_together(spark: "SparkSession", tmp_path: Path) -> None:
+    rows = [(f"s{n}", f"a > {n}", 1.0, {"tenant": "acme"} if n < 6 else None) for n in range(12)]
+    subscriptions = spark.createDataFrame(rows, COLUMNS)
+    with pytest.raises(TenantLimitError, match=r"tenant 'acme' would have 6 subscriptions.*Limits\(subscriptions="):
+        tocsin_spark.build(subscriptions, tmp_path, segments=3, limits=Limits(subscriptions=5))
+    assert {path.name for path in tmp_path.iterdir()} <= {"write.lock"}
+    index = tocsin_spark.build(subscriptions, tmp_path, segments=3, limits=Limits(subscriptions=6))
+    assert Matcher.open(index.path).tenant_usage("acme").subscriptions == 6
 
 
 def test_analyzers_reach_the_workers(spark: "SparkSession", tmp_path: Path) -> None:

@@ -21,8 +21,24 @@ if TYPE_CHECKING:
     from tocsin.model.analyzer import Analyzers
     from tocsin.model.limits import Limits
 
-LIMITS = ("predicates", "attributes", "text_bytes", "string_bytes", "list_items", "id_bytes", "tags", "tag_bytes")
-"""The limits of one subscription; the others of `Limits` are those of a server's tenant."""
+LIMITS = (
+    "predicates",
+    "attributes",
+    "text_bytes",
+    "string_bytes",
+    "list_items",
+    "id_bytes",
+    "tags",
+    "tag_bytes",
+    "subscriptions",
+    "tenant_predicates",
+    "tenant_text_bytes",
+    "tenant_list_items",
+    "tenant_attributes",
+    "tenant_always_true",
+    "matches",
+)
+"""The limits of a matcher; the other one of `Limits` is a server's."""
 
 _PANEL = "Matcher"
 _AGE = re.compile(r"(?P<count>\d+)\s*(?P<unit>s|min|h|d)")
@@ -37,7 +53,7 @@ class MatcherOptions:
         list[str] | None,
         typer.Option(
             rich_help_panel=_PANEL,
-            help=f"The most of one subscription, as in predicates=200 or text_bytes=none: {', '.join(LIMITS)}.",
+            help=f"The most of a subscription or tenant, as in predicates=200 or tags=none: {', '.join(LIMITS)}.",
         ),
     ] = None
     namespace: Annotated[

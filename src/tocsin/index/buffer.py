@@ -91,7 +91,12 @@ class Buffer:
         self._leave(id)
         if self.fresh.pop(id, None) is not None:
             return True
-        return drop_from(self.segments, id)
+        for live in self.segments:
+            number = live.find(id)
+            if number is not None:
+                live.drop(number)
+                return True
+        return False
 
     def _leave(self, id: str) -> None:
         if id in self._number_of:
@@ -161,16 +166,6 @@ class Buffer:
         """Put a segment in the place of some that it was merged of."""
         kept = (live for live in self.segments if live not in merged)
         self.segments = tuple(sorted((*kept, result), key=len, reverse=True))
-
-
-def drop_from(segments: Sequence[LiveSegment], id: str) -> bool:
-    """Drop a subscription from the segment that has it; tell whether one had."""
-    for live in segments:
-        number = live.find(id)
-        if number is not None:
-            live.drop(number)
-            return True
-    return False
 
 
 def columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:

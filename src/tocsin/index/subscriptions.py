@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -12,11 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.errors import OptionError, StorageError, SubscriptionError, UnknownSubscriptionError
+from tocsin.errors import (
+    EventError,
+    OptionError,
+    StorageError,
+    SubscriptionError,
+    TenantLimitError,
+    UnknownSubscriptionError,
+)
 from tocsin.forks import Guard, Level, tell_children
 from tocsin.index import commit as store
 from tocsin.index import intake
-from tocsin.index.buffer import PATIENCE, Buffer, Fresh, columns, drop_from
+from tocsin.index.buffer import PATIENCE, Buffer, Fresh, columns
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
@@ -25,11 +33,13 @@ from tocsin.index.reshard import cut, pieces_of
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
+from tocsin.index.tenant_usage import TenantUsage, joined, usage_by_tenant, usage_of_one
 from tocsin.index.write_throttle import WriteThrottle
 from tocsin.language.lint import lint_all
 from tocsin.language.normal_form import NormalForm, form_of
 from tocsin.language.normalise import Expression
 from tocsin.model.condition import HistoryTest
+from tocsin.model.limits import RAISE, TENANT_TAG, Limits
 from tocsin.model.predicate import Tested
 from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription, SubscriptionWarning
@@ -79,6 +89,12 @@ class SubscriptionSet:
         self._background: threading.Thread | None = None
         self._merges = 0
         self._history: History | None = None
+        self.tenant_limits: dict[str, Limits] = {}
+        """Of tenants to whom those of the options do not apply."""
+        self._usage: dict[str, TenantUsage] | None = None
+        """What each tenant has; None: it was not counted, as nobody asked."""
+        self._has_old_names = False
+        """Whether attributes may be counted that no subscription names any more."""
         tell_children(self)
 
     def become_child(self) -> None:
@@ -109,8 +125,10 @@ class SubscriptionSet:
             expression = self.options.normalise_one(subscription.where, id)
             self._check_history(expression, subscription)
             with self._writing():
+                added = self._admitted(subscription, expression)
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))
+                self._account(subscription.tags, added)
                 if len(self._buffer) >= (MOST_BUFFERED if self._background_merge else BUFFER):
                     self._seal()
                 if len(self._buffer) >= BUFFER or not self._buffer.fresh:
@@ -125,15 +143,121 @@ class SubscriptionSet:
         rows, form, errors = intake.parse_rows(given, self.options, self._kept)
         if schema is not None:
             self.warnings += lint_all(zip(rows.ids, rows.texts, strict=True), schema)
-        self.add(Segment.build(rows, form, self.options), rejected + errors)
-        return rejected + errors
+        segment = Segment.build(rows, form, self.options)
+        with self._lock:
+            over = self._over_limits(segment)
+            if over:
+                within = np.setdiff1d(np.arange(len(rows.ids)), list(over))
+                segment = Segment.build(rows.take(within), form.select(within), self.options)
+            rejected += errors + list(over.values())
+            self.add(segment, rejected)
+        return rejected
 
     def add(self, segment: Segment, rejected: Sequence[SubscriptionError] = ()) -> None:
         """Add the subscriptions of a segment; they replace those with the same ids."""
         with self._writing():
             self.rejected += rejected
             self._drop_all(segment)
-            self._segments += (LiveSegment(segment),)
+            live = LiveSegment(segment)
+            self._segments += (live,)
+            if self._usage is not None:
+                self._usage = joined([self._usage, usage_by_tenant(live)])
+
+    # Tenants have limits of their own.
+
+    def usage(self, tenant: str) -> TenantUsage:
+        """What a tenant has. Costs O(all subscriptions) once, then O(1)."""
+        with self._lock:
+            if self._has_old_names:
+                self._count()
+            return self._counted.get(tenant, TenantUsage())
+
+    @property
+    def _counted(self) -> dict[str, TenantUsage]:
+        return self._count() if self._usage is None else self._usage
+
+    def _count(self) -> dict[str, TenantUsage]:
+        found = joined(map(usage_by_tenant, self._all_segments))
+        for one in self._buffer.fresh.values():
+            tenant = one.subscription.tags.get(TENANT_TAG)
+            if tenant is not None:
+                found[tenant] = found.get(tenant, TenantUsage()).add(TenantUsage.of(*one))
+        self._usage, self._has_old_names = found, False
+        return found
+
+    def _limits_of(self, tenant: str) -> Limits:
+        return self.tenant_limits.get(tenant, self.options.limits)
+
+    def _admitted(self, subscription: Subscription, expression: Expression) -> TenantUsage | None:
+        """What a subscription adds to its tenant's, None without one. Raises TenantLimitError if it is too much."""
+        tenant = subscription.tags.get(TENANT_TAG)
+        if tenant is None:
+            return None
+        added = TenantUsage.of(subscription, expression)
+        error = self._refused(subscription.id, tenant, self._counted.get(tenant, TenantUsage()), added)
+        if error is not None and self._has_old_names:
+            error = self._refused(subscription.id, tenant, self._count().get(tenant, TenantUsage()), added)
+        if error is not None:
+            raise error
+        return added
+
+    def _refused(self, id: str, tenant: str, has: TenantUsage, added: TenantUsage) -> TenantLimitError | None:
+        """The error of a subscription that would be added to what its tenant has, or replace one of that."""
+        error = has.add(added).error(tenant, self._limits_of(tenant), id)
+        if error is not None and id in self and self[id].tags.get(TENANT_TAG) == tenant:
+            error = has.add(self._usage_of(id), -1).add(added).error(tenant, self._limits_of(tenant), id)
+        return error
+
+    @property
+    def fewest_matches(self) -> int | None:
+        """So many subscriptions an event may satisfy, whoever has them; None: there is no limit."""
+        several = [self.options.limits, *self.tenant_limits.values()]
+        return min((limits.matches for limits in several if limits.matches is not None), default=None)
+
+    def check_matches(self, event: str, ids: Sequence[str]) -> None:
+        """Raise EventError if an event satisfies more subscriptions of one tenant than it may."""
+        standing = (self[id].tags.get(TENANT_TAG) for id in ids if id in self)
+        for tenant, count in Counter(tenant for tenant in standing if tenant is not None).items():
+            most = self._limits_of(tenant).matches
+            if most is not None and count > most:
+                raise EventError(
+                    f"{event} matches {count:,} subscriptions of tenant {tenant!r}, and at most {most:,} are allowed",
+                    f"Drop those that every event satisfies, or {RAISE.format('matches')}",
+                )
+
+    def _usage_of(self, id: str) -> TenantUsage:
+        if id in self._buffer.fresh:
+            return TenantUsage.of(*self._buffer.fresh[id])
+        live, number = self._find(id)
+        return usage_of_one(live.segment, number)
+
+    def _account(self, tags: Mapping[str, str], usage: TenantUsage | None, sign: int = 1) -> None:
+        """Add to what a tenant has, or subtract."""
+        if self._usage is not None and usage is not None and TENANT_TAG in tags:
+            tenant = tags[TENANT_TAG]
+            self._usage[tenant] = self._usage.get(tenant, TenantUsage()).add(usage, sign)
+            self._has_old_names |= sign < 0
+
+    def _over_limits(self, incoming: Segment) -> dict[int, TenantLimitError]:
+        """The subscriptions of a segment that would be too much for their tenants, by number; the first are taken."""
+        new = usage_by_tenant(LiveSegment(incoming))
+        over: dict[int, TenantLimitError] = {}
+        for tenant, added in new.items():
+            limits = self._limits_of(tenant)
+            has = self._counted.get(tenant, TenantUsage())
+            if has.add(added).beyond(limits) is not None and self._has_old_names:
+                has = self._count().get(tenant, TenantUsage())
+            if has.add(added).beyond(limits) is None:
+                continue
+            for number in np.flatnonzero(incoming.tagged(((TENANT_TAG, tenant),))).tolist():
+                id, one = incoming.ids[number], usage_of_one(incoming, number)
+                error = self._refused(id, tenant, has, one)
+                if error is not None:
+                    over[number] = error
+                    continue
+                is_standing = id in self and self[id].tags.get(TENANT_TAG) == tenant
+                has = (has.add(self._usage_of(id), -1) if is_standing else has).add(one)
+        return over
 
     def _check_history(self, expression: Expression, said: Subscription) -> None:
         """Refuse a subscription that looks back at what is not remembered."""
@@ -371,7 +495,7 @@ class SubscriptionSet:
         with reading(folder.snapshot(found.number)):
             buffer.follow(before, found.fresh, found.options.normalise_one)
         self._number, self.options, self._segments = found.number, found.options, found.segments()
-        self._buffer, self._committed_fresh = buffer, found.fresh
+        self._buffer, self._committed_fresh, self._usage = buffer, found.fresh, None
         self._folder, self._source = folder, (folder, self._number)
         self._changed()
         if not self._is_writer:
@@ -556,18 +680,34 @@ class SubscriptionSet:
                 self._changed()
 
     def _drop(self, id: str) -> bool:
-        return self._buffer.drop(id) or drop_from(self._segments, id)
+        if id in self._buffer.fresh:
+            fresh = self._buffer.fresh[id]
+            self._account(fresh.subscription.tags, TenantUsage.of(*fresh) if self._usage else None, -1)
+            return self._buffer.drop(id)
+        for live in self._all_segments:
+            number = live.find(id)
+            if number is not None:
+                self._leave(live, number)
+                return True
+        return False
+
+    def _leave(self, live: LiveSegment, number: int) -> None:
+        """Drop a subscription of a segment."""
+        if self._usage:
+            self._account(live.segment.subscription(number).tags, usage_of_one(live.segment, number), -1)
+        live.drop(number)
 
     def _drop_all(self, incoming: Segment) -> None:
         """Drop the standing subscriptions whose ids come in with a segment."""
         ids = incoming.ids.arrow()
         for live in self._all_segments:
             places = np.asarray(pc.index_in(live.segment.ids.arrow(), value_set=ids).is_valid())
-            for number in np.flatnonzero(places).tolist():
-                live.drop(number)
+            for number in set(np.flatnonzero(places).tolist()) - live.dropped:
+                self._leave(live, number)
         if self._buffer.fresh:
             for id in ids.to_pylist():
-                self._buffer.drop(id)
+                if id in self._buffer.fresh:
+                    self._drop(id)
 
     def form_of(self, id: str) -> NormalForm:
         """The normal form of a subscription."""

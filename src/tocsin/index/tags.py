@@ -55,6 +55,17 @@ class TagIndex:
             have &= one
         return have
 
+    def values(self, name: str, count: int) -> tuple[list[str], Int32s]:
+        """The values that a tag has, and the place among them of each of `count` subscriptions, -1 without the tag."""
+        start = f"{json.dumps([name], ensure_ascii=False)[:-1]}, "
+        first = bisect_left(range(len(self.names)), start, key=self.names.__getitem__)
+        place, values = np.full(count, -1, np.int32), list[str]()
+        while first + len(values) < len(self.names) and self.names[first + len(values)].startswith(start):
+            key = first + len(values)
+            place[self.members[self.starts[key] : self.starts[key + 1]]] = len(values)
+            values.append(json.loads(self.names[key])[1])
+        return values, place
+
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The state as named arrays."""
         names = self.names

@@ -1,4 +1,4 @@
-"""What may be asked for: limits of one subscription, and of a tenant's use of a server.
+"""What may be asked for: limits of one subscription, of a tenant, and of one event.
 
 A condition within the limits of one subscription is parsed and indexed in a few seconds at most, whatever it says; what
 is beyond them is refused before it is parsed. The defaults are far above what people write. Whoever generates larger
@@ -14,6 +14,9 @@ from tocsin.errors import OptionError, SubscriptionError
 _LITERAL = re.compile(r"'[^']*'")
 _STRING = re.compile(r"'[^']*(?:''[^']*)*'")
 """With quotes inside, which are doubled."""
+TENANT_TAG = "tenant"
+"""The tag whose value is the tenant of a subscription; one without it has none."""
+_MAY_BE_NONE = ("subscriptions", "tenant_always_true")
 RAISE = "raise the limit: Limits({0}=...), or --limit {0}=... of a command"
 
 
@@ -22,7 +25,7 @@ class Limits:
     """The most that one subscription, one tenant or one event may have; None is without limit.
 
     Those of a subscription hold wherever subscriptions come in, in the matcher, on Spark and in the server. Those of a
-    tenant and of an event hold in the server, where a key tells who asks.
+    tenant hold for all subscriptions together whose tag `tenant` has one value; `requests` in the server alone.
 
     >>> Limits(predicates=0)
     Traceback (most recent call last):
@@ -46,17 +49,27 @@ class Limits:
     """Of one subscription, its weights included."""
     tag_bytes: int | None = 100_000
     """Of all tags and weights of one subscription, names and values, in UTF-8."""
-    subscriptions: int | None = None
-    """Of one tenant."""
-    matches: int | None = None
-    """Of one event, for one tenant."""
+    subscriptions: int | None = 10_000_000
+    """Of one tenant, as all that follow."""
+    tenant_predicates: int | None = 100_000_000
+    """Of all its subscriptions, over all alternatives; a list counts once."""
+    tenant_text_bytes: int | None = 10_000_000_000
+    """Of all its conditions, in UTF-8."""
+    tenant_list_items: int | None = 100_000_000
+    """Of all its lists; commas are counted."""
+    tenant_attributes: int | None = 100_000
+    """Distinct ones, in all its subscriptions."""
+    tenant_always_true: int | None = 10_000
+    """Subscriptions that every event satisfies."""
+    matches: int | None = 10_000_000
+    """Of one event."""
     requests: float | None = None
     """Of one tenant, a second."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             limit = getattr(self, field.name)
-            if limit is not None and limit <= 0 and field.name != "subscriptions":
+            if limit is not None and limit <= 0 and (limit < 0 or field.name not in _MAY_BE_NONE):
                 raise OptionError(f"the limit {field.name} is {limit}", "Use a positive number, or None for no limit")
 
     def check_text(self, id: str, where: str) -> None:

@@ -7,11 +7,13 @@ from tocsin.errors import (
     OptionError,
     StorageError,
     SubscriptionError,
+    TenantLimitError,
     TocsinError,
     UnknownSubscriptionError,
 )
 
 STATUS: dict[type[TocsinError], int] = {
+    TenantLimitError: 429,
     SubscriptionError: 422,
     EventError: 422,
     UnknownSubscriptionError: 404,

@@ -18,16 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.errors import OptionError, StorageError
-from tocsin.model.limits import Limits
+from tocsin.model.limits import TENANT_TAG, Limits
 from tocsin.model.subscription import Subscription
 from tocsin.storage.atomic_files import write_file
 
-TENANT_TAG = "tenant"
 SUBSCRIBER_TAG = "user"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-TENANT_LIMITS = Limits(subscriptions=100_000, predicates=200, text_bytes=20_000, matches=10_000, requests=1000.0)
+TENANT_LIMITS = Limits(
+    predicates=200,
+    text_bytes=20_000,
+    subscriptions=100_000,
+    tenant_attributes=10_000,
+    tenant_always_true=100,
+    matches=10_000,
+    requests=1000.0,
+)
 """The limits of a key that was added without any."""
 
 

@@ -77,7 +77,6 @@ class Writer:
         self._addresses: dict[str, str | None] = {}
         self._conversions = conversions_of_json(self._matcher.kinds)
         self._follow()
-        self._counts: dict[str, int] = {}
         """By the prefix of a tenant: its subscriptions, counted when they are first limited."""
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
         self._sending: set[str] = set()
@@ -203,13 +202,11 @@ class Writer:
         is_new = id not in self._matcher
         if not is_new and not tenant.owns(self._matcher[id]):
             raise HttpError(409, f"the id {id!r} is taken", "Choose another id")
-        if is_new:
-            self._demand_room(tenant, 1)
+        self._limit(tenant)
         self._matcher.subscribe(
             id, message["where"], message["score"], weights=message["weights"], tags=message["tags"]
         )
         self._subscriptions_changed(1)
-        self._count(tenant, int(is_new))
         return {"status": 201 if is_new else 200}
 
     def _do_delete(self, message: Message, _: float) -> Message:
@@ -218,13 +215,11 @@ class Writer:
             raise HttpError(404, f"there is no subscription {id.removeprefix(tenant.prefix)!r}", "List them")
         self._matcher.unsubscribe(id)
         self._subscriptions_changed(1)
-        self._count(tenant, -1)
         return {"status": 200}
 
     def _do_bulk(self, message: Message, _: float) -> Message:
         tenant, rows = _tenant(message), message["rows"]
-        new = sum(row["id"] not in self._matcher for row in rows)
-        self._demand_room(tenant, new)
+        self._limit(tenant)
         foreign = [
             row["id"] for row in rows if row["id"] in self._matcher and not tenant.owns(self._matcher[row["id"]])
         ]
@@ -235,21 +230,12 @@ class Writer:
             rejected += self._matcher.subscribe_many(rows)
             self._matcher.rejected.clear()
         self._subscriptions_changed(len(rows))
-        self._counts.pop(tenant.prefix, None)
         return {"status": 200, "rejected": [document(error) for error in rejected]}
 
-    def _demand_room(self, tenant: Tenant, new: int) -> None:
-        most = tenant.limits.subscriptions
-        if most is None:
-            return
-        if tenant.prefix not in self._counts:
-            self._counts[tenant.prefix] = sum(map(tenant.owns, self._matcher.subscriptions()))
-        if self._counts[tenant.prefix] + new > most:
-            raise HttpError(429, f"{tenant.name} may have {most:,} subscriptions", "Delete some, or ask for more")
-
-    def _count(self, tenant: Tenant, change: int) -> None:
-        if tenant.prefix in self._counts:
-            self._counts[tenant.prefix] += change
+    def _limit(self, tenant: Tenant) -> None:
+        """Let the limits of a tenant's key hold: its subscriptions have its name as their tag."""
+        if not tenant.is_admin:
+            self._matcher.limit_tenant(tenant.name, tenant.limits)
 
     def _subscriptions_changed(self, count: int) -> None:
         self._changed = True

@@ -23,7 +23,9 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit as store
 from tocsin.index.options import HistoryKept, Options
+from tocsin.index.snapshot import LiveSegment
 from tocsin.index.subscriptions import SubscriptionSet
+from tocsin.index.tenant_usage import joined, usage_by_tenant
 from tocsin.model.analyzer import Analyzers
 from tocsin.model.limits import Limits
 from tocsin.model.schema import EventSchema
@@ -164,17 +166,25 @@ def build_partition(
 
 def _commit(folder: Folder, report: pa.Table, options: Options) -> None:
     """Move the segments of all tasks into place and commit them as the next snapshot."""
-    parts = []
-    for own in report["folder"].drop_null().to_pylist():
-        found = store.load(Folder(Path(own)))
-        assert not found.fresh, "what was saved is in segments"
-        for part in found.segments():
-            assert part.file is not None, "what was loaded has a file"
-            (Path(own) / part.file).rename(folder.path / part.file)
-            parts.append(part)
+    found = [(Path(own), part) for own in report["folder"].drop_null().to_pylist() for part in _load(own)]
+    parts = [part for _, part in found]
+    for tenant, usage in joined(map(usage_by_tenant, parts)).items():
+        # Each task has seen to its own part; the tenant has them all.
+        error = usage.error(tenant, options.limits)
+        if error is not None:
+            raise error
+    for own, part in found:
+        assert part.file is not None, "what was loaded has a file"
+        (own / part.file).rename(folder.path / part.file)
     store.commit(folder, (folder.newest() or 0) + 1, parts, options)
     folder.clean()
     _log.info("built %s: %d subscriptions in %d segments", folder.path, sum(map(len, parts)), len(parts))
+
+
+def _load(folder: str) -> tuple[LiveSegment, ...]:
+    found = store.load(Folder(Path(folder)))
+    assert not found.fresh, "what was saved is in segments"
+    return found.segments()
 
 
 def _remember_type(file: Path, subscriptions: DataFrame) -> None:
