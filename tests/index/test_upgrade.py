@@ -105,7 +105,7 @@ def test_an_upgrade_keeps_subscriptions_options_and_history(version: int, folder
     assert upgrade(index) == Upgrade(version, len(SCORES), [], is_committed=True)
     snapshot = Folder(index).read(3)
     # Version 5 stores limits, here the defaults of its time.
-    limits = Limits(predicates=100_000) if version == 5 else Limits()
+    limits = Limits(subscriptions=None, matches=None) if version == 5 else Limits()
     assert Options.of(snapshot["options"]) == Options(limits, namespaces={"n": "urn:news"}, retain_events=50)
     assert [part["subscriptions"] for part in snapshot["parts"]] == [8, 1]
     assert [part["changes"] for part in snapshot["parts"]] == [None, None]
