@@ -11,7 +11,7 @@ from tocsin.errors import OptionError
 INTRODUCTION = """# Performance
 
 Figures belong to the machine that they were measured on, here one with two cores; ratios say more. Rivals ran on the
-same data, and a run in which they find other matches than Tocsin fails."""
+same data, and a run in which they find other matches than Tocsin fails. Times of changes are of the processor."""
 
 REPEAT = """`tocsin bench NAME --output docs/performance` measures a workload again, and
 `tocsin bench report docs/performance` prints this page. The notes on the internals tell what stands behind the figures:
