@@ -139,7 +139,7 @@ def test_a_back_test_takes_the_options_of_a_matcher(run: "Run", write_lines: "Wr
     ("folder", "complaint"),
     [
         ("e.jsonl", "e.jsonl is not a folder"),
-        ("/proc/nowhere", "cannot write to /proc/nowhere"),
+        ("/proc/nowhere", "cannot write /proc/nowhere"),
         ("index", "is being written by process"),
     ],
 )

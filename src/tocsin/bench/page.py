@@ -11,7 +11,7 @@ from tocsin.errors import OptionError
 INTRODUCTION = """# Performance
 
 Figures belong to the machine that they were measured on, here one with two cores; ratios say more. Rivals ran on the
-same data, and a run in which they find other matches than Tocsin fails."""
+same data, and a run in which they find other matches than Tocsin fails. Times of changes are of the processor."""
 
 REPEAT = """`tocsin bench NAME --output docs/performance` measures a workload again, and
 `tocsin bench report docs/performance` prints this page. The notes on the internals tell what stands behind the figures:
@@ -132,7 +132,19 @@ def _section(report: Report) -> Iterator[str]:
 
 def _figures(row: Mapping[str, Cell], names: Sequence[str]) -> str:
     """The figures of a row that it has, by name: tables with many columns are empty for the most part."""
-    return ", ".join(f"{_words(name)} {show(row[name])}" for name in names if row.get(name) is not None)
+    return ", ".join(_figure(name, row[name]) for name in names if row.get(name) is not None)
+
+
+def _figure(name: str, value: Cell) -> str:
+    """A figure with its name; a time has a unit that suits it.
+
+    >>> _figure("file_bytes", 1024), _figure("seconds", 5.511e-05), _figure("seconds", 0.004), _figure("seconds", 15.02)
+    ('file bytes 1,024', '55.1 µs', '4 ms', '15 s')
+    """
+    if name != "seconds" or not isinstance(value, float):
+        return f"{_words(name)} {show(value)}"
+    unit, scale = ("µs", 1e6) if value < 1e-3 else ("ms", 1e3) if value < 1 else ("s", 1.0)
+    return f"{show(float(f'{value * scale:.3g}'))} {unit}"
 
 
 def _words(name: str) -> str:

@@ -21,8 +21,8 @@ class _Bar(NamedTuple):
 
 BARS = [
     _Bar("attributes", "tocsin", "Tocsin, in process", True),
-    _Bar("attributes", "duckdb", "DuckDB, query by query", False),
-    _Bar("attributes", "polars", "Polars, filter by filter", False),
+    _Bar("attributes", "duckdb", "DuckDB, range join", False),
+    _Bar("attributes", "polars", "Polars, join_where", False),
     _Bar("spark", "match of files on local[2]", "Tocsin on Spark", True),
     _Bar("spark", "Spark SQL, bucketed range join", "Spark SQL, range join", False),
     _Bar("spark", "Spark SQL, nested loop join", "Spark SQL, nested-loop join", False),

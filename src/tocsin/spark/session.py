@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no stubs
 from pyspark.sql import SparkSession
 
 from tocsin.errors import OptionError, TocsinError
@@ -64,7 +65,7 @@ class LocalSession(SparkSession):
         self._was_started = was_started
         if was_started:
             # A JVM with a query under way would keep the process waiting.
-            atexit.register(self.stop)
+            atexit.register(self._stop_at_exit)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -80,11 +81,18 @@ class LocalSession(SparkSession):
 
     def stop(self) -> None:
         """Stop the session, however it came to be; once it is stopped, nothing happens."""
-        atexit.unregister(self.stop)
-        if self.sparkContext._jsc is not None:
-            super().stop()
-        if self._log is not None:
-            self._log.unlink(missing_ok=True)
+        atexit.unregister(self._stop_at_exit)
+        try:
+            if self.sparkContext._jsc is not None:
+                super().stop()
+        finally:
+            if self._log is not None:
+                self._log.unlink(missing_ok=True)
+
+    def _stop_at_exit(self) -> None:
+        # The kernel of a notebook ends its children, the JVM among them, before it ends.
+        with contextlib.suppress(Py4JError, OSError):
+            self.stop()
 
 
 def local_session(
