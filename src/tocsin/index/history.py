@@ -63,6 +63,8 @@ class History:
         self._planners: list[HistoryPlanner | None] = []
         self._by_reference: list[ReferencePlanner | None] = []
         """By segment: the judge of whole subscriptions, if the user chose the reference and some text looks back."""
+        self._active: list[tuple[int, _Planner]] = []
+        """The planners of both kinds that there are, each with the place of its segment."""
 
     @classmethod
     def of_reader(cls, find: Callable[[], Path], options: Options) -> "History":
@@ -165,13 +167,11 @@ class History:
         """
         with self.lock:
             self._follow(snapshot)
-            planners = [planner for planner in (*self._planners, *self._by_reference) if planner is not None]
-            judged = self._judge_all(planners, batch, remember, every_test)
-            found = {id(planner): probed for planner, probed in zip(planners, judged, strict=True)}
-            states = zip(self._planners, self._by_reference, strict=True)
-        return [
-            {planner.place: found[id(planner)] for planner in of_state if planner is not None} for of_state in states
-        ]
+            judged = self._judge_all([planner for _, planner in self._active], batch, remember, every_test)
+            found: list[Judged] = [{} for _ in self._planners]
+            for (state, planner), probed in zip(self._active, judged, strict=True):
+                found[state][planner.place] = probed
+        return found
 
     def _judge_all(
         self, planners: "Sequence[_Planner]", batch: EventBatch, remember: bool, every_test: bool
@@ -212,8 +212,9 @@ class History:
             return
         self._planners = [self._plan(state) for state in snapshot.states]
         self._by_reference = [self._plan_by_reference(state) for state in snapshot.states]
-        planners = (*self._planners, *self._by_reference)
-        self.store.keep(set().union(*(planner.kept for planner in planners if planner is not None)))
+        both = zip(self._planners, self._by_reference, strict=True)
+        self._active = [(state, one) for state, of_state in enumerate(both) for one in of_state if one is not None]
+        self.store.keep(set().union(*(planner.kept for _, planner in self._active)))
         self._snapshot = snapshot
 
     def _plan(self, state: SegmentState) -> HistoryPlanner | None:

@@ -155,7 +155,7 @@ class EventBatch:
             value: Any = self._rows[0].get(attribute)
             kind = type(value)
             is_plain = kind is int or kind is bool or (kind is float and value == value)
-            if is_plain or (value is None and "." not in attribute):
+            if is_plain or (kind is str and value.isascii()) or (value is None and "." not in attribute):
                 return value
         values = self.values(attribute)
         return None if values is None else values[0]
