@@ -314,10 +314,7 @@ class Matcher:
         ...     print(error.message)
         tenant 'acme' would have 2 subscriptions, and at most 1 are allowed
         """
-        if limits is None:
-            self._subscriptions.tenant_limits.pop(tenant, None)
-        else:
-            self._subscriptions.tenant_limits[tenant] = limits
+        self._subscriptions.limit_tenant(tenant, limits)
 
     def tenant_usage(self, tenant: str) -> TenantUsage:
         """What the subscriptions have together whose tag `tenant` is this. O(all subscriptions) once, then O(1).
@@ -548,8 +545,7 @@ class Matcher:
             if self._audit is not None:
                 ids, scores = self._audit.check_one(snapshot, batch, request, (ids, scores), self._standing, evidence)
         evidence.errors |= batch.unreadable
-        most = self._subscriptions.fewest_matches
-        if most is not None and len(ids) > most:
+        if len(ids) > self._subscriptions.fewest_matches:
             self._subscriptions.check_matches("the event", ids)
         return Matches(ids, scores, evidence)
 
@@ -575,7 +571,7 @@ class Matcher:
         schema = pa.schema([("event", type_of_events), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         fewest = self._subscriptions.fewest_matches
-        if fewest is not None and len(table) > fewest:
+        if len(table) > fewest:
             for counted in pc.value_counts(table["event"].combine_chunks()).to_pylist():
                 if counted["counts"] > fewest:
                     of_event = table.filter(pc.equal(table["event"], counted["values"]))["subscription"]

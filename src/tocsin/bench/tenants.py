@@ -18,6 +18,7 @@ import pyarrow as pa
 from tocsin.bench.attributes import generate
 from tocsin.bench.runner import Cell, Report, Result
 from tocsin.matcher import Matcher
+from tocsin.model.limits import Limits
 
 MOST = 2.0
 """No addition may cost the others more than so many times."""
@@ -25,6 +26,8 @@ SINGLE = 200
 """Events that are matched one by one."""
 REPEAT = 5
 _LIKE = "%(a_)"
+_LIMITS = Limits(attributes=None)
+"""One row has more than a subscription may name."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Case:
     """Whether the subscriptions are added to a built index, as a segment of their own."""
     share: float = 1.0
     """The share of the events that is matched: fewer if an event has many matches."""
+    past: int = 0
+    """How many events are history."""
 
 
 def cases(size: float, events: int) -> list[Case]:
@@ -67,6 +72,7 @@ def cases(size: float, events: int) -> list[Case]:
         Case(f"{wide:,} wide ranges on 5, always true", ranges(5, "<"), share=0.1),
         Case(f"{wide:,} wide ranges on 9, always true", ranges(9, "<"), share=0.1),
         Case(f"one AND of {wide:,} names", [" AND ".join(f"z{number} = 1" for number in range(wide))]),
+        Case("one subscription on history", ["a0 > ALL (SELECT a0 FROM history)"], past=1_000),
         Case("one comparison of an integer with a float", ["n < a0"], {"n": np.arange(events) % 2}),
         Case("ten constants of 20 digits", [f"a0 > 1234567890123456789{n}" for n in range(10)], later=True),
         Case("ten constants of 20 digits, merged", [f"a0 > 1234567890123456789{n}" for n in range(10)]),
@@ -111,7 +117,10 @@ def _measure(report: Report, case: Case, alone: Matcher, base: pa.Table, events:
         matcher.match_batch(table.slice(0, 1))
         matcher.subscribe_many(added)
     else:
-        matcher = Matcher.from_table(pa.concat_tables([base, added]), background_merge=False)
+        matcher = Matcher.from_table(pa.concat_tables([base, added]), limits=_LIMITS, background_merge=False)
+    assert not matcher.rejected, "everything is added"
+    if case.past:
+        matcher.history.load(events.slice(0, case.past))
     matcher.match_batch(table.slice(0, 1))
     build_s = time.process_time() - start
     dicts = table.slice(0, SINGLE).to_pylist()

@@ -24,6 +24,8 @@ def add(
     subscriptions: Annotated[int, typer.Option(min=0, help="The most subscriptions.")] = 100_000,
     predicates: Annotated[int, typer.Option(min=1, help="The most predicates of a subscription.")] = 200,
     text_bytes: Annotated[int, typer.Option(min=1, help="The most bytes of a condition.")] = 20_000,
+    attributes: Annotated[int, typer.Option(min=1, help="The most distinct attributes, in all.")] = 10_000,
+    always_true: Annotated[int, typer.Option(min=0, help="The most that every event satisfies.")] = 100,
     matches: Annotated[int, typer.Option(min=1, help="The most matches of an event.")] = 10_000,
     requests: Annotated[float, typer.Option(min=0.01, help="The most requests a second.")] = 1000.0,
 ) -> None:
@@ -38,7 +40,13 @@ def add(
             raise OptionError(f"the tag is {given!r}", "Write it as name=value")
         tags[name] = value
     limits = Limits(
-        subscriptions=subscriptions, predicates=predicates, text_bytes=text_bytes, matches=matches, requests=requests
+        predicates=predicates,
+        text_bytes=text_bytes,
+        subscriptions=subscriptions,
+        tenant_attributes=attributes,
+        tenant_always_true=always_true,
+        matches=matches,
+        requests=requests,
     )
     typer.echo(KeyFile(file).add(tenant, tags, limits, admin=admin))
     errors().print("keep it: only its hash is stored")

@@ -1,5 +1,6 @@
 """The set of standing subscriptions: it changes while it is used, survives crashes, and is shared by processes."""
 
+import math
 import shutil
 import threading
 from collections import Counter
@@ -89,8 +90,10 @@ class SubscriptionSet:
         self._background: threading.Thread | None = None
         self._merges = 0
         self._history: History | None = None
-        self.tenant_limits: dict[str, Limits] = {}
+        self._tenant_limits: dict[str, Limits] = {}
         """Of tenants to whom those of the options do not apply."""
+        self._fewest_matches = math.inf
+        """The smallest limit on matches of these tenants."""
         self._usage: dict[str, TenantUsage] | None = None
         """What each tenant has; None: it was not counted, as nobody asked."""
         self._has_old_names = False
@@ -186,7 +189,19 @@ class SubscriptionSet:
         return found
 
     def _limits_of(self, tenant: str) -> Limits:
-        return self.tenant_limits.get(tenant, self.options.limits)
+        return self._tenant_limits.get(tenant, self.options.limits)
+
+    def limit_tenant(self, tenant: str, limits: Limits | None) -> None:
+        """Let other limits hold for a tenant than those of the options; None: these."""
+        with self._lock:
+            if self._tenant_limits.get(tenant) == limits:
+                return
+            if limits is None:
+                del self._tenant_limits[tenant]
+            else:
+                self._tenant_limits[tenant] = limits
+            several = (limits.matches for limits in self._tenant_limits.values())
+            self._fewest_matches = min((most for most in several if most is not None), default=math.inf)
 
     def _admitted(self, subscription: Subscription, expression: Expression) -> TenantUsage | None:
         """What a subscription adds to its tenant's, None without one. Raises TenantLimitError if it is too much."""
@@ -209,10 +224,10 @@ class SubscriptionSet:
         return error
 
     @property
-    def fewest_matches(self) -> int | None:
-        """So many subscriptions an event may satisfy, whoever has them; None: there is no limit."""
-        several = [self.options.limits, *self.tenant_limits.values()]
-        return min((limits.matches for limits in several if limits.matches is not None), default=None)
+    def fewest_matches(self) -> float:
+        """So many subscriptions an event may satisfy, whoever has them."""
+        most = self.options.limits.matches
+        return self._fewest_matches if most is None else min(most, self._fewest_matches)
 
     def check_matches(self, event: str, ids: Sequence[str]) -> None:
         """Raise EventError if an event satisfies more subscriptions of one tenant than it may."""
