@@ -99,6 +99,9 @@ def _many_shapes(report: Report, random: np.random.Generator, count: int, size: 
     report.claim(f"{count // 3} shapes, {size:,} events: ms an event", "at most 0.2", f"{each:.2f}", each <= 0.2)
     alone = statistics.median(_published_one_by_one(texts[: count // 3], events.to_pylist())) * 1e3
     report.claim("the same, published one by one, median", "at most 0.2", f"{alone:.2f}", alone <= 0.2)
+    long = _rows(random, 20 * size)
+    beside = statistics.median(_published_one_by_one(texts[: count // 3], events.slice(0, 100).to_pylist(), long)) * 1e3
+    report.claim(f"the same beside {len(long):,} old events", "at most 2", f"{beside:.2f}", beside <= 2)
 
 
 def _over_one_table(text: str) -> str:
@@ -119,9 +122,11 @@ def _published(texts: Sequence[str], events: pa.Table) -> tuple[float, set[tuple
     return spent, set(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True))
 
 
-def _published_one_by_one(texts: Sequence[str], events: Sequence[Event]) -> list[float]:
+def _published_one_by_one(texts: Sequence[str], events: Sequence[Event], before: pa.Table | None = None) -> list[float]:
     """Publish events to a matcher of the subscriptions; return the seconds of each, without the first ten."""
     matcher = Matcher(background_merge=False)
+    if before is not None:
+        matcher.history.load(before)
     matcher.subscribe_many([{"id": f"s{number}", "where": text} for number, text in enumerate(texts)])
     spent = []
     for event in events:

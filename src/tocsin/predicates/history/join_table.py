@@ -30,8 +30,9 @@ from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, 
 from tocsin.predicates.history.store import HistoryStore
 
 _NO_IDS: Int32s = np.empty(0, dtype=np.int32)
-SMALL_HISTORY = 2048
-"""Up to so many old events, single comparisons of a few new events are searched with all other tests, in one pass."""
+SMALL_HISTORY = batch_tests.MOST_EVENTS
+"""Up to so many old events, single comparisons of a few new events are searched with all other tests, in one pass: a
+published event with 100 shapes and 4,000 old events takes 0.28 ms, and 1.2 with a step for each pair of attributes."""
 _FEW_TESTS = 16
 """Of a shape with more tests than this, all are answered by one search, event by event."""
 
