@@ -7,6 +7,7 @@ import pytest
 
 from tocsin.errors import SubscriptionError
 from tocsin.language import parse as module
+from tocsin.language.names import NAMES, OPERANDS
 from tocsin.language.parse import parse
 from tocsin.language.shape import Shape
 from tocsin.language.template import Template
@@ -215,3 +216,12 @@ def test_texts_of_one_shape_share_a_tree_and_keep_their_own_constants_and_positi
         with pytest.raises(SubscriptionError) as caught:
             parse(text)
         assert caught.value.position == text.index("foo")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{} = 1", "x = 1 AND {} LIKE 'a'", "{} IS NULL", "5 < ANY({})", "lower({}) = 'x'", "x > {} + 1", "a.{} IN (1, 2)"],
+)
+def test_words_of_statements_are_names_in_a_condition(text: str) -> None:
+    for word in sorted(NAMES | OPERANDS):
+        assert parse(text.format(word.lower())) == parse(text.format(f'"{word.lower()}"')), word

@@ -2,9 +2,10 @@
 
 import re
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import Dialect, ErrorLevel, TokenType, exp
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ParseError, SqlglotError
 
 from tocsin.errors import SubscriptionError
@@ -42,10 +43,17 @@ def template_by_sqlglot(shape: Shape) -> Template:
     return Template(condition, tuple(reader.sources), tuple(sorted(reader.fixed)))
 
 
+class _Conditions(DuckDB):
+    """DuckDB's SQL without commands: `call = 1` is a condition."""
+
+    class Tokenizer(DuckDB.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
 @cache
 def dialect() -> Dialect:
     """Return the SQL that texts are read as."""
-    return Dialect.get_or_raise("duckdb")
+    return Dialect.get_or_raise(_Conditions)
 
 
 def _tree(shape: Shape) -> exp.Expr:
@@ -95,9 +103,11 @@ def _refuse_lenience(tokens: list[Any], shape: Shape) -> None:
 
 
 _COMPARED = re.compile(
-    r"\b(ALL|ANY|ASC|CASE|DISTINCT|ELSE|FOR|FROM|HAVING|INTERVAL|JOIN|SELECT|SOME|THEN|UNION|WHEN|WHERE|WITH)\s*[=<>!]",
+    r"\b(ALL|ANY|AS|ASC|CASE|DISTINCT|ELSE|FOR|FROM|GLOB|HAVING|ILIKE|INTERVAL|LIKE|NOTNULL|REGEXP|RLIKE|SELECT|SOME"
+    r"|THEN|WHEN|WHERE|WITH)\s*[=<>!]",
     re.I,
 )
+_SWAPPED = re.compile(r"(?<![=<>!])=[<>](?![=<>])")
 
 
 def _reserved_name(text: str, offset: int) -> str | None:
@@ -119,6 +129,11 @@ def _syntax_error(shape: Shape, text: str, error: ParseError) -> SubscriptionErr
         return SubscriptionError(
             f"{culprit!r} is not expected here", f'If {reserved} is a name, quote it: "{reserved}"', position=position
         )
+    swapped = _SWAPPED.search(text)
+    if swapped is not None and swapped.start() <= offset:
+        sign = swapped.group()
+        position = shape.position(swapped.start())
+        return SubscriptionError(f"there is no operator {sign}", f"Write {sign[::-1]}", position=position)
     if "missing" in details["description"]:
         return SubscriptionError(f"something is missing near {culprit!r}", "Complete the condition", position=position)
     return SubscriptionError(f"{culprit!r} is not expected here", "Join conditions by AND or OR", position=position)

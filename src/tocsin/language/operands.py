@@ -75,6 +75,17 @@ def chain(node: exp.Expr, connector: type[exp.Expr]) -> list[exp.Expr]:
     return found
 
 
+_SIGNS = {
+    "bitwiseand": "&",
+    "bitwiseor": "|",
+    "bitwisexor": "^",
+    "bitwisenot": "~",
+    "bitwiseleftshift": "<<",
+    "bitwiserightshift": ">>",
+}
+"""How operators are written that sqlglot reads."""
+
+
 @dataclass
 class Reader:
     """Read the operands of one shape and collect their slots.
@@ -195,13 +206,21 @@ class Reader:
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if name in FUNCTIONS:
                 return self.refuse(node, f"{name} is a condition, not a value", "Use it alone, under AND, OR and NOT")
+            if "start" in node.meta:
+                # sqlglot has other names for some functions than those that users write.
+                name = self.shape.culprit(self.shape.position(node.meta["start"])).lower()
             return self.refuse(node, f"there is no function {name}", "See docs/language.md for those that there are")
         if isinstance(node, (exp.Connector, exp.Predicate, exp.Not)):
             return self.refuse(
                 node, "a condition stands where a value must be", "Compare attributes and constants; join by AND and OR"
             )
         if isinstance(node, (exp.Binary, exp.Unary)):
-            return self.refuse(node, f"there is no operator {node.key}", "Numbers have +, -, *, / and %, texts have ||")
+            sign = _SIGNS.get(node.key, node.key)
+            return self.refuse(node, f"there is no operator {sign}", "Numbers have +, -, *, / and %, texts have ||")
+        if isinstance(node, exp.Bracket):
+            return self.refuse(
+                node, "elements are not taken by their number", "Ask for any element: array_contains(…), or UNNEST"
+            )
         return self.refuse(
             node, f"{type(node).__name__} is not part of the language", "Compare attributes and constants"
         )

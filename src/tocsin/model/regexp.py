@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tocsin.errors import SubscriptionError
 from tocsin.model.predicate import Pattern, Wildcard
-from tocsin.model.regexp_strands import ANYTHING, Assertion, Literal, Run, Strand, strands_of
+from tocsin.model.regexp_strands import ANYTHING, Assertion, LiteralText, Run, Strand, strands_of
 
 FLAGS = {"i": "i", "c": "-i", "s": "s", "m": "-s", "n": "-s", "p": "-s"}
 """DuckDB's flags, and how they are written inside an expression. The last of two that contradict each other counts."""
@@ -135,7 +135,7 @@ def _pattern(strand: Strand) -> Pattern | None:
     parts: list[str | Wildcard] = []
     for piece in [*([] if begins else [ANYTHING]), *inner, *([] if ends else [ANYTHING])]:
         part: str | Wildcard
-        if isinstance(piece, Literal) and not piece.folds:
+        if isinstance(piece, LiteralText) and not piece.folds:
             part = piece.text
         elif isinstance(piece, Run) and piece[:2] == ANYTHING[:2] and piece.most in (piece.least, None):
             part = Wildcard(piece.least, piece.most is None)

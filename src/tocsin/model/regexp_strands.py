@@ -64,7 +64,7 @@ _POSIX_SETS = {
 _UPPER, _LOWER = bits_of(string.ascii_uppercase), bits_of(string.ascii_lowercase)
 
 
-class Literal(NamedTuple):
+class LiteralText(NamedTuple):
     """A text that stands there; with `folds` in lower case, and whatever the case of its letters."""
 
     text: str
@@ -91,7 +91,7 @@ class Assertion(IntEnum):
     LINE_END = 5
 
 
-Piece = Literal | Run | Assertion
+Piece = LiteralText | Run | Assertion
 Strand = tuple[Piece, ...]
 
 
@@ -129,14 +129,14 @@ def _joined(strand: Strand) -> Strand:
     parts: list[Piece] = []
     for piece in strand:
         last = parts[-1] if parts else None
-        if isinstance(piece, Literal) and isinstance(last, Literal) and _goes_with(piece, last):
-            parts[-1] = Literal(last.text + piece.text, piece.folds or last.folds)
+        if isinstance(piece, LiteralText) and isinstance(last, LiteralText) and _goes_with(piece, last):
+            parts[-1] = LiteralText(last.text + piece.text, piece.folds or last.folds)
         else:
             parts.append(piece)
     return tuple(parts)
 
 
-def _goes_with(one: Literal, two: Literal) -> bool:
+def _goes_with(one: LiteralText, two: LiteralText) -> bool:
     """Tell whether two literals can be one: case matters in both or in none, or one has no letters."""
     if one.folds == two.folds:
         return True
@@ -150,7 +150,7 @@ class _Unknown(Exception):  # noqa: N818  # not an error: the expression may mat
 
 def _weight(node: Strands) -> int:
     """Return how much a node says: the characters of the strand that says least."""
-    return min(sum(len(piece.text) for piece in strand if isinstance(piece, Literal)) for strand in node.strands)
+    return min(sum(len(piece.text) for piece in strand if isinstance(piece, LiteralText)) for strand in node.strands)
 
 
 def _then(left: Strands, right: Strands) -> Strands:
@@ -177,7 +177,7 @@ def _one_of(node: Strands) -> Run | None:
     [[piece]] = node.strands
     if isinstance(piece, Run) and piece.least == piece.most == 1:
         return piece
-    if isinstance(piece, Literal) and len(piece.text) == 1 and piece.text.isascii():
+    if isinstance(piece, LiteralText) and len(piece.text) == 1 and piece.text.isascii():
         bits = bits_of(piece.text)
         return Run(_any_case(bits) if piece.folds else bits, False)
     return None
@@ -255,7 +255,9 @@ class _Parser:
             return Strands([(Run(one.bits, one.wide, least, most),)], node.is_exact)
         if (least, most) == (0, 1):
             return _either(node, _EMPTY)
-        sizes = [len(piece.text) if isinstance(piece, Literal) else 1 for strand in node.strands for piece in strand]
+        sizes = [
+            len(piece.text) if isinstance(piece, LiteralText) else 1 for strand in node.strands for piece in strand
+        ]
         copies = min(least, _LONGEST // max([1, *sizes]))
         found = _EMPTY
         for _ in range(copies):
@@ -267,7 +269,7 @@ class _Parser:
         if plain is not None:
             text = plain[0]
             folds = self._folds and text.upper() != text.lower()
-            return Strands([(Literal(text.lower() if folds else text, folds),)], True)
+            return Strands([(LiteralText(text.lower() if folds else text, folds),)], True)
         sign = self._text[self._place]
         if sign == "[":
             return self._class()
@@ -290,8 +292,8 @@ class _Parser:
         if character in VARIANTS or (self._folds and not character.isascii()):
             return _SOME_CHARACTER
         if self._folds and character.isalpha():
-            return Strands([(Literal(character.lower(), True),)], True)
-        return Strands([(Literal(character, False),)], True)
+            return Strands([(LiteralText(character.lower(), True),)], True)
+        return Strands([(LiteralText(character, False),)], True)
 
     def _set(self, bits: int, wide: bool) -> Strands:
         """Return the node of one character of a set; a letter in both cases is a literal, and so is one character."""
@@ -299,7 +301,9 @@ class _Parser:
             characters = [chr(code) for code in range(128) if bits >> code & 1]
             by_case = len(characters) == 2 and characters[0] == characters[1].upper() and not self._expand
             literals = {
-                Literal(each.lower(), True) if (self._folds or by_case) and each.isalpha() else Literal(each, False)
+                LiteralText(each.lower(), True)
+                if (self._folds or by_case) and each.isalpha()
+                else LiteralText(each, False)
                 for each in characters
             }
             if len(literals) == 1 or (self._expand and 1 < len(literals) <= _MOST_CHARACTERS):

@@ -126,14 +126,20 @@ _WAYS_OUT = {
     "near": "Name the words themselves; has_words has no fuzzy search",
     "quote": "Write has_phrase(…) for words in a row",
     "mark": "Patterns are written with LIKE",
+    "logic": "Join several has_words(…) by AND, OR and NOT; a word of this name is written in small letters",
 }
+_STAR = re.compile(r"(?P<star>\*)")
+
+
+_LOGIC = re.compile(r"(?<=\w\s)(?P<logic>AND|OR|NOT)(?=\s\w)")
+"""Between words, in capitals: an operator of search engines. In a phrase they are words."""
 
 
 def check_words(text: str, function: str, prefixes: bool = False) -> None:
     """Refuse what looks like an operator of a search engine and would be read as a gap between words."""
     # To `re`, a mark is not a part of its word.
     plain = text if text.isascii() else text.translate(_marks_as_letters())
-    found = _OPERATORS.search(plain) or (None if prefixes else re.search(r"(?P<star>\*)", plain))
+    found = _OPERATORS.search(plain) or (_LOGIC if prefixes else _STAR).search(plain)
     if found is not None:
         way_out = _WAYS_OUT[str(found.lastgroup)] if prefixes else "A phrase has whole words, and no operators"
         raise SubscriptionError(f"{function}(…, {text!r}) has no operator {found.group()!r}", way_out)

@@ -33,9 +33,9 @@ from tocsin.predicates.patterns.kernels import (
     MANY,
     ONE,
     WHOLE,
+    FiledWindows,
     Programs,
     Scan,
-    Windows,
     choose_windows,
     fill_buckets,
     find_patterns,
@@ -78,7 +78,9 @@ class Patterns(TextIndex):
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().__init__(arrays)
-        self._index = {case: Windows(*(self._arrays[f"{case}_{name}"] for name in Windows._fields)) for case in _CASES}
+        self._index = {
+            case: FiledWindows(*(self._arrays[f"{case}_{name}"] for name in FiledWindows._fields)) for case in _CASES
+        }
         self._programs = {
             case: Programs(*(self._arrays[f"{case}_{name}"] for name in Programs._fields)) for case in _CASES
         }
@@ -195,9 +197,9 @@ class Patterns(TextIndex):
             assert owners.max(initial=-1) < self.predicate_count, "patterns belong to predicates"
 
 
-def check_windows(index: Windows) -> None:
+def check_windows(index: FiledWindows) -> None:
     """Demand what keeps the kernels within the arrays of windows."""
-    check_fields(Windows, index)
+    check_fields(FiledWindows, index)
     patterns, buckets = index.kind.size, index.bucket_starts.size - 1
     for name in ("literal_start", "literal_length", "window_offset"):
         demand(getattr(index, name).size == patterns, name, "not each pattern has one")
@@ -231,7 +233,7 @@ def _read(texts: pa.Array, case: str) -> TextBytes:
     return read._replace(data=lower_ascii(read.data))
 
 
-def _fragments(patterns: Sequence[Pattern]) -> tuple[Windows, Programs]:
+def _fragments(patterns: Sequence[Pattern]) -> tuple[FiledWindows, Programs]:
     """Return the arrays for the patterns of one case, numbered as given."""
     literals: list[list[bytes]] = []
     program_ends, kinds = [0], []
@@ -251,7 +253,7 @@ def _fragments(patterns: Sequence[Pattern]) -> tuple[Windows, Programs]:
     return windows, Programs(np.array(program_ends, np.int64), np.array(program, np.int16), unfiled)
 
 
-def file_windows(literals: Sequence[Sequence[bytes]], kinds: Sequence[int]) -> tuple[Windows, Int64s]:
+def file_windows(literals: Sequence[Sequence[bytes]], kinds: Sequence[int]) -> tuple[FiledWindows, Int64s]:
     """File patterns under windows of their literals, which are not empty; and say which literal each is filed under.
 
     The latter counts the literals of a pattern from 0; it is -1 if there are none.
@@ -267,7 +269,7 @@ def file_windows(literals: Sequence[Sequence[bytes]], kinds: Sequence[int]) -> t
     levels = np.zeros(LEVELS, np.bool_)
     levels[level[has_literal]] = True
     of_pattern = np.where(literal >= 0, literal, len(flat))
-    windows = Windows(
+    windows = FiledWindows(
         literal_data=data,
         literal_start=np.append(offsets[:-1], 0)[of_pattern],
         literal_length=np.append(np.diff(offsets), 0)[of_pattern].astype(np.int32),

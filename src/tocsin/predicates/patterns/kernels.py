@@ -44,7 +44,7 @@ Ragged32 = tuple[Int64s, Int32s]
 
 
 class Scan(NamedTuple):
-    """What a scan reads instead of `Windows`, made of it; a candidate then costs few cache misses.
+    """What a scan reads instead of `FiledWindows`, made of it; a candidate then costs few cache misses.
 
     `short` and `long` are the heads of windows: for a hash of 4 and of 8 bytes, a bit for each level that has windows
     that begin so. `postings` has a row for each entry of `bucket_patterns`, with the fields below.
@@ -60,7 +60,7 @@ PATTERN, LITERAL, LENGTH, WINDOW, KIND, FIRST_OWNER, LAST_OWNER, FIELDS = range(
 kind, and where its owners start and end. With the eighth, a posting is a cache line of 64 bytes."""
 
 
-class Windows(NamedTuple):
+class FiledWindows(NamedTuple):
     """Where patterns are filed: arrays by pattern, by bucket, by literal byte.
 
     The literal of pattern p is ``literal_data[literal_start[p]:]`` for `literal_length` bytes, its window begins
@@ -264,7 +264,7 @@ def level_of(length: int) -> int:
 
 
 @kernel
-def prepare_scan(index: Windows, owner_starts: Int64s) -> Scan:
+def prepare_scan(index: FiledWindows, owner_starts: Int64s) -> Scan:
     """Return what a scan reads.
 
     There are at least `_HEAD_SLOTS` heads for each pattern. A level whose windows are shorter than 8 bytes has its bit
@@ -348,7 +348,7 @@ def candidates_of(
 def find_patterns(
     offsets: Int64s,
     text: UInt8s,
-    index: Windows,
+    index: FiledWindows,
     programs: Programs,
     scan: Scan,
     owned: Ragged32,

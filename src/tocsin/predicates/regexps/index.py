@@ -30,7 +30,7 @@ from tocsin.model.regexp_strands import (
     VARIANTS,
     WORD_BITS,
     Assertion,
-    Literal,
+    LiteralText,
     Piece,
     Strand,
     Strands,
@@ -38,7 +38,7 @@ from tocsin.model.regexp_strands import (
     strands_of,
 )
 from tocsin.predicates.patterns.index import check_windows, file_windows
-from tocsin.predicates.patterns.kernels import Scan, Windows, lower_ascii, prepare_scan
+from tocsin.predicates.patterns.kernels import FiledWindows, Scan, lower_ascii, prepare_scan
 from tocsin.predicates.regexps.kernels import (
     ASSERTION,
     BACKWARD_FIRST,
@@ -57,7 +57,7 @@ from tocsin.predicates.regexps.kernels import (
     OPTIONAL,
     STAR,
     WIDE,
-    Items,
+    StrandItems,
     find_expressions,
 )
 from tocsin.predicates.texts import TextBytes, TextIndex, as_bytes, has_wide_bytes
@@ -101,8 +101,8 @@ class Regexps(TextIndex):
             # A file of format 6 or older has the expressions and other arrays.
             built = Regexps.build(self._expressions.arrow().to_pylist())
             self._arrays = built.arrays()
-        self._windows = Windows(*(self._arrays[name] for name in Windows._fields))
-        self._items = Items(*(self._arrays[f"item_{name}"] for name in Items._fields))
+        self._windows = FiledWindows(*(self._arrays[name] for name in FiledWindows._fields))
+        self._items = StrandItems(*(self._arrays[f"item_{name}"] for name in StrandItems._fields))
         self._unfiled: Int32s = self._arrays["unfiled"]
         # Work arrays of zeros that a probe takes, or makes, and gives back as they were.
         self._scratch: list[tuple[Int64s, UInt8s]] = []
@@ -128,7 +128,7 @@ class Regexps(TextIndex):
             strands += found.strands
             owners += [expression] * len(found.strands)
             kinds += [EXACT * found.is_exact] * len(found.strands)
-        literals = [[piece for piece in strand if isinstance(piece, Literal)] for strand in strands]
+        literals = [[piece for piece in strand if isinstance(piece, LiteralText)] for strand in strands]
         encoded = [[literal.text.encode() for literal in each] for each in literals]
         windows, chosen = file_windows([[text.lower() for text in each] for each in encoded], kinds)
         windows = windows._replace(
@@ -138,7 +138,7 @@ class Regexps(TextIndex):
         starts, items, neighbours = [0], [], []
         for strand, which in enumerate(chosen.tolist()):
             filed = literals[strand][which]
-            middle = [place for place, piece in enumerate(strands[strand]) if isinstance(piece, Literal)][which]
+            middle = [place for place, piece in enumerate(strands[strand]) if isinstance(piece, LiteralText)][which]
             forward, all_forward = _items(strands[strand][middle + 1 :], classes)
             backward, all_backward = _items(strands[strand][:middle], classes, backward=True)
             items += [*forward, *backward]
@@ -151,7 +151,7 @@ class Regexps(TextIndex):
             windows.kind[strand] = exact | FOLDED * filed.folds | BACKWARD_FIRST * (reads_far == [True, False])
         texts = Strings.of(expressions)
         table = np.array([[bits >> column & 1 for column in range(COLUMNS)] for bits in classes.sets], np.uint8)
-        parts = Items(
+        parts = StrandItems(
             np.array(starts, np.int64),
             np.array(items, np.int32),
             table.reshape(-1, COLUMNS),
@@ -251,7 +251,7 @@ class Regexps(TextIndex):
         check_strings("", self._expressions, joint="")
         check_windows(self._windows)
         strands, parts = self._windows.kind.size, self._items
-        check_fields(Items, parts, {"classes": COLUMNS})
+        check_fields(StrandItems, parts, {"classes": COLUMNS})
         check_starts("item_starts", parts.starts, 2 * strands, parts.items.size)
         demand(np.diff(parts.starts) <= MOST_ITEMS, "item_starts", f"a strand has more than {MOST_ITEMS} items")
         check_within("item_items", parts.items, 0, 2**31)
@@ -294,7 +294,7 @@ def _searchable(expression: str) -> Strands | None:
 def _longest(strands: Strands) -> int:
     """Return the bytes of the longest literal of the strand where that is shortest."""
     return min(
-        max((len(piece.text.encode()) for piece in strand if isinstance(piece, Literal)), default=0)
+        max((len(piece.text.encode()) for piece in strand if isinstance(piece, LiteralText)), default=0)
         for strand in strands.strands
     )
 
@@ -332,7 +332,7 @@ def _items_of(piece: Piece, classes: _Classes, *, loosely: bool) -> list[int]:
 
     if isinstance(piece, Assertion):
         return [int(piece) << ITEM_BITS | ASSERTION]
-    if isinstance(piece, Literal):
+    if isinstance(piece, LiteralText):
         return [
             item(ONE_OF, bits_of(each + each.upper()))
             if piece.folds and each.isascii() and each.isalpha()

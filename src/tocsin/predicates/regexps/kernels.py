@@ -24,8 +24,8 @@ from tocsin.predicates.patterns.kernels import (
     LONGEST,
     PATTERN,
     WINDOW,
+    FiledWindows,
     Scan,
-    Windows,
     candidates_of,
     final_hash,
     find_pair,
@@ -65,7 +65,7 @@ _WORD_EDGE, _NO_WORD_EDGE = int(Assertion.WORD_EDGE), int(Assertion.NO_WORD_EDGE
 _LINE_BEGIN = int(Assertion.LINE_BEGIN)
 
 
-class Items(NamedTuple):
+class StrandItems(NamedTuple):
     """What strands consist of but for the literals that they are filed under.
 
     Strand s runs ``items[starts[2 * s]:starts[2 * s + 1]]`` forward, and the items from there to ``starts[2 * s + 2]``
@@ -209,8 +209,8 @@ def find_expressions(
     offsets: Int64s,
     text: UInt8s,
     has_variants: Bools,
-    index: Windows,
-    parts: Items,
+    index: FiledWindows,
+    parts: StrandItems,
     scan: Scan,
     read: Int64s,
     seen: UInt8s,
