@@ -4,7 +4,7 @@ Eight threads match beside a writer that subscribes, unsubscribes, rescores, com
 its own threads, children are forked and spawned, and the clock jumps by up to a year, both ways. Each answer is
 compared with a table that the reference computed beforehand: of the subscriptions that stay, exactly those that hold
 must be found; of those that come and go, only such that hold. Prints errors, the slope of memory and latencies. Memory
-is stated as it is, and without what the allocator keeps for each thread's next arrays: what leaks is in both.
+is stated as it is, and while everybody pauses, without what the allocator keeps for the next arrays of each thread.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import asyncio
 import ctypes
 import datetime as dt
 import faulthandler
+import gc
 import itertools
 import multiprocessing
 import os
@@ -37,11 +38,13 @@ from tocsin.language.parse import parse
 from tocsin.reference import evaluate
 
 THREADS = 8
+MOST_STEPS = 32
+"""More than there are threads."""
 STAYING = 500
 CHANGING = 2_000
 """Subscriptions that come and go: so many stand at a time."""
 BATCH = 16
-FORK_EVERY_S, SPAWN_EVERY_S, JUMP_EVERY_S, SAMPLE_EVERY_S = 10.0, 60.0, 3.0, 10.0
+FORK_EVERY_S, SPAWN_EVERY_S, JUMP_EVERY_S, SAMPLE_EVERY_S = 10.0, 60.0, 3.0, 15.0
 HANGS_S = 120
 """Seconds after which a child that has not ended hangs, however busy the machine is."""
 WARM_UP = 0.25
@@ -137,6 +140,8 @@ class Soak:
     counts: dict[str, int] = field(default_factory=dict)
     # Latencies by powers of 1.1 from a microsecond on: their number must not grow with the hours.
     latencies: dict[str, "np.ndarray[Any, np.dtype[np.int64]]"] = field(default_factory=dict)
+    steps: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_STEPS))
+    """Taken by each step under way, and all of them for a pause."""
 
     def time(self, name: str, ask: Callable[[], Any]) -> Any:
         """Ask, and count how long it took."""
@@ -153,7 +158,8 @@ class Soak:
             chance = random.Random(seed)
             try:
                 while not self.stop.wait(every):
-                    step(chance)
+                    with self.steps:
+                        step(chance)
                     self.counts[name] = self.counts.get(name, 0) + 1
             except BaseException:
                 self.errors.append(f"{name}: {traceback.format_exc()}")
@@ -281,12 +287,19 @@ def resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-def trimmed_mb() -> float:
-    """Memory of this process after the allocator has given back what nobody uses, where it can be asked to."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-    return resident_mb()
+def quiet_mb(soak: Soak) -> float:
+    """Memory of this process while no step is under way, in one segment, and without what the allocator keeps."""
+    for _ in range(MOST_STEPS):
+        soak.steps.acquire()
+    try:
+        soak.matcher.compact()
+        gc.collect()
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+        return resident_mb()
+    finally:
+        soak.steps.release(MOST_STEPS)
 
 
 def quantile(counted: "np.ndarray[Any, np.dtype[np.int64]]", share: float) -> float:
@@ -325,7 +338,7 @@ def main() -> int:
         start, samples = time.monotonic(), list[tuple[float, float, float]]()
         while time.monotonic() - start < asked.hours * 3600 and not soak.errors:
             time.sleep(SAMPLE_EVERY_S)
-            samples.append(((time.monotonic() - start) / 3600, resident_mb(), trimmed_mb()))
+            samples.append(((time.monotonic() - start) / 3600, resident_mb(), quiet_mb(soak)))
         soak.stop.set()
         for thread in threads:
             thread.join()
@@ -340,7 +353,7 @@ def report(soak: Soak, samples: list[tuple[float, float, float]]) -> None:
     print(f"errors: {len(soak.errors)}")
     print(", ".join(f"{name}: {count:,}" for name, count in sorted(soak.counts.items())))
     hours, *several = np.array(samples[int(len(samples) * WARM_UP) :]).T
-    for name, memory in zip(("resident", "without free memory"), several, strict=True):
+    for name, memory in zip(("resident", "while all pause"), several, strict=True):
         slope = np.polyfit(hours, memory, 1)[0] if len(hours) > 1 else float("nan")
         print(f"{name}: {memory[0]:.0f} MB after the warm-up, {memory[-1]:.0f} MB at the end, {slope:+.1f} MB/hour")
     print(f"{'ms':14} {'count':>10} {'p50':>9} {'p99':>9} {'p99.9':>9}")

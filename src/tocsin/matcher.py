@@ -571,7 +571,8 @@ class Matcher:
         schema = pa.schema([("event", type_of_events), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         fewest = self._subscriptions.fewest_matches
-        if len(table) > fewest:
+        # Counting the matches of each event takes as long as finding them.
+        if len(table) > fewest and len(self) > fewest:
             for counted in pc.value_counts(table["event"].combine_chunks()).to_pylist():
                 if counted["counts"] > fewest:
                     of_event = table.filter(pc.equal(table["event"], counted["values"]))["subscription"]
