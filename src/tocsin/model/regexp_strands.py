@@ -118,7 +118,7 @@ def strands_of(expression: str, *, expand: bool) -> Strands:
     [['abd'], ['cd']]
     """
     try:
-        found = _Parser(expression, expand).whole()
+        found = _StrandParser(expression, expand).whole()
     except _Unknown:
         return _UNKNOWN
     return Strands(tuple(dict.fromkeys(map(_joined, found.strands))), found.is_exact)
@@ -183,7 +183,7 @@ def _one_of(node: Strands) -> Run | None:
     return None
 
 
-class _Parser:
+class _StrandParser:
     """Parse an expression that RE2 accepts, from left to right."""
 
     def __init__(self, text: str, expand: bool) -> None:
