@@ -348,6 +348,12 @@ class Matcher:
         >>> matcher.subscribe("cheap", "prize < 10")
         >>> print(matcher.check([{"price": 12}])[0])
         subscription 'cheap', position 0: no event has 'prize'. Did you mean 'price'?
+
+        The events that were published so far are a schema as well, here and for `subscribe_many`:
+
+        >>> _ = matcher.publish({"price": 12})
+        >>> len(matcher.check(matcher.history.events()))
+        1
         """
         known = None if schema is None else EventSchema.of(schema)
         return lint_all(((one.id, one.where) for one in self.subscriptions()), known)
