@@ -214,7 +214,10 @@ def test_a_damaged_file_is_named(index: Path, place: float) -> None:
 
 def test_a_damaged_or_missing_snapshot_is_named(index: Path, tmp_path: Path) -> None:
     snapshot = next(index.glob("snapshot-*.json"))
-    snapshot.write_text(snapshot.read_text().replace('"predicates": 20000', '"predicates": 20001'))
+    text = snapshot.read_text()
+    damaged = text.replace('"predicates": 1', '"predicates": 2', 1)
+    assert damaged != text
+    snapshot.write_text(damaged)
     with pytest.raises(StorageError, match=f"{snapshot.name} is damaged"):
         Matcher.open(index)
     with pytest.raises(StorageError, match="there is no index in"):

@@ -29,7 +29,7 @@ FEW_TESTS = 256
 their definition, and the time grows with the square; 0.03 s in a segment."""
 
 PATIENCE = 4
-"""So many times as much is judged by its definition while the segment is built beside matches."""
+"""So many times as many are judged by their definition while the segment is built beside matches."""
 
 MOST_GONE = 64
 """Rows are written anew when more than this and than what is fresh was dropped or replaced."""
@@ -105,7 +105,7 @@ class Buffer:
     def may_be_viewed(self, patience: int = 1) -> bool:
         """Tell whether all fresh subscriptions can be judged without a segment, and `patience` times few must be."""
         rows = self._rows
-        few = len(rows.complex) <= patience * FEW_COMPLEX and sum(rows.complex.values()) <= patience * FEW_TESTS
+        few = len(rows.complex) <= patience * FEW_COMPLEX and sum(rows.complex.values()) <= FEW_TESTS
         return few and not rows.needs_segment
 
     def view(self) -> FreshView | None:
