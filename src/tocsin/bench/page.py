@@ -11,7 +11,8 @@ from tocsin.errors import OptionError
 INTRODUCTION = """# Performance
 
 Figures belong to the machine that they were measured on, here one with two cores; ratios say more. Rivals ran on the
-same data, and a run in which they find other matches than Tocsin fails. Times of changes are of the processor."""
+same data, and a run in which they find other matches than Tocsin fails. Times of changes are of the processor.
+Workloads were measured on different days, `spark` on a day when this machine was twice as fast: compare within one."""
 
 REPEAT = """`tocsin bench NAME --output docs/performance` measures a workload again, and
 `tocsin bench report docs/performance` prints this page. The notes on the internals tell what stands behind the figures:
@@ -38,6 +39,8 @@ for _change in ("a subscribe", "an unsubscribe", "a rescore", "a replacement"):
 
 REASONS = {
     "over the time to copy": "A copy is the least that a matcher could do: this says how far that is.",
+    "on 10 segments": "Each segment has tables of its own to look into; merging in tiers keeps few of one size.",
+    "changes, batches": "A batch first builds a segment of what came since the batch before.",
     "of rows on": "Rows go through Spark's own format; files, which Python reads, do not.",
     "from memory": "Spark reads the events from files, and the rival has them in memory.",
 }
