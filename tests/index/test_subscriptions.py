@@ -229,7 +229,7 @@ def test_changes_while_a_full_buffer_becomes_a_segment(
         if number == BUFFER // 2:
             # Part of the buffer is in a segment of its own already.
             matcher.match_batch([{"x": 3}])
-    thread = matcher._subscriptions._background
+    thread = matcher._subscriptions._merging
     assert thread is not None
     thread.join()
     assert built, "the buffer was sealed by the thread that merges"

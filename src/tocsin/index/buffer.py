@@ -28,9 +28,6 @@ FEW_TESTS = 256
 """So many predicates may these have in all. 3,000 phrases of one condition, all in a text of 6,000 words: 2.5 s by
 their definition, and the time grows with the square; 0.03 s in a segment."""
 
-PATIENCE = 4
-"""So many times as many are judged by their definition while the segment is built beside matches."""
-
 MOST_GONE = 64
 """Rows are written anew when more than this and than what is fresh was dropped or replaced."""
 
@@ -102,10 +99,11 @@ class Buffer:
         if id in self._number_of:
             self._rows.leave(self._number_of.pop(id))
 
-    def may_be_viewed(self, patience: int = 1) -> bool:
-        """Tell whether all fresh subscriptions can be judged without a segment, and `patience` times few must be."""
+    @property
+    def may_be_viewed(self) -> bool:
+        """Whether few fresh subscriptions must be judged by their definition, and all can be judged so."""
         rows = self._rows
-        few = len(rows.complex) <= patience * FEW_COMPLEX and sum(rows.complex.values()) <= FEW_TESTS
+        few = len(rows.complex) <= FEW_COMPLEX and sum(rows.complex.values()) <= FEW_TESTS
         return few and not rows.needs_segment
 
     def view(self) -> FreshView | None:
@@ -152,20 +150,6 @@ class Buffer:
         """Return the segments of the buffer, which then has fresh subscriptions only."""
         moved, self.segments = self.segments, ()
         return tuple(live for live in moved if len(live))
-
-    def small(self) -> Sequence[LiveSegment]:
-        """Return the smallest segments, if a merge of them is due: each is at most FACTOR times the smaller ones."""
-        chosen: list[LiveSegment] = []
-        for live in reversed(self.segments):
-            if chosen and len(live) > FACTOR * sum(map(len, chosen)):
-                break
-            chosen.append(live)
-        return chosen if len(chosen) > 1 else ()
-
-    def replace(self, merged: Sequence[LiveSegment], result: LiveSegment) -> None:
-        """Put a segment in the place of some that it was merged of."""
-        kept = (live for live in self.segments if live not in merged)
-        self.segments = tuple(sorted((*kept, result), key=len, reverse=True))
 
 
 def columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:

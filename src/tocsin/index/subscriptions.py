@@ -4,7 +4,7 @@ import math
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from tocsin.errors import (
 from tocsin.forks import Guard, Level, tell_children
 from tocsin.index import commit as store
 from tocsin.index import intake
-from tocsin.index.buffer import PATIENCE, Buffer, Fresh, columns
+from tocsin.index.buffer import Buffer, Fresh, columns
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
 from tocsin.index.merge import Merger, due
@@ -87,7 +87,7 @@ class SubscriptionSet:
         """When the files of the folder are verified."""
         self._number = 0
         self._background_merge = background_merge
-        self._background: threading.Thread | None = None
+        self._merging: threading.Thread | None = None
         self._merges = 0
         self._history: History | None = None
         self._tenant_limits: dict[str, Limits] = {}
@@ -102,7 +102,7 @@ class SubscriptionSet:
 
     def become_child(self) -> None:
         """After a fork: the threads and the history of the folder are the parent's."""
-        self._throttle, self._background = WriteThrottle(), None
+        self._throttle, self._merging = WriteThrottle(), None
         self._leave_history()
 
     def _leave_history(self) -> None:
@@ -390,8 +390,8 @@ class SubscriptionSet:
 
     def close(self) -> None:
         """Wait for a merge under way and let another process write. Uncommitted changes are lost."""
-        if self._background is not None:
-            self._background.join()
+        if self._merging is not None:
+            self._merging.join()
         with self._lock:
             if self._folder is not None:
                 self._folder.unlock()
@@ -583,26 +583,19 @@ class SubscriptionSet:
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
 
-        Nothing is built, unless one of the new subscriptions cannot be judged by its definition, or the user chose an
-        index, which shall then do the work and count it. If there are many to judge so, a segment of them is built in
-        the background; only if there are too many meanwhile, it is built here.
+        Nothing is built, unless many new subscriptions must be judged by their definition, or one cannot be, or the
+        user chose an index, which shall then do the work and count it.
         """
         state = self._for_one
         if state is not None:
             return state
         with self._lock:
-            if self._snapshot is not None or not (self.options.is_auto and self._may_view_buffer()):
+            if self._snapshot is not None or not (self.options.is_auto and self._buffer.may_be_viewed):
                 self._for_one = self.current(), None
             else:
                 standing = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
                 self._for_one = standing, self._buffer.view()
             return self._for_one
-
-    def _may_view_buffer(self) -> bool:
-        """Tell whether a single event is compared with the buffer as it is; begin to build a segment if that is due."""
-        if self._buffer.may_be_viewed():
-            return True
-        return self._buffer.may_be_viewed(PATIENCE) and self._run_in_background(self._index_beside)
 
     def matching(self) -> AbstractContextManager[None]:
         """A match under way, which changes make room for: within it, ask for the `current` snapshot."""
@@ -628,17 +621,14 @@ class SubscriptionSet:
         self._changed()
 
     def _merge_in_background(self) -> None:
-        if len(self._buffer) >= BUFFER or due(self._segments, self.options.shards):
-            self._run_in_background(self._merge_what_is_due)
-
-    def _run_in_background(self, work: Callable[[], None]) -> bool:
-        """Start a thread for work beside matches; tell whether one is running now. There is only one at a time."""
-        if not self._background_merge:
-            return False
-        if self._background is None or not self._background.is_alive():
-            self._background = threading.Thread(target=work, name="tocsin-merge", daemon=True)
-            self._background.start()
-        return True
+        idle = self._merging is None or not self._merging.is_alive()
+        if (
+            self._background_merge
+            and idle
+            and (len(self._buffer) >= BUFFER or due(self._segments, self.options.shards))
+        ):
+            self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
+            self._merging.start()
 
     def _merge_what_is_due(self) -> None:
         """Seal a full buffer and merge tier by tier; the lock is held only to look and to put the result in place."""
@@ -667,22 +657,6 @@ class SubscriptionSet:
             self._segments += sealed
             self._changed()
         return sealed
-
-    def _index_beside(self) -> None:
-        """Build a segment of the fresh subscriptions beside changes and matches, then merge those of its size."""
-        self._build_beside()
-        while True:
-            with self._lock:
-                small = self._buffer.small()
-                merger = Merger(small)
-            if not small:
-                return
-            merged = merger.build(self.options)
-            with self._lock:
-                if not all(live in self._buffer.segments for live in small):
-                    return
-                self._buffer.replace(small, merger.finish(merged))
-                self._changed()
 
     def _build_beside(self) -> None:
         """Let the fresh subscriptions be a segment of the buffer, which is built while others come and go."""

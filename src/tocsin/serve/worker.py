@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import socket
-import sys
 import threading
 import time
 from functools import partial
@@ -36,9 +35,7 @@ def wait_for_writer(board: Board) -> None:
 async def run(settings: ServerSettings, board: Board, listening: socket.socket) -> None:
     """Answer requests until a signal ends the process."""
     log = settings.audit_log if settings.audit else None
-    matcher = Matcher.open(settings.index, mode="read", audit=settings.audit, audit_log=log)
-    # Requests need not wait long for the interpreter while a segment of new subscriptions is built beside them.
-    sys.setswitchinterval(0.0005)
+    matcher = Matcher.open(settings.index, mode="read", background_merge=False, audit=settings.audit, audit_log=log)
     # Loads the compiled kernels before the first request.
     matcher.match({})
     matcher.match_batch([{}] * 4)
