@@ -18,6 +18,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tocsin import Matcher
+
 if TYPE_CHECKING:
     from cli.conftest import Answer, Run, WriteLines
 
@@ -296,6 +298,7 @@ MISTAKES = [
     ["match", "--where-file", "-", "--events", "-"],
     ["explain", "--where", "price <"],
     ["explain", "nobody", "--subscriptions", "s.jsonl"],
+    ["explain", "nobody", "--index", "i", "--event", '{"price": 3}'],
     ["explain", "cheap", "--subscriptions", "s.jsonl", "--event", "{"],
 ]
 
@@ -303,6 +306,9 @@ MISTAKES = [
 def test_a_mistake_is_found_before_anything_is_loaded(write_lines: "WriteLines", tmp_path: Path) -> None:
     write_lines("e.jsonl", EVENTS)
     write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10"}])
+    with Matcher() as matcher:
+        matcher.subscribe("cheap", "price < 10")
+        matcher.save(tmp_path / "i")
     code = (
         "import json, sys; from tocsin.cli import main\n"
         "for mistake in json.load(sys.stdin):\n"

@@ -71,7 +71,7 @@ def explain(
 
 def read_event(text: str) -> dict[str, object]:
     """An event from JSON; - is standard input."""
-    from tocsin.files.subscription_files import NO_TEXT, is_text
+    from tocsin.files.formats import NO_TEXT, is_text
 
     way_out = """Write it as '{"author": "Smith"}'"""
     if text == str(STANDARD):

@@ -124,6 +124,18 @@ def demand_id(wanted: str, ids: Sequence[str]) -> None:
     raise UnknownSubscriptionError(f"there is no subscription {wanted!r}", f"There are {', '.join(near)}{more}")
 
 
+def _demand_stored(index: Path, wanted: str) -> None:
+    """Raise UnknownSubscriptionError if an index has no such id, before the library is loaded; not for a huge index."""
+    from tocsin.index.stored_ids import stored_ids
+    from tocsin.storage.folder import Folder
+
+    # A file that the writer removes meanwhile: whoever opens the index finds the newer snapshot.
+    with contextlib.suppress(FileNotFoundError):
+        ids = stored_ids(Folder(index))
+        if ids is not None:
+            demand_id(wanted, ids)
+
+
 def _tell(names: Sequence[str], noun: str, what: str) -> None:
     if names:
         more = ", …" if len(names) > MOST_NAMED else ""
@@ -140,6 +152,8 @@ def matcher_of(
     if source.subscriptions is not None:
         matcher = load(source.subscriptions, source.options, quiet=quiet, wanted=wanted)
     else:
+        if source.index is not None and wanted is not None:
+            _demand_stored(source.index, wanted)
         from tocsin.matcher import Matcher
 
         # A merge in the background would be thrown away at the end of the command.

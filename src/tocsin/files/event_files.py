@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from tocsin.errors import EventError, OptionError
-from tocsin.files.formats import STANDARD, DataFile, data_files
-from tocsin.files.subscription_files import is_text, read_arrow
+from tocsin.files.formats import STANDARD, DataFile, data_files, is_text
+from tocsin.files.subscription_files import read_arrow
 from tocsin.model.readable import malformed
 from tocsin.model.values import Kind
 

@@ -27,6 +27,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 STANDARD = "-"
 """The name of standard input and standard output."""
+NO_TEXT = "no well-formed text: it has half a surrogate pair, or bytes that are not UTF-8"
 
 
 @dataclass(frozen=True)
@@ -101,3 +102,15 @@ def compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
     # A stream of Arrow's closes what it writes to, and the file is still to be synced.
     with os.fdopen(os.dup(file.fileno()), "wb") as again, pa.CompressedOutputStream(again, compression) as stream:
         yield cast(BinaryIO, stream)
+
+
+def is_text(text: str) -> bool:
+    """Whether a text is well-formed: no half of a surrogate pair, as JSON may have, and no byte that is not UTF-8.
+
+    A file that is opened with ``errors="surrogateescape"`` has the latter as the former.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

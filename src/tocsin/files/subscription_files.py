@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyarrow.compute import CastOptions
 
 from tocsin.errors import OptionError, SubscriptionError
-from tocsin.files.formats import DataFile, Format, compressed, data_files, format_of
+from tocsin.files.formats import NO_TEXT, DataFile, Format, compressed, data_files, format_of, is_text
 from tocsin.model.subscription import Subscription
 
 TYPES = {
@@ -30,7 +30,6 @@ TYPES = {
 `params` are JSON everywhere, since their values are of several types.
 """
 
-NO_TEXT = "no well-formed text: it has half a surrogate pair, or bytes that are not UTF-8"
 WRITE_TEXT = "Write the file as UTF-8"
 
 Row = dict[str, object]
@@ -135,18 +134,6 @@ def read_arrow(file: DataFile) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(opened.schema, batches)
     except pa.ArrowInvalid:
         return pa.ipc.open_stream(file.whole())
-
-
-def is_text(text: str) -> bool:
-    """Whether a text is well-formed: no half of a surrogate pair, as JSON may have, and no byte that is not UTF-8.
-
-    A file that is opened with ``errors="surrogateescape"`` has the latter as the former.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _json_lines(file: DataFile) -> Iterator[tuple[Place, object]]:
