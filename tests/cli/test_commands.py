@@ -38,6 +38,7 @@ def test_help_imports_nothing_heavy() -> None:
     ("arguments", "complaint"),
     [
         (["frobnicate"], "No such command 'frobnicate'. See tocsin --help"),
+        (["mtach"], "No such command 'mtach'. Did you mean 'match'? See tocsin --help"),
         (["check"], ". See tocsin check --help"),
         (["match", "--where", "x = 1"], "Missing option '--events'. See tocsin match --help"),
         (["match", "--frobnicate"], "No such option: --frobnicate"),

@@ -305,7 +305,7 @@ MISTAKES = [
 
 def test_a_mistake_is_found_before_anything_is_loaded(write_lines: "WriteLines", tmp_path: Path) -> None:
     write_lines("e.jsonl", EVENTS)
-    write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10"}])
+    write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10", "weights": {"price": 1}, "tags": {"user": "ada"}}])
     with Matcher() as matcher:
         matcher.subscribe("cheap", "price < 10")
         matcher.save(tmp_path / "i")

@@ -29,6 +29,9 @@ def test_json_lines_with_every_kind_of_bad_line(tmp_path: Path) -> None:
         '{"id": "score", "where": "x = 4", "score": "high"}\n'
         '{"id": "tags", "where": "x = 4", "tags": 3}\n'
         '{"id": "weights", "where": "x = 4", "weights": [1]}\n'
+        '{"id": "text as weight", "where": "x = 4", "weights": {"x": "1"}}\n'
+        '{"id": "huge weight", "where": "x = 4", "weights": {"x": 1' + "0" * 400 + "}}\n"
+        '{"id": "number as tag", "where": "x = 4", "tags": {"owner": 1}}\n'
     )
     read = read_subscriptions(path)
     table, errors = read.table, read.rejected
@@ -37,7 +40,18 @@ def test_json_lines_with_every_kind_of_bad_line(tmp_path: Path) -> None:
         {"id": "7", "where": "x = 2", "score": None, "weights": [("x", 0.5)], "tags": [("owner", "q")]},
     ]
     found = complaints(errors)
-    assert list(found) == ["line 4", "line 5", "line 6", "no where", "number", "score", "tags", "weights"]
+    wrong_within = ["text as weight", "huge weight", "number as tag"]
+    assert list(found) == [
+        "line 4",
+        "line 5",
+        "line 6",
+        "no where",
+        "number",
+        "score",
+        "tags",
+        "weights",
+        *wrong_within,
+    ]
     assert found["line 4"].startswith("not JSON")
     assert found["line 5"] == "not an object"
     assert found["line 6"] == "no id"

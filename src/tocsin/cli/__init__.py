@@ -127,5 +127,6 @@ def _tell_of_usage(error: typer.BadParameter) -> int:
         return error.exit_code
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     command = "tocsin" if error.ctx is None else error.ctx.command_path
-    errors().print(f"[bold red]error:[/] {escape(message)}. See {command} --help", highlight=False, soft_wrap=True)
+    end = "" if message.endswith("?") else "."
+    errors().print(f"[bold red]error:[/] {escape(message)}{end} See {command} --help", highlight=False, soft_wrap=True)
     return error.exit_code

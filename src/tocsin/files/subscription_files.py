@@ -187,16 +187,26 @@ def _converted(column: str, value: object, name: str) -> object:
         if column == "score":
             return float(value)  # type: ignore[arg-type]  # what is not a number raises
         given: Any = json.loads(value) if isinstance(value, str) else value
+        if not is_text(json.dumps(given, ensure_ascii=False)):
+            raise ValueError(NO_TEXT)
         if column == "params":
             return json.dumps(dict(given))
-        # A map of Arrow is a list of pairs.
-        return pa.scalar(list(given.items()), TYPES[column]).as_py()
-    except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        # A map of Arrow is a list of pairs. Arrow itself would load pandas to check it.
+        if column == "weights":
+            return [(key, None if held is None else float(_demand(held, (int, float)))) for key, held in given.items()]
+        return [(key, None if held is None else _demand(held, str)) for key, held in given.items()]
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         forms = {"score": "a number", "weights": "an object of numbers", "tags": "an object of texts"}
         form = forms.get(column, "an object of constants")
         raise SubscriptionError(
             f"its {column} is {json.dumps(value)[:40]}", f"Write {form}, or leave it out", subscription=name
         ) from error
+
+
+def _demand(value: Any, types: type | tuple[type, ...]) -> Any:
+    if not isinstance(value, types):
+        raise TypeError(f"{value!r} is of another type")
+    return value
 
 
 def _conform(table: pa.Table, file: DataFile) -> pa.Table:
