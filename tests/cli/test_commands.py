@@ -204,6 +204,8 @@ def test_explain_names_what_is_wrong(
         (["--id", "isbn"], "no column 'isbn'. Choose with --id from id, price"),
         (["--order", "isbn"], "no column 'isbn'. Choose with --order from id, price"),
         (["--inbox-tag", "user", "--dedupe", "subscription, isbn"], "the matches have no column 'isbn'"),
+        (["--inbox-tag", "user", "--dedupe", "subscription, id"], "score; id is called event there"),
+        (["--keep", "id"], "the matches have 'id' already: it is called event. Leave out --keep id"),
         (["--digest"], "--dedupe and --digest are for inboxes"),
     ],
 )

@@ -287,6 +287,7 @@ MISTAKES = [
     ["match", "--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl"],
     ["match", "--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl/m"],
     ["match", "--where", "price < 10", "--events", "e.jsonl", "--output", "e.jsonl/m", "--spark"],
+    ["match", "--where", "price < 10", "--events", "e.jsonl", "--output", "m", "--spark", "--id", "id", "--keep", "id"],
     ["match", "--where", "price < 10", "--events", "e.jsonl", "--now", "soon"],
     ["match", "--where", "price < 10", "--events", "e.jsonl", "--id", "isbn"],
     ["match", "--where", "price < 10", "--events", "e.jsonl", "--order", "isbn"],

@@ -115,6 +115,8 @@ def test_columns_of_the_subscription(spark: "SparkSession", tmp_path: Path) -> N
     ]
     mine = tocsin_spark.match(events, tmp_path / "index", id="key", tags={"user": "ada"}, subscription_columns=["user"])
     assert [tuple(row) for row in mine.collect()] == [(1, "a", 1.0, "ada")]
+    with pytest.raises(OptionError, match="'key' is already a column of the matches: event"):
+        tocsin_spark.match(events, tmp_path / "index", id="key", order="key", keep_columns=["key"])
     for name, kept in (("score", []), ("page", ["page"])):
         with pytest.raises(OptionError, match=f"'{name}' is already a column"):
             tocsin_spark.match(

@@ -225,6 +225,12 @@ def check_index(path: Path) -> None:
     Folder(path).committed()
 
 
+def demand_other_columns(id: str | None, keep: Sequence[str]) -> None:
+    """Raise OptionError if the column that names events is to be kept: on Spark each column of the matches is once."""
+    if id in keep:
+        raise OptionError(f"the matches have {id!r} already: it is called event", f"Leave out --keep {id}")
+
+
 def read_text(path: Path, way_out: str) -> str:
     """The text of a file, or of standard input for -. Raises OptionError with the way out if it cannot be read."""
     try:

@@ -25,6 +25,7 @@ from tocsin.cli.inputs import (
     Where,
     WhereFile,
     demand_one_standard_input,
+    demand_other_columns,
     matcher_of,
     parse_now,
     parse_tags,
@@ -123,6 +124,7 @@ def match(
     with unwound_by_sigterm(), contextlib.ExitStack() as stack:
         if on_spark:
             _check_for_spark(events, output, format, {"--explain": explain, "--now": now is not None})
+            demand_other_columns(id, keep or [])
             folder = stack.enter_context(whole_folder(output, overwrite))
         else:
             target = stack.enter_context(destination(output, format, overwrite))

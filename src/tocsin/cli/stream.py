@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tocsin.cli.console import AsJson, Quiet, errors, facts, print_json, rate
-from tocsin.cli.inputs import check_index
+from tocsin.cli.inputs import check_index, demand_other_columns
 from tocsin.cli.match import Format
 from tocsin.errors import OptionError
 from tocsin.storage.atomic_files import check_place
@@ -66,12 +66,13 @@ def stream(
     for folder in (output, checkpoint):
         check_place(folder)
     _check_columns(events, schema, {"--id": [id], "--keep": keep or [], "--order": [order]})
+    demand_other_columns(id, keep or [])
     matched = ["event", "subscription", "score", *(keep or [])]
     for name in filter(None, map(str.strip, (dedupe or "").split(","))):
         if name not in matched:
+            way = f"{name} is called event there" if name == id else f"--keep {name} adds it"
             raise OptionError(
-                f"the matches have no column {name!r} to find repetitions by",
-                f"They have {', '.join(matched)}; --keep {name} adds it",
+                f"the matches have no column {name!r} to find repetitions by", f"They have {', '.join(matched)}; {way}"
             )
     _check_index(index)
     from tocsin.spark.session import local_session

@@ -82,7 +82,11 @@ def leading_columns(
             raise OptionError(
                 f"the events have no column {name!r} {purpose}", f"Choose from {', '.join(events.columns)}"
             )
-    taken = [name for name in keep_columns if name in (*COLUMNS, id)]
+    if id in keep_columns:
+        raise OptionError(
+            f"{id!r} is already a column of the matches: event", "Leave it out of keep_columns, and read event"
+        )
+    taken = [name for name in keep_columns if name in COLUMNS]
     if taken:
         raise OptionError(
             f"{taken[0]!r} is already a column of the matches", "Rename it, or leave it out of keep_columns"
