@@ -25,6 +25,7 @@ from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.errors import OptionError, TocsinError
 from tocsin.matcher import Matcher
 from tocsin.model.values import Kind
+from tocsin.predicates.history.tree import FENCED, TAIL
 from tocsin.ranking.question import Mode
 from tocsin.tuning import TUNING
 
@@ -47,8 +48,17 @@ def _ranges() -> Iterator[str]:
     for n in range(100):
         yield f"rare{n} > {n} AND a < {n}"
         yield f"rare{n} = {n}"
+        yield f"a > -{n} AND b > -{n}"
     yield "b > 9007199254740993"
     yield " OR ".join(f"(a < {n} AND b < {n + 1})" for n in range(12))
+
+
+def _trees() -> Iterator[str]:
+    for n in range(40):
+        # 64 conjunctions: more than are written out.
+        excluded = " AND ".join(f"NOT (b = {n + m} AND c = {m})" for m in range(6))
+        yield f"s = 'v{n}' AND {excluded}"
+        yield excluded
 
 
 def _words() -> Iterator[str]:
@@ -131,6 +141,7 @@ FAMILIES: dict[str, Callable[[], Iterator[str]]] = {
     "history": _history,
     "arrays": _arrays,
     "attributes": _attributes,
+    "trees": _trees,
 }
 """Subscriptions that need every kernel of a family, by its name; the longest to compile come first."""
 
@@ -213,27 +224,59 @@ def drive(family: str) -> int:
             writer.compact()
             writer.publish(_event(1))
             _ask(writer)
-    if family == "words":
-        _match_many_keys()
-    if family == "ranges":
-        _match_many_constants()
+    for further in FURTHER.get(family, ()):
+        further()
     load_compiler()
     from tocsin import _numba
 
     return len(_numba.COMPILATIONS)
 
 
-def _match_many_constants() -> None:
-    """Match with so many constants that values are quantized, and with ranges so wide that bitmaps are cheaper."""
+BOX_SIZES = {"a": 97, "b": 89, "c": 83, "d": 79, "e": 73}
+"""Different primes, so that thousands of boxes are different."""
+
+
+def _match_many_ranges() -> None:
+    """Match with so many constants that values are quantized, so wide ranges that bitmaps are cheaper, two segments."""
     count = TUNING.min_even_codes
     exact = [f"a > {n / 7} AND s = 'v{n % 7}'" for n in range(count)]
     wide = [
         f"a < {90 + n / 9} AND b < {200 + n} AND c < {n % 99} AND d < {9 + n % 9} AND e < {n}" for n in range(count)
     ]
-    table = pa.table({"id": [str(number) for number in range(2 * count)], "where": exact + wide})
-    with Matcher.from_table(table, background_merge=False) as matcher:
-        for size in (1, 2, EVENTS):
-            matcher.match_batch(events(size))
+    boxes = [
+        " AND ".join(f"{name} BETWEEN {n % size} AND {n % size + size // 3}" for name, size in BOX_SIZES.items())
+        for n in range(count)
+    ]
+    for first, second in ((exact + wide, boxes[:1]), (boxes, wide), (exact, exact)):
+        with Matcher.from_table(_numbered(first), background_merge=False) as matcher:
+            for size in (1, 2, EVENTS):
+                matcher.match_batch(events(size))
+            matcher.unsubscribe("0")
+            matcher.match_batch(events(EVENTS))
+            matcher.subscribe_many(_numbered(second, first=len(first)))
+            matcher.match_batch(events(TUNING.shared_layout_min_events))
+
+
+def _score_by_a_function() -> None:
+    with Matcher.from_table(_numbered(["a > 1 AND b > 2", "a < 9"])) as matcher:
+        matcher.top_k(_event(3), 2, mode="relaxed", score_by=lambda held: 2 * held["a"])
+
+
+def _look_far_back() -> None:
+    """Look back at so many events that trees and bitmaps of them are used, and at constants that came later."""
+    old = np.arange(FENCED + TAIL)
+    with Matcher(background_merge=False) as matcher:
+        matcher.publish_batch(pa.table({"key": old, "p": old % 2, "q": 1 - old % 2, "r": old % 7}))
+        # Half of the old events satisfy each condition, and none both.
+        matcher.subscribe("never", "EXISTS (SELECT 1 FROM history h WHERE h.p = event.p AND h.q = event.q)")
+        for n in range(3):
+            constants = f"h.r > {n} AND h.q < {n}"
+            matcher.subscribe(
+                f"of key {n}", f"EXISTS (SELECT 1 FROM history h WHERE h.key = event.key AND {constants})"
+            )
+            matcher.subscribe(f"any {n}", f"r < ANY (SELECT r FROM history WHERE p = {n})")
+        for key in range(2):
+            matcher.publish({"key": key, "p": 1, "q": 1, "r": 1})
 
 
 def _match_many_keys() -> None:
@@ -244,11 +287,22 @@ def _match_many_keys() -> None:
         index.match(np.arange(events + 1), np.zeros(events, np.int32))
 
 
+FURTHER = {
+    "ranges": (_match_many_ranges, _score_by_a_function),
+    "words": (_match_many_keys,),
+    "history": (_look_far_back,),
+}
+"""What else a family is driven through."""
+
+
 def subscriptions(family: str) -> pa.Table:
     """The subscriptions that a family is driven with."""
-    texts = list(FAMILIES[family]())
-    scores = [1.0 + number % 5 for number in range(len(texts))]
-    return pa.table({"id": [str(number) for number in range(len(texts))], "where": texts, "score": scores})
+    table = _numbered(list(FAMILIES[family]()))
+    return table.append_column("score", pa.array([1.0 + number % 5 for number in range(len(table))]))
+
+
+def _numbered(texts: Sequence[str], first: int = 0) -> pa.Table:
+    return pa.table({"id": [str(number) for number in range(first, first + len(texts))], "where": texts})
 
 
 def events(count: int) -> pa.Table:
