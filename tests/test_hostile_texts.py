@@ -79,7 +79,8 @@ def test_a_long_text_is_not_planned_clause_by_clause(operator: str) -> None:
     assert plans.of_clauses(split(texts[0]), False) is None
     joined = plans.of_clauses(split(" AND ".join(f"a < {number}" for number in range(MAX_BOUNDS))), False)
     assert joined is not None
-    assert len(joined[0][0].bounds) == MAX_BOUNDS
+    [(part, _, _)], _ = joined
+    assert len(part.bounds) == MAX_BOUNDS
     assert plans.of_clauses(split(" AND ".join(f"a < {number}" for number in range(MAX_BOUNDS + 1))), False) is None
 
 

@@ -2,7 +2,7 @@
 
 import gc
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,7 +11,7 @@ from tocsin.arrays import Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import normalise
-from tocsin.language.parse import Key, fixed_literals, parse_pieces
+from tocsin.language.parse import Key, fixed_places, parse_pieces
 from tocsin.language.shape import literal_types, split
 from tocsin.language.shape_plan import MAX_LITERALS, Part, Plans
 from tocsin.language.vectors import PartRows, Unreadable, part_rows
@@ -62,14 +62,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _by_fixed(key: Key, numbers: list[int], members: list[list[str]]) -> list[tuple[Key, list[int], list[list[str]]]]:
-    """Group the texts of a shape by the literals that its templates contain."""
-    groups: dict[Key, tuple[list[int], list[list[str]]]] = {}
+def _by_literals(
+    places: Iterable[int], numbers: list[int], members: list[list[str]]
+) -> dict[tuple[str, ...], tuple[list[int], list[list[str]]]]:
+    """Group texts by their literals at some places."""
+    groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for number, pieces in zip(numbers, members, strict=True):
-        group = groups.setdefault((key[0], key[1], fixed_literals(key[0], pieces)), ([], []))
+        group = groups.setdefault(tuple([pieces[2 * place + 1] for place in places]), ([], []))
         group[0].append(number)
         group[1].append(pieces)
-    return [(inner, *group) for inner, group in groups.items()]
+    return groups
 
 
 class _PartTexts:
@@ -120,15 +122,21 @@ class _Work:
             group[1].append(pieces)
         owners: list[int] = []
         parts: dict[Part, _PartTexts] = {}
-        waiting = [(key, *group) for key, group in groups.items()]
+        # The last entry tells whether the clauses of the texts contain the same literals.
+        waiting = [(key, *group, False) for key, group in groups.items()]
         while waiting:
-            key, numbers, members = waiting.pop()
+            key, numbers, members, is_uniform = waiting.pop()
             clauses = self._plans.of_clauses(members[0], bool(key[1]))
-            alternatives = None if clauses is None else [clauses]
+            if clauses is not None and clauses[1] and not is_uniform:
+                waiting += [(key, *group, True) for group in _by_literals(clauses[1], numbers, members).values()]
+                continue
+            alternatives = None if clauses is None else [clauses[0]]
             if alternatives is None and len(members) >= SMALL and len(members[0]) <= 2 * MAX_LITERALS:
                 alternatives = self._plans.of_shape(key, members[0])
-                if alternatives is None and not key[2] and fixed_literals(key[0], members[0]):
-                    waiting += _by_fixed(key, numbers, members)
+                fixed = fixed_places(key[0])
+                if alternatives is None and not key[2] and fixed:
+                    by_fixed = _by_literals(fixed, numbers, members)
+                    waiting += [((*key[:2], contained), *group, False) for contained, group in by_fixed.items()]
                     continue
             # A predicate has a literal, or is a part of its own, and names two attributes at most: more there are not.
             parts_at_most = sum(map(len, alternatives or ()))

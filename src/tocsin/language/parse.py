@@ -51,14 +51,14 @@ def parse_pieces(pieces: list[str], analyzers: Analyzers = NO_ANALYZERS) -> Cond
 def _known_template(shape: Shape) -> Template:
     """Return the template of a shape that the grammar declines, from the cache if it is there."""
     code, types = "\0".join(shape.pieces[::2]), literal_types(shape.literals)
-    key = code, types, fixed_literals(code, shape.pieces)
+    key = code, types, fixed_literals(code, shape.literals)
     template = _templates.pop(key, None)
     if template is None:
         template = template_by_sqlglot(shape)
         _note_fixed(code, template)
-        if template.fixed != _fixed.get(code, ()) or len(code) > LONG_SHAPE:
+        if template.fixed != fixed_places(code) or len(code) > LONG_SHAPE:
             return template
-        key = code, types, fixed_literals(code, shape.pieces)
+        key = code, types, fixed_literals(code, shape.literals)
         if len(_templates) >= CACHED_SHAPES:
             del _templates[next(iter(_templates))]
     _templates[key] = template
@@ -72,14 +72,19 @@ def _note_fixed(code: str, template: Template) -> None:
         _fixed[code] = template.fixed
 
 
-def fixed_literals(code: str, pieces: list[str]) -> tuple[str, ...]:
-    """Return the literals of a text that the template of its shape contains, as far as that is known."""
-    return tuple([pieces[2 * number + 1] for number in _fixed.get(code, ())])
+def fixed_places(code: str) -> tuple[int, ...]:
+    """Return the numbers of the literals that the templates of a shape contain, as far as that is known."""
+    return _fixed.get(code, ())
+
+
+def fixed_literals(code: str, literals: list[str]) -> tuple[str, ...]:
+    """Return those of the literals of a text that the template of its shape contains, as far as that is known."""
+    return tuple([literals[number] for number in fixed_places(code)])
 
 
 def has_known_literals(shape: Shape, template: Template) -> bool:
     """Tell whether a template contains the literals that `fixed_literals` gives for its shape."""
-    return template.fixed == _fixed.get("\0".join(shape.pieces[::2]), ())
+    return template.fixed == fixed_places("\0".join(shape.pieces[::2]))
 
 
 def parse_shape(shape: Shape) -> Template:

@@ -17,7 +17,7 @@ from tocsin.language.constants import Reading
 from tocsin.language.declared_words import with_analyzers
 from tocsin.language.normal_form import ColumnKey
 from tocsin.language.normalise import always, never
-from tocsin.language.parse import Key, has_known_literals, parse_shape
+from tocsin.language.parse import Key, fixed_places, has_known_literals, parse_shape
 from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
 from tocsin.language.shape import Shape, literal_types
 from tocsin.language.template import Template, fill_atom
@@ -34,12 +34,14 @@ REMEMBERED = 16_384
 
 MAX_LITERALS = 1_000
 """Texts with more literals are rare: they are bound text by text, which takes less than planning their clauses."""
+MIN_FIXED = 4
+"""A clause whose template contains literals is planned when it is met so often: each other literal needs a plan."""
 MAX_BOUNDS = 16
 """Bounds on one column that are planned together. Each join is remembered, so that n bounds would take n² memory."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_CLAUSE = re.compile(r"[\w\s.<>=!(),]*")
+_CLAUSE = re.compile(r"[\w\s.<>=!(),*/%+-]*")
 _AND = re.compile(r"\bAND\b", re.I)
 _AND_OF_BETWEEN = re.compile(r"\s*AND\s*", re.I)
 _NO_CLAUSE = re.compile(r"\b(?:OR|SELECT)\b", re.I)
@@ -80,14 +82,20 @@ class Plans:
     def __init__(self, analyzers: Analyzers) -> None:
         self._analyzers = analyzers
         self._clauses: dict[Key, list[Placed] | None] = {}
+        self._met: dict[Key, int] = {}
+        """How often a clause was met whose template contains literals, until it is planned."""
         self._shapes: dict[Key, Alternatives | None] = {}
         self._joint: dict[tuple[Part, Part], Part] = {}
 
-    def of_clauses(self, pieces: list[str], has_strings: bool) -> list[Placed] | None:
-        """Return the parts of a text of clauses joined by AND; None if it is not one, not regular, or long."""
+    def of_clauses(self, pieces: list[str], has_strings: bool) -> tuple[list[Placed], list[int]] | None:
+        """Return the parts of a text of clauses joined by AND; None if it is not one, not regular, or long.
+
+        They are those of each text of its shape that has the same literals at the places that come with them.
+        """
         if len(pieces) > 2 * MAX_LITERALS:
             return None
         found: dict[object, Placed] = {}
+        fixed: list[int] = []
         code: list[str] = []
         first, literals, known = 0, pieces[1::2], self._clauses
         # The last cut is an end that closes the last clause.
@@ -98,10 +106,14 @@ class Plans:
             if piece is not None:
                 code.append(cut[0])
             for following in cut[1:]:
-                key = "\0".join(code), literal_types(literals[first:place]) if has_strings else (), ()
-                parts = known[key] if key in known else self._plan_clause(key, code, literals[first:place])
+                text, own = "\0".join(code), literals[first:place]
+                places_fixed = fixed_places(text)
+                contained = tuple([own[number] for number in places_fixed])
+                key = text, literal_types(own) if has_strings else (), contained
+                parts = known[key] if key in known else self._plan_clause(key, code, own)
                 if parts is None:
                     return None
+                fixed += [first + number for number in places_fixed]
                 for part, places, _ in parts:
                     before = found.get(part.subject)
                     if before is None:
@@ -112,16 +124,21 @@ class Plans:
                     else:
                         return None
                 code, first = [following], place
-        return list(found.values())
+        return list(found.values()), fixed
 
     def _plan_clause(self, key: Key, code: list[str], literals: list[str]) -> list[Placed] | None:
         if key[0].count("(") != key[0].count(")"):
             # An AND inside parentheses. Parsing half of them would fail, at the price of an error.
             _remember(self._clauses, key, None)
             return None
+        if key[2]:
+            met = self._met.pop(key, 0) + 1
+            if met < MIN_FIXED:
+                _remember(self._met, key, met)
+                return None
         pieces = [""] * (len(code) + len(literals))
         pieces[::2], pieces[1::2] = code, literals
-        alternatives = _plan_shape(pieces, False, self._analyzers)
+        alternatives = _plan_shape(pieces, bool(key[2]), self._analyzers)
         parts = alternatives[0] if alternatives is not None and len(alternatives) == 1 else None
         _remember(self._clauses, key, parts)
         return parts
