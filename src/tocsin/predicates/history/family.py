@@ -65,5 +65,10 @@ def probed(truths: Sequence[Truths]) -> Probed:
 
 
 def _slices(lists: Sequence[Int32s]) -> Ragged:
+    if len(lists) == 1:
+        # A single event: 3 µs instead of 20.
+        numbers = lists[0].copy()
+        numbers.sort()
+        return Ragged(np.array([0, numbers.size]), numbers)
     starts = np.cumsum([0, *(numbers.size for numbers in lists)]).astype(np.int64)
     return Ragged(starts, np.concatenate([np.empty(0, np.int32), *(np.sort(numbers) for numbers in lists)]))
