@@ -132,6 +132,25 @@ def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch
     assert (matcher.stats().segments, matcher.stats().buffered) == ((size,), 0)
 
 
+def test_a_large_list_is_not_built_again_for_small_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe("list", f"x IN ({', '.join(map(str, range(0, 1_000, 2)))})")
+    matcher.match_batch([{"x": 1}])
+    built: list[str] = []
+    build = matcher._subscriptions._build
+
+    def noted(taken: Sequence[Subscription], forms: Sequence[NormalForm]) -> Segment:
+        built.extend(one.id for one in taken)
+        return build(taken, forms)
+
+    monkeypatch.setattr(matcher._subscriptions, "_build", noted)
+    for number in range(20):
+        matcher.subscribe(f"s{number}", f"x >= {number}")
+        assert len(matcher.match_batch([{"x": 998}])) == number + 2
+    assert "list" not in built
+    assert {f"s{number}" for number in range(20)} == set(built)
+
+
 def test_a_match_beside_changes_sees_none_of_them_half() -> None:
     """Each pair of replaced and rescored subscriptions stands once in every answer, whatever is being changed."""
     matcher = filled(20)

@@ -17,8 +17,8 @@ Normalise = Callable[[str, str], Expression]
 """Returns the normal form of a text, given the id of its subscription."""
 
 FACTOR = 4
-"""A match rebuilds the segments that are at most this many times larger than what is new. It visits every segment, so
-that keeping few of them is worth the rebuilding."""
+"""A match rebuilds the segments that are at most this many times larger than what is new, by the size of their normal
+forms: one IN list may be 50,000 ranges. It visits every segment, so that keeping few is worth the rebuilding."""
 
 FEW_COMPLEX = 16
 """So many subscriptions may be judged by their definition for each single event, some 5 µs each; more of them become a
@@ -118,7 +118,9 @@ class Buffer:
         if not self.fresh:
             return
         segments, taken, forms = list(self.segments), *columns(self.fresh)
-        while segments and len(segments[-1]) <= FACTOR * len(taken):
+        size = forms[0].size
+        while segments and _size(segments[-1]) <= FACTOR * size:
+            size += _size(segments[-1])
             _take_out(segments.pop(), taken, forms)
         self.segments = (*segments, LiveSegment(build(taken, forms)))
         self._clear()
@@ -144,7 +146,7 @@ class Buffer:
         self._clear()
         for id, fresh in newer.items():
             self.put(id, fresh)
-        self.segments = tuple(sorted((one for one in (*self.segments, live) if len(one)), key=len, reverse=True))
+        self.segments = tuple(sorted((one for one in (*self.segments, live) if len(one)), key=_size, reverse=True))
 
     def hand_over(self) -> tuple[LiveSegment, ...]:
         """Return the segments of the buffer, which then has fresh subscriptions only."""
@@ -155,6 +157,11 @@ class Buffer:
 def columns(fresh: dict[str, Fresh]) -> tuple[list[Subscription], list[NormalForm]]:
     """Return fresh subscriptions, and their normal forms, as a segment is built of them."""
     return [one.subscription for one in fresh.values()], [form_of([one.expression for one in fresh.values()])]
+
+
+def _size(live: LiveSegment) -> int:
+    """The same as the size of a normal form."""
+    return len(live.segment) + live.segment.form.column.size + live.segment.form.test.size
 
 
 def _take_out(live: LiveSegment, subscriptions: list[Subscription], forms: list[NormalForm]) -> None:

@@ -109,6 +109,11 @@ class NormalForm:
     """The texts that can never match."""
     nesting: Nesting = field(default_factory=Nesting)
 
+    @property
+    def size(self) -> int:
+        """How many texts, ranges and tests there are."""
+        return self.texts + sum(column.conjunction.size for column in self.columns.values()) + self.test_id.size
+
     def select(self, texts: Int64s) -> "NormalForm":
         """Return the normal form of some of the texts, each once, in this order; errors are left behind."""
         place = np.full(self.texts, -1, np.int32)
