@@ -3,7 +3,7 @@
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pytest
@@ -206,6 +206,34 @@ def test_the_query_is_lazy_and_narrow_and_reads_only_what_is_named(
     assert "Exchange" not in plan
     assert "ReadSchema: struct<id:bigint,a:bigint,s:struct<b:bigint>>" in plan
     assert pairs(matches) == {(1, "one")}
+
+
+def test_a_call_runs_one_job_for_the_subscriptions_and_opens_the_index_once(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = spark.createDataFrame([(1, 5)], "key int, a int")
+    wheres = subscriptions(spark, {"x": "a > 1"})
+    opened: list[Path] = []
+    open_ = Matcher.open
+
+    def noted(path: Path, mode: Literal["read"]) -> Matcher:
+        opened.append(path)
+        return open_(path, mode=mode)
+
+    monkeypatch.setattr(Matcher, "open", noted)
+    spark.sparkContext.setJobGroup("one call", "")
+    try:
+        matches = tocsin_spark.match(events, wheres, id="key")
+        assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("one call")) == 1
+    finally:
+        spark.sparkContext._jsc.clearJobGroup()
+    assert len(opened) == 1
+    assert pairs(matches) == {(1, "x")}
+
+
+def test_no_subscriptions_match_nothing(spark: "SparkSession") -> None:
+    events = spark.createDataFrame([(1, 5)], "key int, a int")
+    assert pairs(tocsin_spark.match(events, subscriptions(spark, {}), id="key")) == set()
 
 
 def test_the_settings_of_the_session_stay_as_they_are(spark: "SparkSession") -> None:

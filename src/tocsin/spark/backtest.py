@@ -21,7 +21,7 @@ from tocsin.spark._placement.ship import Index, Place, place, scratch
 from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, newest
 from tocsin.spark._worker.batches import ALL_MATCHES, match_slices, open_index, united
 from tocsin.spark._worker.row_groups import read_row_groups
-from tocsin.spark.event_columns import column, event_steps, leading_columns, numbered
+from tocsin.spark.event_columns import event_steps, leading_columns, numbered_paths
 from tocsin.spark.evidence import MatchEvidence
 from tocsin.spark.ordered import match_in_order
 from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
@@ -129,10 +129,8 @@ def _contrasted(
         ordered = netted.select("event", "subscription", "score", *kept)
         changes = ordered.mapInArrow(partial(_worded, time=time), StructType(fields))
         return SparkBacktest(changes, len(contrast.names), None, contrast.rejected)
-    attributes = event_steps(events.schema, contrast.matcher.attributes - leading.keys())
-    row_groups = RowGroupFilter(contrast.matcher.forms)
-    work = plan(events, {name: [name] for name in leading} | attributes, reader, row_groups)
-    columns = leading | {name: column(steps) for name, steps in attributes.items()}
+    columns = leading | event_steps(events.schema, contrast.matcher.attributes - leading.keys())
+    work = plan(events, columns, reader, RowGroupFilter(contrast.matcher.forms))
     placed = place(folder, events.sparkSession, ship_index)
     task = partial(
         _change_partition,
@@ -143,7 +141,7 @@ def _contrasted(
         work=work,
     )
     if work is None:
-        rows = numbered(events, columns.values())
+        rows = numbered_paths(events, columns.values())
     else:
         rows = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
     changes = rows.mapInArrow(task, StructType(fields))

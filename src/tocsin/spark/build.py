@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
@@ -81,6 +80,30 @@ def build(
     """
     prefixes, retention = dict(namespaces or {}), (retain_events, retain_age, age_attribute)
     options = Options(limits or Limits(), prefixes, index, matcher, *retention, xpath, history, analyzers or {})
+    known = None if schema is None else EventSchema.of(to_arrow_schema(schema))
+    folder, report = _build(subscriptions, path, segments, options, known)
+    about = report.filter(pa.compute.is_null(report["folder"])).drop_columns("folder")
+    rejected, warnings = (
+        about.filter(pa.compute.equal(about["is_taken"], taken)).drop_columns("is_taken") for taken in (False, True)
+    )
+    session = subscriptions.sparkSession
+    reports = [session.createDataFrame(rows, _ddl(rows.schema)) for rows in (rejected, warnings)]
+    return Index(folder, *reports)
+
+
+def build_for_call(subscriptions: DataFrame) -> Path:
+    """Build an index for one call, in the driver; what is rejected is logged, and no DataFrames are made of it."""
+    return _build(subscriptions, None, None, Options(), None)[0]
+
+
+def _build(
+    subscriptions: DataFrame,
+    path: str | Path | None,
+    segments: int | None,
+    options: Options,
+    schema: EventSchema | None,
+) -> tuple[Path, pa.Table]:
+    """Build the index; return its folder and the `REPORT` of all tasks."""
     missing = [name for name in ("id", "where") if name not in subscriptions.columns]
     if missing:
         raise OptionError(
@@ -91,47 +114,61 @@ def build(
         raise OptionError(
             f"ids are {subscriptions.schema['id'].dataType.simpleString()}", "Cast them to a type that has a text"
         )
-    session = subscriptions.sparkSession
     if segments is not None and path is None:
         raise OptionError(
             "segments are built by executors, in a folder that all of them see", "Pass path, or leave segments out"
         )
-    # Under Spark Connect the executors may see other folders than this process: only if it is asked for.
-    in_executors = path is not None and (segments is not None or not is_connect(session))
-    columns = [
-        F.col(name).cast(type_) if type_ else F.col(name)
-        for name, type_ in COLUMN_TYPES.items()
-        if name in subscriptions.columns
-    ]
-    rows = subscriptions.select(*columns)
-    folder = Folder(Path(path or tempfile.mkdtemp(prefix="index-", dir=scratch())).absolute())
-    folder.lock()
-    building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.path))
-    try:
-        building.chmod(0o777)  # executors may run as another user
-        known = None if schema is None else EventSchema.of(to_arrow_schema(schema))
-        task = partial(build_partition, folder=str(building), options=options, schema=known)
-        if in_executors:
-            count = segments or session.sparkContext.defaultParallelism
-            # All subscriptions with one id go to one segment, where the last one wins.
-            report = rows.repartition(count, "id").mapInArrow(task, _ddl(REPORT)).toArrow()
-        else:
-            report = pa.Table.from_batches(task(rows.toArrow().to_batches()), REPORT)
-        _commit(folder, report, options)
-        _remember_type(folder.path / ID_TYPE, subscriptions)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-        folder.unlock()
-    about = report.filter(pa.compute.is_null(report["folder"])).drop_columns("folder")
-    rejected, warnings = (
-        about.filter(pa.compute.equal(about["is_taken"], taken)).drop_columns("is_taken") for taken in (False, True)
+    rows = subscriptions.selectExpr(
+        *(
+            f"CAST(`{name}` AS {type_}) AS `{name}`" if type_ else f"`{name}`"
+            for name, type_ in COLUMN_TYPES.items()
+            if name in subscriptions.columns
+        )
     )
+    if path is None:
+        report = _in_driver(rows, str(scratch()), options, schema)
+        folder = Path(report["folder"][0].as_py())
+    else:
+        folder = Path(path).absolute()
+        report = _replace(folder, rows, segments, options, schema)
+    _remember_type(folder / ID_TYPE, subscriptions)
+    rejected = report.filter(pa.compute.invert(report["is_taken"])).select(["subscription", "position", "reason"])
     if rejected.num_rows:
         _log.warning(
             "%d subscriptions were rejected, the first: %s", rejected.num_rows, rejected.slice(0, 1).to_pylist()
         )
-    reports = [session.createDataFrame(rows, _ddl(rows.schema)) for rows in (rejected, warnings)]
-    return Index(folder.path, *reports)
+    return folder, report
+
+
+def _replace(
+    path: Path, rows: DataFrame, segments: int | None, options: Options, schema: EventSchema | None
+) -> pa.Table:
+    """Build the index in `path` and replace what stands there, by one commit."""
+    session, folder = rows.sparkSession, Folder(path)
+    folder.lock()
+    building = Path(tempfile.mkdtemp(prefix=".building-", dir=path))
+    try:
+        building.chmod(0o777)  # executors may run as another user
+        if segments is None and is_connect(session):
+            # The executors may see other folders than this process.
+            report = _in_driver(rows, str(building), options, schema)
+        else:
+            task = partial(build_partition, folder=str(building), options=options, schema=schema)
+            count = segments or session.sparkContext.defaultParallelism
+            # All subscriptions with one id go to one segment, where the last one wins.
+            report = rows.repartition(count, "id").mapInArrow(task, _ddl(REPORT)).toArrow()
+        _commit(folder, report, options)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+        folder.unlock()
+    return report
+
+
+def _in_driver(rows: DataFrame, folder: str, options: Options, schema: EventSchema | None) -> pa.Table:
+    """Build the index of all subscriptions in a new folder inside `folder`, even of none; return the `REPORT`."""
+    table = rows.toArrow()
+    batches = table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
+    return pa.Table.from_batches(build_partition(batches, folder, options, schema), REPORT)
 
 
 def build_partition(

@@ -18,7 +18,7 @@ from tocsin.matcher import Matcher
 from tocsin.model.schema import EventSchema
 from tocsin.spark._placement.ship import Index
 from tocsin.spark._worker.batches import COLUMNS
-from tocsin.spark.build import ID_TYPE, build
+from tocsin.spark.build import ID_TYPE, build_for_call
 
 ColumnsToAdd = tuple[Sequence[str], Sequence[str]]
 """The columns of the event and of the subscription that go with each match."""
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
     """Return the folder of the index; build it now if the subscriptions are a DataFrame."""
     if isinstance(subscriptions, DataFrame):
-        subscriptions = build(subscriptions)
+        return build_for_call(subscriptions)
     return Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
 
 
@@ -69,8 +69,8 @@ def _arrow_type(type_: DataType) -> pa.DataType:
 
 def leading_columns(
     events: DataFrame, id: str, keep_columns: Sequence[str], subscription_columns: Sequence[str] = ()
-) -> dict[str, Column]:
-    """Return the columns that go with each match: the id of the event, then the columns to keep."""
+) -> dict[str, list[str]]:
+    """Return the paths to the columns that go with each match: the id of the event, then the columns to keep."""
     for name in subscription_columns:
         if name in (*COLUMNS, *keep_columns) or list(subscription_columns).count(name) > 1:
             raise OptionError(
@@ -91,7 +91,7 @@ def leading_columns(
         raise OptionError(
             f"{taken[0]!r} is already a column of the matches", "Rename it, or leave it out of keep_columns"
         )
-    return {name: column([name]) for name in (id, *keep_columns)}
+    return {name: [name] for name in (id, *keep_columns)}
 
 
 def match_schema(
@@ -114,6 +114,12 @@ def match_schema(
 def numbered(events: DataFrame, columns: Iterable[Column]) -> DataFrame:
     """Select the columns under numbers: mapInArrow refuses names with dots, so workers get the names separately."""
     return events.select(*(source.alias(str(number)) for number, source in enumerate(columns)))
+
+
+def numbered_paths(events: DataFrame, paths: Iterable[list[str]]) -> DataFrame:
+    """Select the columns at these paths under numbers, as `numbered` does."""
+    # As one call of the JVM: four calls for each column took 40 ms of a small job with eleven.
+    return events.selectExpr(*(f"{_quoted(steps)} AS `{number}`" for number, steps in enumerate(paths)))
 
 
 def event_columns(schema: StructType, attributes: Iterable[str]) -> dict[str, Column]:
@@ -140,4 +146,8 @@ def _steps(schema: StructType, attribute: str) -> list[str]:
 
 def column(steps: list[str]) -> Column:
     """Return the column at a path; names may have any characters."""
-    return F.col(".".join("`" + step.replace("`", "``") + "`" for step in steps))
+    return F.col(_quoted(steps))
+
+
+def _quoted(steps: list[str]) -> str:
+    return ".".join("`" + step.replace("`", "``") + "`" for step in steps)

@@ -6,13 +6,12 @@ from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 
 from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError
 from tocsin.index.history_planner import refuse
-from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
@@ -24,13 +23,12 @@ from tocsin.spark._worker.batches import MatchOptions, match_batches, open_index
 from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.event_columns import (
     ColumnsToAdd,
-    column,
     event_steps,
     id_type,
     index_path,
     leading_columns,
     match_schema,
-    numbered,
+    numbered_paths,
     warn_of_attributes,
     with_id_type,
 )
@@ -111,18 +109,17 @@ def match(
         view = pin(index, required=shards is not None)
         if isinstance(subscriptions, DataFrame):
             view = replace(view, is_of_jobs=True)  # no other job knows the index that was built here
-        opened = Matcher.open(view.path, mode="read")
-        warn_of_attributes(opened, events.schema)
+        warn_of_attributes(view.opened, events.schema)
         if order is not None:
             if shards is not None:
                 raise OptionError("an index in shards has no order of events", "Leave out shards, or the order")
             found = match_in_order(events, (index, view), options, evidence, id, order, columns, partitions, ship_index)
             return with_id_type(found, ids)
-        refuse(opened.looking_back(tags), 'Leave them out, or give order="column"')
+        refuse(view.opened.looking_back(tags), 'Leave them out, or give order="column"')
         if partitions is not None:
             raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
         # Before the first task, and once: its workers would wait for one of them.
-        compile_for(opened, top_k, mode)
+        compile_for(view.opened, top_k, mode)
         return with_id_type(match_view(events, view, options, evidence, id, columns, shards, ship_index, reader), ids)
 
 
@@ -154,7 +151,7 @@ def match_view(
 
 def _match_on(
     events: DataFrame,
-    leading: dict[str, Column],
+    leading: dict[str, list[str]],
     subscription_columns: Sequence[str],
     view: PinnedSnapshot,
     number: int,
@@ -163,9 +160,8 @@ def _match_on(
     evidence: MatchEvidence,
     reader: Reader | None,
 ) -> DataFrame:
-    attributes = event_steps(events.schema, Matcher.open(view.path, mode="read").attributes - leading.keys())
-    work = plan(events, {name: [name] for name in leading} | attributes, reader)
-    columns = leading | {name: column(steps) for name, steps in attributes.items()}
+    columns = leading | event_steps(events.schema, view.opened.attributes - leading.keys())
+    work = plan(events, columns, reader)
     id_not_null = work is not None and work.id_not_null
     schema = match_schema(events, list(leading), id_not_null, subscription_columns)
     reporter = evidence.reporter(events, schema, number)
@@ -181,7 +177,7 @@ def _match_on(
         subscription_columns=tuple(subscription_columns),
     )
     if work is None:
-        rows = numbered(events, columns.values())
+        rows = numbered_paths(events, columns.values())
     else:
         rows = events.sparkSession.range(0, len(work.tasks), numPartitions=max(len(work.tasks), 1))
     matches = rows.mapInArrow(task, schema)

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.types import BinaryType, StructField, StructType, TimestampNTZType, TimestampType
 
 from tocsin.errors import OptionError
-from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.predicates.history.summary import merge
 from tocsin.spark._placement.plan_lifetime import keep_while_planned
@@ -118,8 +117,9 @@ def match_after(
 ) -> DataFrame:
     """Define the second pass: match every stretch, starting from its prefix."""
     leading = leading_columns(events, id, *to_add)
-    attributes = Matcher.open(view.path, mode="read").attributes | Tests(view.path).attributes
-    columns = leading | event_columns(events.schema, attributes - leading.keys())
+    attributes = view.opened.attributes | Tests(view.path).attributes
+    columns = {name: column(steps) for name, steps in leading.items()}
+    columns |= event_columns(events.schema, attributes - leading.keys())
     key = order_key(events, order)
     bounds = F.array(*(F.lit(bound) for bound in scan.bounds))
     stretch = F.size(F.filter(bounds, lambda bound: bound <= key)) if scan.bounds else F.lit(0)

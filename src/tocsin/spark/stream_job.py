@@ -101,7 +101,7 @@ def stream_files(
         arrived = Observation()
         facts = F.max(ARRIVED).alias("newest"), F.count(MALFORMED).alias("malformed")
         well_formed = frame.observe(arrived, *facts).filter(F.col(MALFORMED).isNull()).drop(MALFORMED, ARRIVED)
-        return well_formed.withColumns(casts(well_formed, Matcher.open(view.path, mode="read").kinds))
+        return well_formed.withColumns(casts(well_formed, view.opened.kinds))
 
     def listen(record: BatchRecord, seconds: float) -> None:
         done.batch, done.snapshot = record.batch, record.snapshot

@@ -14,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
-from tocsin.matcher import Matcher
 from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
 from tocsin.spark._placement.shards import stored_shards
@@ -174,7 +173,7 @@ class MicroBatches:
 
         To be done before the first task: workers would compile, and wait for each other.
         """
-        opened = Matcher.open(self.newest().path, mode="read")
+        opened = self.newest().opened
         if self.prepare is None:  # which may change types: its caller warns
             warn_of_attributes(opened, events.schema)
         if self.order is None:
@@ -186,7 +185,7 @@ class MicroBatches:
         # A process may run several streams over an index; each drops its own pinned snapshots.
         view = pin(self.path, hashlib.sha256(self.checkpoint.encode()).hexdigest()[:12])
         if self.order is None:
-            looking_back = Matcher.open(view.path, mode="read").looking_back(self.options.tags)
+            looking_back = view.opened.looking_back(self.options.tags)
             refuse(looking_back, 'Leave them out, or give order="column"')
         return view
 

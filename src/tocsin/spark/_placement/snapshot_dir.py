@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.errors import StorageError
+from tocsin.forks import cached
+from tocsin.matcher import Matcher
 from tocsin.spark._placement.lease import owner_in
 from tocsin.spark._placement.ship import scratch
 from tocsin.storage.folder import Folder
@@ -38,6 +40,11 @@ class PinnedSnapshot:
     snapshot: int
     is_of_jobs: bool = False
     """Whether it is for plain jobs alone, and so goes when no plan of theirs is left: see `plan_lifetime`."""
+
+    @cached
+    def opened(self) -> Matcher:
+        """The subscriptions, for the driver: opened once, since opening also checks the files."""
+        return Matcher.open(self.path, mode="read")
 
 
 def pin(index: Path, purpose: str = JOBS, required: bool = True) -> PinnedSnapshot:
