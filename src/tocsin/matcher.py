@@ -683,6 +683,10 @@ class Matcher:
             found += [state.segment.ids[number] for number in asked.tolist()]
         return sorted(found)
 
+    def has_tag(self, name: str) -> bool:
+        """Whether some subscription has a tag of this name; one that is gone counts until the next merge."""
+        return any(state.segment.tags.has(name) for state in self._subscriptions.current().states)
+
     @property
     def kinds(self) -> dict[str, set[Kind]]:
         """The kinds of values that each attribute is compared with; words, patterns and XPath want strings.

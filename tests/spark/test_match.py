@@ -129,6 +129,43 @@ def test_columns_of_the_subscription(spark: "SparkSession", tmp_path: Path) -> N
             )
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_columns_of_the_subscriptions_dataframe_keep_their_type(
+    spark: "SparkSession", tmp_path: Path, stored: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    day = dt.date(2026, 3, 2)
+    rows = [(7, "x > 1", 3, "o'neil", day, {"plan": "gold", "level": "9"}), (8, "x > 0", None, None, None, None)]
+    schema = "id long, where string, level int, `the user` string, since date, tags map<string,string>"
+    rules = spark.createDataFrame(rows, schema)
+    events = spark.createDataFrame([(1, 2)], "key int, x int")
+    columns = ["level", "the user", "since"]
+    given = tocsin_spark.build(rules, tmp_path / "index", keep_columns=columns) if stored else rules
+    found = tocsin_spark.match(events, given, id="key", subscription_columns=[*columns, "plan"])
+    assert dict(found.dtypes)["level"] == "int"
+    assert dict(found.dtypes)["since"] == "date"
+    assert sorted(tuple(row) for row in found.collect()) == [
+        (1, 7, 1.0, 3, "o'neil", day, "gold"),
+        (1, 8, 1.0, None, None, None, None),
+    ]
+    assert "no subscription has a tag" not in caplog.text
+    tocsin_spark.match(events, given, id="key", subscription_columns=["pland"])
+    assert "no subscription has a tag 'pland': the column is NULL" in caplog.text
+
+
+def test_columns_that_subscriptions_cannot_give_are_named(spark: "SparkSession") -> None:
+    events = spark.createDataFrame([(1, 2)], "key int, x int")
+    rules = spark.createDataFrame([("a", "x > 1", "ada", [1])], "id string, where string, user string, list array<int>")
+    for columns, message in (
+        (["usr"], "no column 'usr', and no tags.*'user'"),
+        (["list"], "'list' is array<int>"),
+        (["id"], "'id' is already a column"),
+    ):
+        with pytest.raises(OptionError, match=message):
+            tocsin_spark.match(events, rules, id="key", subscription_columns=columns)
+    with pytest.raises(OptionError, match="no column 'usr'"):
+        tocsin_spark.build(rules, keep_columns=["usr"])
+
+
 def test_attributes_are_checked_when_match_is_called(spark: "SparkSession", caplog: pytest.LogCaptureFixture) -> None:
     events = spark.createDataFrame([(1, 5, "x")], "key int, price int, name string")
     wheres = {"a": "prize < 9", "b": "name > 7", "c": "price < 9 AND name = 'x'"}

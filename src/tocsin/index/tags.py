@@ -55,9 +55,15 @@ class TagIndex:
             have &= one
         return have
 
+    def has(self, name: str) -> bool:
+        """Whether some subscription has a tag of this name."""
+        start = _start(name)
+        first = bisect_left(range(len(self.names)), start, key=self.names.__getitem__)
+        return first < len(self.names) and self.names[first].startswith(start)
+
     def values(self, name: str, count: int) -> tuple[list[str], Int32s]:
         """The values that a tag has, and the place among them of each of `count` subscriptions, -1 without the tag."""
-        start = f"{json.dumps([name], ensure_ascii=False)[:-1]}, "
+        start = _start(name)
         first = bisect_left(range(len(self.names)), start, key=self.names.__getitem__)
         place, values = np.full(count, -1, np.int32), list[str]()
         while first + len(values) < len(self.names) and self.names[first + len(values)].startswith(start):
@@ -87,3 +93,8 @@ class TagIndex:
 
 def _key(name: str, value: Any) -> str:
     return json.dumps([name, str(value)], ensure_ascii=False)
+
+
+def _start(name: str) -> str:
+    """Return what the texts of all tags of a name begin with."""
+    return f"{json.dumps([name], ensure_ascii=False)[:-1]}, "

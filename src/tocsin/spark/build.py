@@ -9,13 +9,14 @@ import datetime as dt
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everyone names it)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
@@ -33,8 +34,8 @@ from tocsin.spark._placement.ship import Index, is_connect, scratch
 from tocsin.storage.atomic_files import write_file
 from tocsin.storage.folder import Folder
 
-ID_TYPE = "spark-ids.json"
-"""The file in the folder of an index with the type that ids had in the DataFrame, if it is not text."""
+COLUMN_TYPES_FILE = "spark-ids.json"
+"""The file in the folder of an index with the types that ids and columns had in the DataFrame, if not all are text."""
 
 COLUMN_TYPES = {"id": "string", "where": "string", "score": "double", "weights": None, "tags": None, "params": None}
 """The columns that are read from a DataFrame of subscriptions, and the type that each is cast to."""
@@ -69,19 +70,21 @@ def build(
     age_attribute: str | None = None,
     history: HistoryKept = "all",
     schema: StructType | None = None,
+    keep_columns: Sequence[str] = (),
 ) -> Index:
     """Build the index of the subscriptions `id, where[, score, weights, tags, params]` in `path`; replacing it.
 
     The executors parse the subscriptions and write `segments` segments, by default one for each core, so all of them
     must see `path`; under Spark Connect they do so only if `segments` is given. Without `path` the driver builds the
     index, in a folder that is removed when this process ends. Subscriptions with errors are left out and reported in
-    `rejected`. With the `schema` of the DataFrame of events, `warnings` reports what is probably not meant. The other
+    `rejected`. With the `schema` of the DataFrame of events, `warnings` reports what is probably not meant. Each
+    subscription has the `keep_columns` of the DataFrame as tags, for the `subscription_columns` of `match`. The other
     options are those of `Matcher`; the index stores them.
     """
     prefixes, retention = dict(namespaces or {}), (retain_events, retain_age, age_attribute)
     options = Options(limits or Limits(), prefixes, index, matcher, *retention, xpath, history, analyzers or {})
     known = None if schema is None else EventSchema.of(to_arrow_schema(schema))
-    folder, report = _build(subscriptions, path, segments, options, known)
+    folder, report = _build(subscriptions, path, segments, options, known, keep_columns)
     about = report.filter(pa.compute.is_null(report["folder"])).drop_columns("folder")
     rejected, warnings = (
         about.filter(pa.compute.equal(about["is_taken"], taken)).drop_columns("is_taken") for taken in (False, True)
@@ -91,9 +94,9 @@ def build(
     return Index(folder, *reports)
 
 
-def build_for_call(subscriptions: DataFrame) -> Path:
+def build_for_call(subscriptions: DataFrame, keep_columns: Sequence[str] = ()) -> Path:
     """Build an index for one call, in the driver; what is rejected is logged, and no DataFrames are made of it."""
-    return _build(subscriptions, None, None, Options(), None)[0]
+    return _build(subscriptions, None, None, Options(), None, keep_columns)[0]
 
 
 def _build(
@@ -102,27 +105,30 @@ def _build(
     segments: int | None,
     options: Options,
     schema: EventSchema | None,
+    keep_columns: Sequence[str],
 ) -> tuple[Path, pa.Table]:
     """Build the index; return its folder and the `REPORT` of all tasks."""
-    missing = [name for name in ("id", "where") if name not in subscriptions.columns]
+    missing = [name for name in ("id", "where", *keep_columns) if name not in subscriptions.columns]
     if missing:
         raise OptionError(
             f"the subscriptions have no column {' and no column '.join(map(repr, missing))}",
             f"They have {', '.join(subscriptions.columns)}; rename with withColumnsRenamed",
         )
-    if isinstance(subscriptions.schema["id"].dataType, (BinaryType, ArrayType, MapType, StructType)):
-        raise OptionError(
-            f"ids are {subscriptions.schema['id'].dataType.simpleString()}", "Cast them to a type that has a text"
-        )
+    types = StructType([subscriptions.schema[name] for name in ("id", *keep_columns)])
+    for field in types:
+        if isinstance(field.dataType, (BinaryType, ArrayType, MapType, StructType)):
+            what = "ids are" if field.name == "id" else f"{field.name!r} is"
+            raise OptionError(f"{what} {field.dataType.simpleString()}", "Cast it to a type that has a text")
     if segments is not None and path is None:
         raise OptionError(
             "segments are built by executors, in a folder that all of them see", "Pass path, or leave segments out"
         )
-    rows = subscriptions.selectExpr(
+    tagged = _with_tags(subscriptions, keep_columns) if keep_columns else subscriptions
+    rows = tagged.selectExpr(
         *(
             f"CAST(`{name}` AS {type_}) AS `{name}`" if type_ else f"`{name}`"
             for name, type_ in COLUMN_TYPES.items()
-            if name in subscriptions.columns
+            if name in tagged.columns
         )
     )
     if path is None:
@@ -131,7 +137,7 @@ def _build(
     else:
         folder = Path(path).absolute()
         report = _replace(folder, rows, segments, options, schema)
-    _remember_type(folder / ID_TYPE, subscriptions)
+    _remember_types(folder / COLUMN_TYPES_FILE, types)
     rejected = report.filter(pa.compute.invert(report["is_taken"])).select(["subscription", "position", "reason"])
     if rejected.num_rows:
         _log.warning(
@@ -224,12 +230,28 @@ def _load(folder: str) -> tuple[LiveSegment, ...]:
     return found.segments()
 
 
-def _remember_type(file: Path, subscriptions: DataFrame) -> None:
-    """Write the type of the ids beside the index, unless it is text."""
+def _with_tags(subscriptions: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Add these columns to the tags, as texts; NULL is no tag."""
+    own = F.create_map(*(part for name in columns for part in (F.lit(name), _column(name).cast("string"))))
+    tags = F.map_filter(own, lambda _, value: value.isNotNull())
+    if "tags" in subscriptions.columns:
+        if not isinstance(subscriptions.schema["tags"].dataType, MapType):
+            raise OptionError("tags are no map", "Leave out keep_columns, or give the tags as map<string,string>")
+        others = F.map_filter("tags", lambda name, _: ~name.isin(*columns))
+        tags = F.when(F.col("tags").isNull(), tags).otherwise(F.map_concat(others, tags))
+    return subscriptions.withColumn("tags", tags)
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _remember_types(file: Path, types: StructType) -> None:
+    """Write the types of ids and columns beside the index, unless they are text."""
     file.unlink(missing_ok=True)
-    if not isinstance(subscriptions.schema["id"].dataType, StringType):
-        schema = StructType([subscriptions.schema["id"]])
-        write_file(file, lambda out: out.write(schema.json().encode()))
+    others = StructType([field for field in types if not isinstance(field.dataType, StringType)])
+    if others.fields:
+        write_file(file, lambda out: out.write(others.json().encode()))
 
 
 def _ddl(schema: pa.Schema) -> str:

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,8 +18,8 @@ from tocsin.language.lint import lint_attributes
 from tocsin.matcher import Matcher
 from tocsin.model.schema import EventSchema
 from tocsin.spark._placement.ship import Index
-from tocsin.spark._worker.batches import COLUMNS
-from tocsin.spark.build import ID_TYPE, build_for_call
+from tocsin.spark._worker.batches import COLUMNS, WHERE
+from tocsin.spark.build import COLUMN_TYPES_FILE, build_for_call
 
 ColumnsToAdd = tuple[Sequence[str], Sequence[str]]
 """The columns of the event and of the subscription that go with each match."""
@@ -28,26 +29,46 @@ MOST_WARNINGS = 10
 _log = logging.getLogger(__name__)
 
 
-def index_path(subscriptions: DataFrame | Index | str | Path) -> Path:
-    """Return the folder of the index; build it now if the subscriptions are a DataFrame."""
+def index_path(subscriptions: DataFrame | Index | str | Path, columns: Sequence[str] = ()) -> Path:
+    """Return the folder of the index; build it now, with these columns, if the subscriptions are a DataFrame."""
     if isinstance(subscriptions, DataFrame):
-        return build_for_call(subscriptions)
+        return build_for_call(subscriptions, _own_columns(subscriptions, columns))
     return Path(subscriptions.path if isinstance(subscriptions, Index) else subscriptions).absolute()
 
 
-def id_type(subscriptions: DataFrame | Index | str | Path) -> DataType:
-    """Return the type that ids of subscriptions had when they were given as a DataFrame; text otherwise."""
-    if isinstance(subscriptions, DataFrame):
-        return subscriptions.schema["id"].dataType
-    file = index_path(subscriptions) / ID_TYPE
-    return StructType.fromJson(json.loads(file.read_text()))["id"].dataType if file.exists() else StringType()
+def _own_columns(subscriptions: DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return those of the columns that are of the DataFrame and not tags; raise if there is neither."""
+    own = [name for name in columns if name != WHERE and name in subscriptions.columns]
+    for name in columns:
+        if name != WHERE and name not in own and "tags" not in subscriptions.columns:
+            near = get_close_matches(name, subscriptions.columns, 1)
+            raise OptionError(
+                f"the subscriptions have no column {name!r}, and no tags",
+                f"Did you mean {near[0]!r}?" if near else f"They have {', '.join(subscriptions.columns)}",
+            )
+    return own
 
 
-def with_id_type(matches: DataFrame, ids: DataType) -> DataFrame:
-    """Give the ids of subscriptions, which an index has as texts, their type again."""
-    return (
-        matches if isinstance(ids, StringType) else matches.withColumn("subscription", F.col("subscription").cast(ids))
-    )
+def stored_types(index: Path) -> StructType:
+    """Return the types that ids and columns had in the DataFrame that an index was built of; text is left out."""
+    file = index / COLUMN_TYPES_FILE
+    return StructType.fromJson(json.loads(file.read_text())) if file.exists() else StructType([])
+
+
+def with_stored_types(matches: DataFrame, types: StructType) -> DataFrame:
+    """Give ids and columns of subscriptions, which an index has as texts, their type again."""
+    for field in types.fields:
+        name = "subscription" if field.name == "id" else field.name
+        if name in matches.columns:
+            matches = matches.withColumn(name, column([name]).cast(field.dataType))
+    return matches
+
+
+def warn_of_subscription_columns(matcher: Matcher, names: Sequence[str]) -> None:
+    """Log the columns of subscriptions that none of them has."""
+    for name in names:
+        if name != WHERE and not matcher.has_tag(name):
+            _log.warning("no subscription has a tag %r: the column is NULL", name)
 
 
 def warn_of_attributes(matcher: Matcher, schema: StructType) -> None:
@@ -72,7 +93,7 @@ def leading_columns(
 ) -> dict[str, list[str]]:
     """Return the paths to the columns that go with each match: the id of the event, then the columns to keep."""
     for name in subscription_columns:
-        if name in (*COLUMNS, *keep_columns) or list(subscription_columns).count(name) > 1:
+        if name in (*COLUMNS, "id", *keep_columns) or list(subscription_columns).count(name) > 1:
             raise OptionError(
                 f"{name!r} is already a column of the matches",
                 "Leave it out of subscription_columns, or of keep_columns",

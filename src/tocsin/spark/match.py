@@ -24,13 +24,14 @@ from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.event_columns import (
     ColumnsToAdd,
     event_steps,
-    id_type,
     index_path,
     leading_columns,
     match_schema,
     numbered_paths,
+    stored_types,
     warn_of_attributes,
-    with_id_type,
+    warn_of_subscription_columns,
+    with_stored_types,
 )
 from tocsin.spark.evidence import MatchEvidence, Reporter, remembered
 from tocsin.spark.ordered import match_in_order
@@ -61,8 +62,8 @@ def match(
     """Return the matches of the events as a lazy DataFrame `event, subscription, score` and more columns.
 
     `keep_columns` are columns of the event, `subscription_columns` those of the subscription: `where`, which is its
-    text, or the name of a tag; workers look them up in the index. Ids keep their types: of events that of the column
-    `id`, of subscriptions that of the DataFrame they came from.
+    text, a column of the DataFrame of subscriptions, one that `build` was told to keep, or the name of a tag; workers
+    look them up in the index. Ids and columns keep their types.
 
     `events` is a DataFrame; or a folder, a file or a glob of Parquet files, which are listed now. `reader` says who
     reads them. By default Spark reads a DataFrame, and workers read files, which is cheaper than rows that pass the
@@ -104,23 +105,26 @@ def match(
         events = read_parquet(events, subscriptions.sparkSession if isinstance(subscriptions, DataFrame) else None)
     evidence, columns = remembered(evidence or MatchEvidence()), (keep_columns, subscription_columns)
     with planning():
-        index, ids = index_path(subscriptions), id_type(subscriptions)
+        index = index_path(subscriptions, subscription_columns)
+        types = stored_types(index)
         shards = stored_shards(index) if shards is None and order is None else shards
         view = pin(index, required=shards is not None)
         if isinstance(subscriptions, DataFrame):
             view = replace(view, is_of_jobs=True)  # no other job knows the index that was built here
         warn_of_attributes(view.opened, events.schema)
+        warn_of_subscription_columns(view.opened, subscription_columns)
         if order is not None:
             if shards is not None:
                 raise OptionError("an index in shards has no order of events", "Leave out shards, or the order")
             found = match_in_order(events, (index, view), options, evidence, id, order, columns, partitions, ship_index)
-            return with_id_type(found, ids)
+            return with_stored_types(found, types)
         refuse(view.opened.looking_back(tags), 'Leave them out, or give order="column"')
         if partitions is not None:
             raise OptionError("partitions are for events with an order", "Leave them out, or give the order")
         # Before the first task, and once: its workers would wait for one of them.
         compile_for(view.opened, top_k, mode)
-        return with_id_type(match_view(events, view, options, evidence, id, columns, shards, ship_index, reader), ids)
+        found = match_view(events, view, options, evidence, id, columns, shards, ship_index, reader)
+        return with_stored_types(found, types)
 
 
 def match_view(

@@ -22,7 +22,14 @@ from tocsin.spark._placement.snapshot_dir import PinnedSnapshot, drop_older, pin
 from tocsin.spark._worker.batches import ALL_MATCHES, MatchOptions
 from tocsin.spark._worker.history_scan import Tests
 from tocsin.spark.delivery import Inboxes
-from tocsin.spark.event_columns import ColumnsToAdd, id_type, leading_columns, warn_of_attributes, with_id_type
+from tocsin.spark.event_columns import (
+    ColumnsToAdd,
+    leading_columns,
+    stored_types,
+    warn_of_attributes,
+    warn_of_subscription_columns,
+    with_stored_types,
+)
 from tocsin.spark.evidence import MatchEvidence, describe
 from tocsin.spark.match import match_view
 from tocsin.spark.ordered import match_after, scan_history
@@ -163,7 +170,7 @@ class MicroBatches:
             matches = match_view(
                 counted, view, self.options, batch.evidence, self.id, self.columns, shards, self.ship_index
             )
-            record = self.write(with_id_type(matches, id_type(self.path)), batch)
+            record = self.write(with_stored_types(matches, stored_types(self.path)), batch)
         _log.info("batch %d, snapshot %d: %s", number, view.snapshot, describe(batch.evidence.get()))
         if self.listener is not None and isinstance(record, BatchRecord):
             self.listener(record, time.perf_counter() - start)
@@ -176,6 +183,7 @@ class MicroBatches:
         opened = self.newest().opened
         if self.prepare is None:  # which may change types: its caller warns
             warn_of_attributes(opened, events.schema)
+        warn_of_subscription_columns(opened, self.columns[1])
         if self.order is None:
             compile_for(opened, self.options.top_k, self.options.mode)
         self.is_checked = True
@@ -202,7 +210,7 @@ class MicroBatches:
             scan = scan_history(kept, path, id=id, order=order, start=start, whole=True, ship_index=ship_index)
             counted = kept.observe(batch.events, count_rows())
             matches = match_after(counted, batch.index, scan, batch.evidence, id, order, self.columns, ship_index)
-            return table(with_id_type(matches, id_type(self.path)), batch, scan.total or b"")
+            return table(with_stored_types(matches, stored_types(self.path)), batch, scan.total or b"")
         finally:
             kept.unpersist()
 
