@@ -201,6 +201,7 @@ class Matcher:
         background_merge: bool = True,
         audit: float = 0.0,
         audit_log: str | Path | None = None,
+        known: "Matcher | None" = None,
     ) -> "Matcher":
         """Map a saved matcher.
 
@@ -211,7 +212,8 @@ class Matcher:
         No byte of a file is used before it was compared with its checksum and checked: damage raises StorageError,
         which names the file and the array. `verify` says when. `open`: what matching reads now, texts and normal forms
         when they are first asked for. `lazy`: nothing before the first use of a segment. `full`: everything now.
-        docs/internals/segments.md has the cost of each.
+        docs/internals/segments.md has the cost of each. Segments that a `known` matcher has, of an earlier snapshot of
+        the index, are shared with it instead of being opened and checked again.
 
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -230,6 +232,8 @@ class Matcher:
             raise OptionError(f"verify is {verify!r}", "Use 'open', 'lazy' or 'full'")
         opened = cls(background_merge=background_merge)
         opened._subscriptions.verify = verify
+        if known is not None:
+            opened._subscriptions.know(known._subscriptions)
         opened._subscriptions.attach(Folder(Path(path)))
         opened._subscriptions.read_only = mode == "read"
         if mode == "copy":

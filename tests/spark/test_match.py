@@ -2,8 +2,9 @@
 
 import datetime as dt
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -253,9 +254,9 @@ def test_a_call_runs_one_job_for_the_subscriptions_and_opens_the_index_once(
     opened: list[Path] = []
     open_ = Matcher.open
 
-    def noted(path: Path, mode: Literal["read"]) -> Matcher:
+    def noted(path: Path, **options: Any) -> Matcher:
         opened.append(path)
-        return open_(path, mode=mode)
+        return open_(path, **options)
 
     monkeypatch.setattr(Matcher, "open", noted)
     spark.sparkContext.setJobGroup("one call", "")
@@ -296,6 +297,12 @@ def test_what_is_missing_is_named(spark: "SparkSession", tmp_path: Path) -> None
         tocsin_spark.build(spark.createDataFrame([("x", "a = 1")], "id string, condition string"))
     with pytest.raises(StorageError, match="no index in"):
         tocsin_spark.match(events, tmp_path / "nowhere", id="key")
+    reader: Any = "worker"
+    for match in (tocsin_spark.match, partial(tocsin_spark.backtest, events)):
+        with pytest.raises(OptionError, match="there is no reader 'worker'"):
+            match(events, tmp_path / "nowhere", id="key", reader=reader)
+    with pytest.raises(OptionError, match="workers do not read events with an order"):
+        tocsin_spark.match(events, tmp_path / "nowhere", id="key", order="a", reader="workers")
 
 
 def test_subscriptions_that_look_back_are_refused(spark: "SparkSession", tmp_path: Path) -> None:

@@ -201,6 +201,12 @@ class LiveSegment:
         live.changes_file = changes_file
         return live
 
+    def without_changes(self) -> "LiveSegment":
+        """Return the same segment, with its file, as it was when it was built."""
+        live = LiveSegment(self.segment)
+        live.file = self.file
+        return live
+
     @property
     def is_committed(self) -> bool:
         """Whether the segment and all its changes are in its files."""

@@ -516,6 +516,11 @@ class SubscriptionSet:
         if not self._is_writer:
             self._history = None
 
+    def know(self, other: "SubscriptionSet") -> None:
+        """Let `attach` take segments from another set, without its changes, where the folder has the same."""
+        with other._lock:
+            self._segments = tuple(live.without_changes() for live in other._segments if live.file is not None)
+
     def detach(self) -> None:
         """Go on without the folder, with a copy of its history."""
         self._folder = None

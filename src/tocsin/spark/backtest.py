@@ -24,7 +24,7 @@ from tocsin.spark._worker.row_groups import read_row_groups
 from tocsin.spark.event_columns import event_steps, leading_columns, numbered_paths
 from tocsin.spark.evidence import MatchEvidence
 from tocsin.spark.ordered import match_in_order
-from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
+from tocsin.spark.parquet import Reader, RowGroupPlan, check_reader, plan, read_parquet
 from tocsin.spark.read_files import MALFORMED, read_events
 
 _CHANGE_FIELDS = [pa.field(name, pa.string(), nullable=False) for name in ("subscription", "change")]
@@ -82,6 +82,7 @@ def backtest(
     If a changed subscription looks back, `order` is the column that orders events; those of the back-test alone are the
     history, a first pass runs now, and the values of `id` must be unique.
     """
+    check_reader(reader)
     if isinstance(events, DataFrame):
         reader = reader or "spark"
     else:

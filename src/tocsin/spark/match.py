@@ -35,7 +35,7 @@ from tocsin.spark.event_columns import (
 )
 from tocsin.spark.evidence import MatchEvidence, Reporter, remembered
 from tocsin.spark.ordered import match_in_order
-from tocsin.spark.parquet import Reader, RowGroupPlan, plan, read_parquet
+from tocsin.spark.parquet import Reader, RowGroupPlan, check_reader, plan, read_parquet
 
 
 def match(
@@ -98,6 +98,9 @@ def match(
     """
     if audit and order is not None:
         raise OptionError("events with an order are not audited", "Leave out the order or the audit")
+    check_reader(reader)
+    if reader == "workers" and order is not None:
+        raise OptionError("workers do not read events with an order", "Leave out the reader or the order")
     options = MatchOptions(dict(tags or {}), top_k, mode, score_by, interval, ranked_index, audit)
     if isinstance(events, DataFrame):
         reader = reader or "spark"

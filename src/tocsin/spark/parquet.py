@@ -65,6 +65,12 @@ class Footer:
     read: ReadCounts = field(default_factory=ReadCounts)
 
 
+def check_reader(reader: Reader | None) -> None:
+    """Raise if there is no such reader."""
+    if reader not in (None, "spark", "workers"):
+        raise OptionError(f"there is no reader {reader!r}", 'Use "spark" or "workers"')
+
+
 def read_parquet(path: str | Path, session: SparkSession | None) -> DataFrame:
     """Return the files of a folder, a glob or a URI as a DataFrame."""
     session = session or SparkSession.getActiveSession()

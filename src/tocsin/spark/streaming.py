@@ -4,7 +4,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tocsin.compile_ahead import compile_for
 from tocsin.errors import OptionError, StorageError
 from tocsin.index.history_planner import refuse
+from tocsin.matcher import Matcher
 from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.registry import RankingName
 from tocsin.spark._placement.shards import stored_shards
@@ -140,6 +141,8 @@ class MicroBatches:
     ship_index: bool | None
     is_checked: bool = False
     stream: str | None = None
+    known: Matcher | None = None
+    """The snapshot of the last batch."""
 
     @property
     def table(self) -> BatchTable | None:
@@ -191,7 +194,8 @@ class MicroBatches:
     def newest(self) -> PinnedSnapshot:
         """Pin the newest snapshot for this stream."""
         # A process may run several streams over an index; each drops its own pinned snapshots.
-        view = pin(self.path, hashlib.sha256(self.checkpoint.encode()).hexdigest()[:12])
+        view = replace(pin(self.path, hashlib.sha256(self.checkpoint.encode()).hexdigest()[:12]), known=self.known)
+        self.known = view.opened
         if self.order is None:
             looking_back = view.opened.looking_back(self.options.tags)
             refuse(looking_back, 'Leave them out, or give order="column"')

@@ -13,6 +13,7 @@ import pytest
 
 from tocsin.conjunctions.choose import CombinedIndex
 from tocsin.errors import StorageError
+from tocsin.index import commit
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.spark._worker.batches import IdDecoder, MatchOptions, match_batches, open_index, united
@@ -171,6 +172,27 @@ def test_an_index_is_opened_once_for_each_content(index: str) -> None:
     first = open_index(index, "one")
     assert open_index(index, "one") is first
     assert open_index(index, "two") is not first
+
+
+def test_what_two_snapshots_have_in_common_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Matcher(background_merge=False)
+    writer.subscribe_many(pa.table({"id": [str(n) for n in range(100)], "where": [f"a > {n}" for n in range(100)]}))
+    writer.save(tmp_path)
+    old = open_index(str(tmp_path), "old")
+    before = dict(old.match({"a": 50}))
+    writer.unsubscribe("3")
+    writer.rescore("4", 9.0)
+    writer.subscribe("new", "a = 50")
+    writer.commit()
+    expected = dict(Matcher.open(tmp_path, mode="read").match({"a": 50}))
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "_read_segment", None)
+        new = open_index(str(tmp_path), "new")
+    assert dict(new.match({"a": 50})) == expected
+    assert dict(old.match({"a": 50})) == before
+    assert before["4"] != expected["4"]
+    assert before.keys() ^ expected.keys() == {"3", "new"}
+    writer.close()
 
 
 def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,13 @@ class PinnedSnapshot:
     snapshot: int
     is_of_jobs: bool = False
     """Whether it is for plain jobs alone, and so goes when no plan of theirs is left: see `plan_lifetime`."""
+    known: Matcher | None = field(default=None, compare=False, repr=False)
+    """An earlier snapshot, whose files are not opened again."""
 
     @cached
     def opened(self) -> Matcher:
         """The subscriptions, for the driver: opened once, since opening also checks the files."""
-        return Matcher.open(self.path, mode="read")
+        return Matcher.open(self.path, mode="read", known=self.known)
 
 
 def pin(index: Path, purpose: str = JOBS, required: bool = True) -> PinnedSnapshot:

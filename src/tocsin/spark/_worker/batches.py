@@ -229,10 +229,19 @@ def with_subscriptions(
 
 @lru_cache(maxsize=2)
 def open_index(path: str, fingerprint: str, audit: float = 0.0) -> Matcher:  # noqa: ARG001 (part of the cache key: the content of the path may change)
-    """Open the index in `path` as mapped files, which all workers of a host share."""
+    """Open the index in `path` as mapped files, which all workers of a host share.
+
+    What the snapshot has in common with the one that was opened last is not opened and checked again.
+    """
+    global _last
     if not Path(path).is_dir():
         raise StorageError(
             f"there is no index in {path} on this worker",
             "Put it on storage that every worker mounts at this path, or let it be shipped: match(…, ship_index=True)",
         )
-    return Matcher.open(path, mode="read", background_merge=False, audit=audit)
+    _last = Matcher.open(path, mode="read", background_merge=False, audit=audit, known=_last)
+    return _last
+
+
+_last: Matcher | None = None
+"""What was opened last."""
