@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tocsin.conjunctions.choose import CombinedIndex
-from tocsin.errors import StorageError
+from tocsin.errors import OptionError, StorageError
 from tocsin.index import commit
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
@@ -193,6 +193,11 @@ def test_what_two_snapshots_have_in_common_is_opened_once(tmp_path: Path, monkey
     assert before["4"] != expected["4"]
     assert before.keys() ^ expected.keys() == {"3", "new"}
     writer.close()
+
+
+def test_a_share_that_cannot_be_is_refused_before_the_job() -> None:
+    with pytest.raises(OptionError, match=r"audit is 2\.0"):
+        MatchOptions(audit=2.0)
 
 
 def test_a_folder_that_is_not_there_is_named_with_the_way_out(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.errors import StorageError
+from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
 from tocsin.ranking.question import Interval, Mode, Question, ScoreBy
@@ -63,6 +63,8 @@ class MatchOptions:
 
     def __post_init__(self) -> None:
         Question.of_batch(self.top_k, self.mode, self.score_by, self.interval, self.index)
+        if not 0 <= self.audit <= 1:
+            raise OptionError(f"audit is {self.audit}", "It is the share of pairs to judge again: from 0 to 1")
 
 
 ALL_MATCHES = MatchOptions()
