@@ -224,11 +224,11 @@ class EventLane:
                 probed[place] = self._families[place].probe(batch)
         if rare and (tests := self._rare.true_for(rare)).size:
             held[len(self._families)] = tests
-        null = [_NOTHING]
+        null: list[Int32s] = []
         for place, found in probed.items():
             held[place] = found.true.values
             evidence.errors |= found.errors
-            if found.null is not None:
+            if found.null is not None and found.null.values.size:
                 null.append(found.null.values + np.int32(self._first_test[place]))
             if found.present is None or found.present[0] == 0:
                 columns[count], given[count] = self._first_family + place, 0
@@ -253,7 +253,7 @@ class EventLane:
         true = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if len(self._combined):
             true = self._combined.added_to_one(true)
-        return _Encoded(scratch.events(true, np.sort(np.concatenate(null))), scratch)
+        return _Encoded(scratch.events(true, np.sort(np.concatenate(null)) if null else _NOTHING), scratch)
 
     def give_back(self, encoded: "_Encoded") -> None:
         """Take the arrays of an event that was matched for the next one."""

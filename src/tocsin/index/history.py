@@ -19,7 +19,8 @@ from tocsin.model.readable import python_values
 from tocsin.model.totals import Total
 from tocsin.predicates.families import Probed
 from tocsin.predicates.history.aggregated_tests import total_of
-from tocsin.predicates.history.batch_tests import BatchTruths, united
+from tocsin.predicates.history.batch_tests import BatchTruths, ToRemember, united
+from tocsin.predicates.history.comparable_values import EncodedEvent
 from tocsin.predicates.history.event_log import EventLog
 from tocsin.predicates.history.family import HistoryFamily, probed
 from tocsin.predicates.history.join_table import JoinTable, Truths, attributes_of
@@ -180,9 +181,11 @@ class History:
         store = self.store
         firsts = store.fronts(len(batch)) if remember else np.zeros(len(batch), np.int64)
         at_once = [firsts is not None and len(batch) * planner.groups >= _WORTH_A_BATCH for planner in planners]
-        columns = store.encoded(batch) if remember and (any(at_once) or not planners) else None
+        remembered: ToRemember | None = None
+        if remember and (any(at_once) or not planners):
+            remembered = store.encoded_event(batch) if len(batch) == 1 else store.encoded(batch)
         whole = [
-            planner.judge_batch(batch, columns, firsts) if worth and firsts is not None else None
+            planner.judge_batch(batch, remembered, firsts) if worth and firsts is not None else None
             for planner, worth in zip(planners, at_once, strict=True)
         ]
         rest = [number for number, judged in enumerate(whole) if judged is None or judged[1]]
@@ -201,8 +204,11 @@ class History:
             finally:
                 if store.next > before:
                     store.log_events(batch.slice(0, store.next - before))
-        elif columns is not None:
-            store.append_encoded(columns, len(batch))
+        elif remembered is not None:
+            if isinstance(remembered, EncodedEvent):
+                store.append_encoded_event(remembered)
+            else:
+                store.append_encoded(remembered, len(batch))
             store.log_events(batch)
         return [_together(judged, of_rows, len(batch)) for judged, of_rows in zip(whole, truths, strict=True)]
 

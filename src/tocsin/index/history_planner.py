@@ -8,7 +8,7 @@ constants come first, only the tests of conjunctions that an event satisfies oth
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from pyroaring import BitMap
@@ -20,8 +20,7 @@ from tocsin.index.snapshot import SegmentState
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.predicate import Conjunction, Test, Tested
 from tocsin.model.result import Evidence
-from tocsin.predicates.history.batch_tests import BatchTruths
-from tocsin.predicates.history.encode import Encoded
+from tocsin.predicates.history.batch_tests import BatchTruths, ToRemember
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.history.join_table import JoinTable, Truths
 from tocsin.predicates.history.order import OrderStatistics, choose_order
@@ -126,10 +125,10 @@ class HistoryPlanner:
         return self._table.groups
 
     def judge_batch(
-        self, batch: EventBatch, columns: Mapping[str, Encoded] | None, firsts: Int64s
+        self, batch: EventBatch, remembered: ToRemember | None, firsts: Int64s
     ) -> tuple[list[BatchTruths], BitMap]:
         """Judge a whole batch, as far as that is possible; return the truths, and the tests left."""
-        return self._table.judge_batch(batch, columns, firsts)
+        return self._table.judge_batch(batch, remembered, firsts)
 
     def judge_every_test(self, event: Event, left: BitMap | None = None) -> Truths:
         """Judge all tests that some subscription demands, or those left, against the history as it is now."""

@@ -21,6 +21,7 @@ from tocsin.predicates.history.batch_kernels import (
     Terms,
     Tests,
     add_old,
+    judge_event,
     judge_tests,
 )
 from tocsin.predicates.history.batch_tests import united
@@ -38,7 +39,7 @@ Truths = Callable[[JoinTable, Event], list[bool | None]]
 def judged(table: JoinTable, events: list[Event], remember: bool) -> tuple[list[list[Any]], int]:
     """The truth of each test for each event of a batch, where it can be judged, else `...`; and how many were left."""
     store, batch = table.store, EventBatch(events)
-    columns = store.encoded(batch) if remember else None
+    columns = (store.encoded_event(batch) if len(events) == 1 else store.encoded(batch)) if remember else None
     fronts = store.fronts(len(events)) if remember else np.zeros(len(events), np.int64)
     assert fronts is not None
     parts, left = table.judge_batch(batch, columns, fronts)
@@ -100,17 +101,19 @@ def test_single_events_are_judged_as_they_are_probed(
     """The history in comparable form grows event by event; what is beyond its extremes is not looked for."""
 
     @settings(max_examples=150)
-    @given(events=mixed_events, tests=mixed_tests, remembered=st.lists(st.booleans(), min_size=20, max_size=20))
-    def agree(events: list[Event], tests: list[Test], remembered: list[bool]) -> None:
+    @given(events=mixed_events, tests=mixed_tests, remembered=st.lists(st.integers(0, 2), min_size=20, max_size=20))
+    def agree(events: list[Event], tests: list[Test], remembered: list[int]) -> None:
         store = HistoryStore(attributes=attributes_of(tests), retain_events=retain)
         table = JoinTable(enumerate(tests), store)
         for event, remember in zip(events, remembered, strict=False):
             one = EventBatch([event]).event(0)
             expected = truth_of(table, one)
-            [row], _ = judged(table, [event], remember)
+            [row], _ = judged(table, [event], remember > 0)
             assert [e if f is ... else f for e, f in zip(expected, row, strict=True)] == expected, (event, tests)
-            if remember:
+            if remember == 1:
                 store.append(one)
+            elif remember == 2:
+                store.append_encoded_event(store.encoded_event(EventBatch([event])))
 
     agree()
 
@@ -150,9 +153,9 @@ def test_the_kernel_judges_tests_by_the_book(
     )
     table = OldTable(*(np.zeros((2, 10), kind) for kind in (np.uint8, np.int64, np.uint8, np.int64, np.int64)))
     extremes = Extremes(np.zeros((2, lanes), np.bool_), *(np.zeros((2, lanes, 2), np.int64) for _ in range(2)))
-    for place, event in enumerate(old):
-        values = [[(kind, major, kind, major, minor)[field] for kind, major, minor in event] for field in range(5)]
-        add_old(place, np.array(values, np.int64).reshape(5, 2, 1), table, extremes)
+    rows_of = [np.array([(kind, major, kind, major, minor) for kind, major, minor in event]) for event in old]
+    for place, values in enumerate(rows_of[:-1]):
+        add_old(place, values.reshape(2, 1, 5), table, extremes)
     equalities = [(terms[0][1:3] if terms[0][0] == 0 and terms[0][3] == 2 else None) for terms in searches]
     distinct = list(dict.fromkeys(pair for pair in equalities if pair is not None))
     rows = [(form, o, n, what % 2 if form in (1, 2) else what) for terms in searches for form, o, n, what in terms]
@@ -162,6 +165,11 @@ def test_the_kernel_judges_tests_by_the_book(
     first, null = min(first, len(old)), min(null, len(searches) - 1)
     is_all = [False, True] * len(searches)
     tests = Tests(np.repeat(np.arange(len(searches)), 2), np.full(2 * len(searches), null), np.array(is_all))
+    new_rows = np.array([(0, 0, *value) for value in new])
+    newest = rows_of[-1] if old else np.empty((0, 5), np.int64)
+    numbers = np.arange(10, 10 + len(is_all), dtype=np.int32)
+    # It writes the newest event.
+    of_one = judge_event(newest, first, len(old), terms, tests, numbers, table, extremes, new_rows, bounds)
     columns = [np.array([value[field] for value in new]).reshape(2, 1) for field in range(3)]
     given_values = NewTable(columns[0].astype(np.uint8), columns[1], columns[2])
     found = judge_tests(np.array([first]), np.array([len(old)]), terms, tests, table, extremes, given_values, bounds)
@@ -176,6 +184,8 @@ def test_the_kernel_judges_tests_by_the_book(
         met, unclear, every = held[test // 2], null >= 0 and held[null], bool(test % 2)
         expected = (0 if every else IS_TRUE) if met else IS_UNKNOWN if unclear else IS_TRUE if every else 0
         assert truth == expected, (test, held)
+    by_truth = [numbers[found[0] == truth].tolist() for truth in (IS_TRUE, IS_UNKNOWN)]
+    assert [one.tolist() for one in of_one] == by_truth
 
 
 def test_what_a_batch_answers_and_what_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,10 +32,11 @@ from tocsin.predicates.history.batch_kernels import (
     Terms,
     Tests,
     add_old,
+    judge_event,
     judge_tests,
     running_outcomes,
 )
-from tocsin.predicates.history.comparable_values import Comparables, is_exact, of_lane, of_lanes, of_new
+from tocsin.predicates.history.comparable_values import Comparables, EncodedEvent, is_exact, of_lanes, of_new
 from tocsin.predicates.history.constant_tests import Constants, split
 from tocsin.predicates.history.encode import Encoded, Lane, float_of
 from tocsin.predicates.history.kernels import LANES, Bounds
@@ -53,11 +54,14 @@ FEW_ROWS = 13
 """A comparison with all old events takes 20 µs for a single event, and 259 to 294 µs for a batch."""
 _SIGNS = {Op.LT: 1, Op.LE: 3, Op.EQ: 2, Op.NE: 5, Op.GE: 6, Op.GT: 4}
 _EXACT = int(Lane.EXACT)
+_NO_EVENT = np.empty((0, 5), np.int64)
 _NO_VALUES = NewTable(np.empty((1, 0), np.uint8), np.empty((1, 0), np.int64), np.empty((1, 0), np.int64))
 
 BatchTerm = JoinTerm | OldComparedToConstant
 Columns = Mapping[str, Encoded]
 """The values of a batch that will be history, by attribute."""
+ToRemember = Columns | EncodedEvent
+"""The same, or the only event of a batch of one."""
 
 
 class Look(NamedTuple):
@@ -79,13 +83,13 @@ class BatchTruths(NamedTuple):
 class NewValues:
     """The new values of a batch in comparable form, each attribute once.
 
-    `encoded` has values of a single event that have codes already, because it will be history.
+    `event` is that of a batch of one, if it will be history: its values have codes already.
     """
 
-    def __init__(self, batch: EventBatch, store: HistoryStore, encoded: Columns | None = None) -> None:
+    def __init__(self, batch: EventBatch, store: HistoryStore, event: EncodedEvent | None = None) -> None:
         self.batch = batch
         self._store = store
-        self._encoded = encoded or {}
+        self._event = event
         self._values: dict[str, Comparables] = {}
 
     def of(self, attribute: str) -> Comparables:
@@ -98,25 +102,21 @@ class NewValues:
 
     def table(self, attributes: Sequence[str]) -> NewTable | None:
         """Return the values of some attributes for a kernel; None if one of them has no comparable form."""
-        if len(self.batch) == 1 and attributes:
-            return self._of_one(attributes)
         columns = [self.of(name) for name in attributes]
         return None if any(map(is_exact, columns)) else _stacked(columns)
 
-    def _of_one(self, attributes: Sequence[str]) -> NewTable | None:
-        """Do the same for a single event, without a column for each attribute."""
-        encoder, values = self._store.encoder, []
+    def of_one(self, attributes: Sequence[str]) -> Int64s | None:
+        """Return lane, key, kind, major and minor of each attribute of a single event; None as `table` does.
+
+        Lane and key are 0 if it will not be history.
+        """
+        event, values = self._event, []
         for name in attributes:
-            known = self._encoded.get(name)
-            if known is None:
-                values.append(of_new([self.batch.value(name)], 1, encoder).at(0))
+            if event is not None and name in event.values:
+                values.append(event.comparable(name))
             else:
-                values.append(of_lane(int(known[0][0]), int(known[1][0]), encoder)[1:])
-        kinds, majors, minors = zip(*values, strict=True)
-        if _EXACT in kinds:
-            return None
-        rows = np.array([majors, minors], np.int64).reshape(2, -1, 1)
-        return NewTable(np.array(kinds, np.uint8).reshape(-1, 1), rows[0], rows[1])
+                values.append((0, 0, *of_new([self.batch.value(name)], 1, self._store.encoder).at(0)))
+        return _rows(values)
 
 
 class BatchSearches:
@@ -169,17 +169,33 @@ class BatchSearches:
         if len(store) + rows > MOST_EVENTS:
             return None
         bounds = self._bounds()
+        if rows == 1:
+            return self._judge_one(new, int(firsts[0]), bounds)
         old = self._recent.table(columns, rows)
         values = new.table(self._new)
         if old is None or values is None:
             return None
         start = store.first - self._recent.origin
         stop = start + len(store)
-        stops = np.array([stop], np.int64)
-        if rows > 1:
-            stops = np.full(rows, stop, np.int64) + (0 if columns is None else np.arange(rows))
+        stops = np.full(rows, stop, np.int64) + (0 if columns is None else np.arange(rows))
         truths = judge_tests(firsts + start, stops, self._terms, self._tests, *old, values, bounds)
         return BatchTruths(_lists(truths == IS_TRUE, self.numbers), _lists(truths == IS_UNKNOWN, self.numbers))
+
+    def _judge_one(self, new: NewValues, gone: int, bounds: Bounds) -> BatchTruths | None:
+        """Do the same for a single event, which sees no row before it."""
+        values = new.of_one(self._new)
+        if values is None:
+            return None
+        old = self._recent.table_and_newest()
+        if old is None:
+            return None
+        table, extremes, newest = old
+        start = self._store.first - self._recent.origin
+        stop = start + len(self._store)
+        found = judge_event(
+            newest, start + gone, stop, self._terms, self._tests, self.numbers, table, extremes, values, bounds
+        )
+        return BatchTruths(*(Ragged(np.array([0, one.size]), one) for one in found))
 
     def _bounds(self) -> Bounds:
         """Return the bounds of the constants, made anew when the labels of a dictionary have changed."""
@@ -233,16 +249,13 @@ class _Recent:
     def table(self, columns: Columns | None, rows: int) -> tuple[OldTable, Extremes] | None:
         """Return the history and behind it the rows of a batch; None if some value has no comparable form."""
         store = self._store
-        is_mostly_gone = store.first - self.origin > max(_MOST_EXPIRED, len(store))
-        if self._epoch != store.epoch or is_mostly_gone or self._next > store.next:
+        if not self._is_current():
             self._epoch, self.origin, self._next, self._is_exact = store.epoch, store.first, store.first, False
             self._table, self._extremes = self._empty(0), self._no_extremes()
         known, held = self._next - self.origin, store.next - self.origin
         added = 0 if columns is None else rows
         self._reserve(held + rows)
-        if held - known == 1 and columns is None:
-            self._write_one(known, self._next - store.base)
-        elif held - known + added:
+        if held - known + added:
             start, stop = self._next - store.base, store.next - store.base
             lanes = np.zeros((len(self._attributes), held - known + added), np.uint8)
             payloads = np.zeros(lanes.shape, np.int64)
@@ -256,6 +269,23 @@ class _Recent:
         self._next = store.next
         return None if self._is_exact else (self._table, self._extremes)
 
+    def table_and_newest(self) -> tuple[OldTable, Extremes, Int64s] | None:
+        """Return the history for a single event, and the newest event of it if that is still to be written."""
+        newest = self._store.newest
+        if newest is None or self._next + 1 != self._store.next or not self._is_current():
+            found = self.table(None, 1)
+            return None if found is None else (*found, _NO_EVENT)
+        self._reserve(self._store.next - self.origin)
+        values = _rows([newest.comparable(name) for name in self._attributes])
+        self._next, self._is_exact = self._store.next, self._is_exact or values is None
+        return None if self._is_exact or values is None else (self._table, self._extremes, values)
+
+    def _is_current(self) -> bool:
+        """Tell whether what is written here is still where it was, and not mostly expired."""
+        store = self._store
+        is_mostly_gone = store.first - self.origin > max(_MOST_EXPIRED, len(store))
+        return self._epoch == store.epoch and not is_mostly_gone and self._next <= store.next
+
     def _reserve(self, size: int) -> None:
         if size > self._table.lanes.shape[1]:
             grown = self._empty(size + size // 2 + 64)
@@ -266,19 +296,8 @@ class _Recent:
     def _write(self, start: int, lanes: UInt8s, payloads: Int64s) -> None:
         values, keys = of_lanes(lanes.ravel(), payloads.ravel(), self._store.encoder)
         self._is_exact = self._is_exact or is_exact(values)
-        stacked = np.stack([lanes.ravel().astype(np.int64), keys, *values]).astype(np.int64)
-        add_old(start, stacked.reshape(5, *lanes.shape), self._table, self._extremes)
-
-    def _write_one(self, place: int, position: int) -> None:
-        """Write the event at a position of the columns: without arrays of a single value, in a fifth of the time."""
-        encoder, values = self._store.encoder, []
-        for name in self._attributes:
-            column = self._store.columns[name]
-            lane = int(column.lanes[position])
-            values.append((lane, *of_lane(lane, int(column.payloads[position]), encoder)))
-            self._is_exact = self._is_exact or lane == _EXACT
-        written = np.array(list(zip(*values, strict=True)), np.int64).reshape(5, -1, 1)
-        add_old(place, written, self._table, self._extremes)
+        stacked = np.stack([lanes.ravel().astype(np.int64), keys, *values], axis=1).astype(np.int64)
+        add_old(start, stacked.reshape(*lanes.shape, 5), self._table, self._extremes)
 
 
 class BatchComparison:
@@ -386,6 +405,13 @@ def _integer_of(major: int, minor: int) -> int | None:
         return None
     whole = int(near) + minor
     return whole if -(1 << 63) <= whole < 1 << 63 else None
+
+
+def _rows(values: Sequence[tuple[int, ...]]) -> Int64s | None:
+    """Return lane, key, kind, major and minor of values as an array; None if one of them has no comparable form."""
+    if any(value[2] == _EXACT for value in values):
+        return None
+    return np.array(values, np.int64) if values else _NO_EVENT
 
 
 def _stacked(values: Sequence[Comparables]) -> NewTable:

@@ -5,6 +5,7 @@ integer is beyond it; a string is the label of the greatest string of the histor
 above. Values of the exact lane, decimals and integers beyond 64 bits, have no such form: `is_exact` says so.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.arrays import Int64s, UInt8s
+from tocsin.model.events import EventBatch
 from tocsin.model.readable import Values, decoded, moments, present, python_values
 from tocsin.predicates.history.encode import Encoder, Lane, float_key, float_keys
 from tocsin.predicates.history.kernels import OldValues, keys_at
@@ -62,6 +64,29 @@ def of_lane(lane: int, payload: int, encoder: Encoder) -> tuple[int, int, int, i
 def _of_integer(integer: int) -> tuple[int, int, int, int]:
     near = float(integer)
     return integer, _INTEGER, float_key(near), integer - int(near)
+
+
+class EncodedEvent:
+    """The values of a single event that will be history: without arrays of one value, and each compared but once.
+
+    >>> event = EncodedEvent(EventBatch([{"price": 7}]), ["price", "author"], Encoder())
+    >>> event.values["author"], event.comparable("price")[:3]
+    ((<Lane.NULL: 0>, 0), (3, 7, 3))
+    """
+
+    def __init__(self, batch: EventBatch, attributes: Iterable[str], encoder: Encoder) -> None:
+        self._encoder = encoder
+        self.values = {name: encoder.encode(batch.value(name)) for name in attributes}
+        """Lane and payload by attribute."""
+        self._comparable: dict[str, tuple[int, int, int, int, int]] = {}
+
+    def comparable(self, attribute: str) -> tuple[int, int, int, int, int]:
+        """Return lane, key, kind, major and minor of a value; those of a text until its dictionary is relabelled."""
+        found = self._comparable.get(attribute)
+        if found is None:
+            lane, payload = self.values[attribute]
+            found = self._comparable[attribute] = (int(lane), *of_lane(int(lane), payload, self._encoder))
+        return found
 
 
 def of_new(values: Values | None, count: int, encoder: Encoder) -> Comparables:

@@ -34,6 +34,8 @@ _READ_AT_ONCE = 1 << 20
 """Bytes that are read at once for a checksum: they stay in the cache."""
 ROWS_AT_ONCE = 65_536
 """Events that are read from a segment at a time."""
+_PLAIN = frozenset({int, float, str, bool, type(None)})
+"""Types of most values, which nobody can change."""
 _HINT = "Restore it from a copy, or start a new history"
 
 
@@ -125,8 +127,10 @@ class EventLog:
         """Add the events of a batch. Mappings are copied: their owner may change them."""
         if batch.table is None:
             for row in batch.rows:
-                self._waiting_rows.append({name: _own(value) for name, value in row.items()})
-                self._waiting_bytes += 64 + sum(len(v) for v in row.values() if isinstance(v, (str, bytes)))
+                self._waiting_rows.append(
+                    {name: value if type(value) in _PLAIN else _own(value) for name, value in row.items()}
+                )
+                self._waiting_bytes += 64 + sum([len(v) for v in row.values() if isinstance(v, (str, bytes))])
         elif len(batch):
             self._seal_rows()
             self._waiting.append(stored(batch, self.kept))

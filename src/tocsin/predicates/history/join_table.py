@@ -22,9 +22,17 @@ from tocsin.model.condition import (
 from tocsin.model.events import EventBatch
 from tocsin.predicates.history import batch_tests
 from tocsin.predicates.history.aggregated_tests import AggregatedTests
-from tocsin.predicates.history.batch_tests import BatchComparison, BatchSearches, BatchTruths, Look, NewValues
+from tocsin.predicates.history.batch_tests import (
+    BatchComparison,
+    BatchSearches,
+    BatchTruths,
+    Columns,
+    Look,
+    NewValues,
+    ToRemember,
+)
+from tocsin.predicates.history.comparable_values import EncodedEvent
 from tocsin.predicates.history.constant_tests import Constants, Row, TermShape, split
-from tocsin.predicates.history.encode import Encoded
 from tocsin.predicates.history.search import JoinTerm, NotComparable, Search, some
 from tocsin.predicates.history.shaped_tests import EXISTS, Form, GroupedFamily, JoinFamily, SimpleTests, StaticFamily
 from tocsin.predicates.history.store import HistoryStore
@@ -97,19 +105,20 @@ class JoinTable:
         return len(self._simple) + len(self._families) + (0 if self._aggregated is None else self._aggregated.groups)
 
     def judge_batch(
-        self, batch: EventBatch, columns: Mapping[str, Encoded] | None, firsts: Int64s
+        self, batch: EventBatch, remembered: ToRemember | None, firsts: Int64s
     ) -> tuple[list[BatchTruths], BitMap]:
         """Judge what can be judged for a whole batch; return the truths, and the tests that are left for `probe`.
 
-        With `columns`, the batch's values that will be history, each row sees the rows before it. Row r does not see
-        the first `firsts[r]` events of the history.
+        With `remembered`, the batch's values that will be history, each row sees the rows before it. Row r does not
+        see the first `firsts[r]` events of the history.
         """
         found, left = [], self._left_to_probe.copy()
-        if len(batch) == 1:
+        columns: Columns | None
+        if isinstance(remembered, EncodedEvent):
             # The only row sees no other.
-            new, columns = NewValues(batch, self.store, columns), None
+            new, columns = NewValues(batch, self.store, remembered), None
         else:
-            new = NewValues(batch, self.store)
+            new, columns = NewValues(batch, self.store), remembered
         is_small = len(batch) < batch_tests.FEW_ROWS and len(self.store) <= SMALL_HISTORY
         for members, tests in self._for_small_batches if is_small else self._for_batches:
             truths = tests.judge(new, columns, firsts)

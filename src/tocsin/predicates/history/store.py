@@ -16,6 +16,7 @@ from tocsin.model.lookup import lookup
 from tocsin.predicates.history.aggregates import Aggregates
 from tocsin.predicates.history.column import OldColumn
 from tocsin.predicates.history.column_files import Commit, HistoryFolder
+from tocsin.predicates.history.comparable_values import EncodedEvent
 from tocsin.predicates.history.encode import Encoded, Encoder, Lane, encode_column
 from tocsin.predicates.history.event_log import EventLog
 from tocsin.predicates.history.tree import Tree
@@ -63,6 +64,8 @@ class HistoryStore:
         self.age_attribute = age_attribute
         self.encoder = Encoder()
         self.columns: dict[str, OldColumn] = {}
+        self.newest: EncodedEvent | None = None
+        """The newest event, if it was added by `append_encoded_event`."""
         self.compactions = 0
         self._state = Commit()
         self._aggregates: dict[str, Aggregates] = {}
@@ -168,14 +171,12 @@ class HistoryStore:
 
     def encoded(self, batch: EventBatch) -> dict[str, Encoded]:
         """Encode the attributes of a batch that are kept, for `append_encoded`."""
-        if len(batch) == 1:
-            # All values of the event as one column: a column for each would take as many times as long.
-            values = [self.encoder.encode(batch.value(name)) for name in self.columns]
-            lanes = np.array([lane for lane, _ in values], np.uint8)
-            payloads = np.array([payload for _, payload in values], np.int64)
-            return {name: (lanes[at : at + 1], payloads[at : at + 1]) for at, name in enumerate(self.columns)}
         found = {name: batch.column(name) for name in self.columns}
         return {name: encode_column(values, self.encoder) for name, values in found.items() if values is not None}
+
+    def encoded_event(self, batch: EventBatch) -> EncodedEvent:
+        """Do the same for the event of a batch of one, for `append_encoded_event`: in a third of the time."""
+        return EncodedEvent(batch, self.columns, self.encoder)
 
     def fronts(self, rows: int) -> Int64s | None:
         """Return how many events will have expired before each of so many rows, if all are added; None if by age."""
@@ -196,6 +197,16 @@ class HistoryStore:
             if name in columns:
                 column.lanes[start:stop], column.payloads[start:stop] = columns[name]
         self._advance(count)
+
+    def append_encoded_event(self, event: EncodedEvent) -> None:
+        """Add an event that was encoded by this history."""
+        position = self._state.next - self._state.base
+        for name, (lane, payload) in event.values.items():
+            column = self.columns[name]
+            column.reserve(position + 1)
+            column.write(position, lane, payload)
+        self._advance(1)
+        self.newest = event
 
     def old_event(self, number: int) -> dict[str, object]:
         """Return the attributes kept of an event of the history; those that are NULL are left out."""
@@ -304,6 +315,7 @@ class HistoryStore:
         state = self._state
         start = state.next - state.base
         state.next += count
+        self.newest = None
         state.latest_time = self._latest(state.latest_time, start, start + count)
         self.expire()
 
