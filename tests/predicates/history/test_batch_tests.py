@@ -21,6 +21,7 @@ from tocsin.predicates.history.batch_kernels import (
     Terms,
     Tests,
     add_old,
+    find_old,
     judge_event,
     judge_tests,
 )
@@ -203,6 +204,61 @@ def test_what_a_batch_answers_and_what_it_leaves(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(batch_tests, "MOST_EVENTS", 4)
     assert judged(table, rows, remember=True)[1] == 1, "a long history is not passed over"
     assert judged(table, rows[:4], remember=True)[1] == 0
+
+
+class Counted:
+    """An array that counts how often it is looked at."""
+
+    def __init__(self, values: Any) -> None:
+        self.values, self.looks = values, 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return self.values[place]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many old values the searches of each single event look at: the kernel is run again, uncompiled."""
+    counts: list[int] = []
+    judge, find = judge_event, getattr(find_old, "py_func", find_old)
+
+    def counting(newest: Any, first: int, stop: int, *others: Any) -> Any:
+        found = judge(newest, first, stop, *others)
+        terms, _, _, old, extremes, values, bounds = others
+        kinds, majors = Counted(old.kinds), Counted(old.majors)
+        new = NewTable(*(values[:, field : field + 1] for field in (2, 3, 4)))
+        counted = old._replace(kinds=kinds, majors=majors)
+        find(np.array([first]), np.array([stop]), terms, counted, extremes, new, bounds)
+        counts.append(kinds.looks + majors.looks)
+        return found
+
+    monkeypatch.setattr(batch_tests, "judge_event", counting)
+    return counts
+
+
+def test_what_is_beyond_the_extremes_is_not_looked_for(looks: list[int]) -> None:
+    above = Exists((OldComparedToNew("a", Op.GT, "a"), OldComparedToNew("b", Op.LT, "b")))
+    never_null = Quantified("a", Op.LT, Quantifier.ALL, "a")
+    store = HistoryStore(attributes=["a", "b"])
+    table = JoinTable(enumerate([above, never_null]), store)
+    for number in range(50):
+        store.append({"a": number, "b": number})
+    assert judged(table, [{"a": -1, "b": -1}], remember=False)[0] == [[False, True]]
+    assert looks == [0], "no old b is below -1, no a is at most -1, and all of them compare"
+    assert judged(table, [{"a": 20, "b": 30}], remember=False)[0] == [[True, False]]
+    assert looks[1] > 0
+
+
+def test_equal_old_values_are_looked_for_once(looks: list[int]) -> None:
+    same = OldComparedToNew("a", Op.EQ, "a")
+    tests = [Exists((same, OldComparedToNew(name, op, name))) for name in "bc" for op in (Op.LT, Op.GT)]
+    store = HistoryStore(attributes=["a", "b", "c"])
+    table = JoinTable(enumerate(tests), store)
+    for number in range(101):
+        store.append({"a": number if number != 50 else 0, "b": number, "c": number})
+    assert judged(table, [{"a": 50, "b": 50, "c": 50}], remember=False)[0] == [[False] * 4]
+    assert looks == [101], "each old event once, for four searches"
 
 
 NUMBERS = [0, 1, -1, 1.0, 1.5, 2**53, 2**53 + 1, float(2**53), 2**63 - 1, -(2**63), 2.0**63, -(2.0**63), 1e300, -0.0]
