@@ -194,6 +194,7 @@ def test_names_with_combining_marks_are_names(name: str) -> None:
 @example("0.12345678901234567890123456789").via("more than libxml2 reads")
 @example("0e999").via("nothing times infinity")
 @example("1e-400").via("too small")
+@example("\u0662").via("a digit of another script")
 def test_numbers_are_read_as_lxml_reads_them(text: str) -> None:
     number, judge = to_number(text), float(str(_NUMBER(etree.Element("a"), text=text)))
     assert number == judge or (number != number and judge != judge)
