@@ -318,6 +318,8 @@ def _together(whole: tuple[list[BatchTruths], BitMap] | None, of_rows: list[Trut
     parts = [] if whole is None else whole[0]
     if not parts and of_rows:
         return probed(of_rows)
+    if len(parts) == 1 and not of_rows:
+        return Probed(parts[0].true, null=parts[0].null)
     true, null = [part.true for part in parts], [part.null for part in parts]
     if of_rows:
         single = probed(of_rows)

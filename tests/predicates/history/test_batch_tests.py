@@ -13,8 +13,10 @@ from tocsin.model.condition import Exists, HistoryTest, OldComparedToNew, Op, Qu
 from tocsin.model.events import EventBatch
 from tocsin.predicates.history import batch_tests, join_table
 from tocsin.predicates.history.batch_kernels import (
+    BUCKETS,
     IS_TRUE,
     IS_UNKNOWN,
+    Chains,
     Extremes,
     NewTable,
     OldTable,
@@ -170,10 +172,15 @@ def test_the_kernel_judges_tests_by_the_book(
     newest = rows_of[-1] if old else np.empty((0, 5), np.int64)
     numbers = np.arange(10, 10 + len(is_all), dtype=np.int32)
     # It writes the newest event.
-    of_one = judge_event(newest, first, len(old), terms, tests, numbers, table, extremes, new_rows, bounds)
+    chains = Chains(np.full((2, BUCKETS), -1, np.int32), np.empty((2, 10), np.int32))
+    of_one = judge_event(
+        newest, first, len(old), terms, tests, numbers, table, extremes, new_rows, bounds, chains, linked=0
+    )
     columns = [np.array([value[field] for value in new]).reshape(2, 1) for field in range(3)]
     given_values = NewTable(columns[0].astype(np.uint8), columns[1], columns[2])
-    found = judge_tests(np.array([first]), np.array([len(old)]), terms, tests, table, extremes, given_values, bounds)
+    unlinked = Chains(np.empty((0, 0), np.int32), np.empty((0, 0), np.int32))
+    rows_seen = np.array([first]), np.array([len(old)])
+    found = judge_tests(*rows_seen, terms, tests, table, extremes, given_values, bounds, unlinked)
     held = [
         any(
             all(satisfies((f, o, n, w % 2 if f in (1, 2) else w), event, new, bounds) for f, o, n, w in wanted)
@@ -225,11 +232,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counting(newest: Any, first: int, stop: int, *others: Any) -> Any:
         found = judge(newest, first, stop, *others)
-        terms, _, _, old, extremes, values, bounds = others
+        terms, _, _, old, extremes, values, bounds, chains, _ = others
         kinds, majors = Counted(old.kinds), Counted(old.majors)
         new = NewTable(*(values[:, field : field + 1] for field in (2, 3, 4)))
         counted = old._replace(kinds=kinds, majors=majors)
-        find(np.array([first]), np.array([stop]), terms, counted, extremes, new, bounds)
+        find(np.array([first]), np.array([stop]), terms, counted, extremes, new, bounds, chains)
         counts.append(kinds.looks + majors.looks)
         return found
 
@@ -255,10 +262,12 @@ def test_equal_old_values_are_looked_for_once(looks: list[int]) -> None:
     tests = [Exists((same, OldComparedToNew(name, op, name))) for name in "bc" for op in (Op.LT, Op.GT)]
     store = HistoryStore(attributes=["a", "b", "c"])
     table = JoinTable(enumerate(tests), store)
-    for number in range(101):
-        store.append({"a": number if number != 50 else 0, "b": number, "c": number})
-    assert judged(table, [{"a": 50, "b": 50, "c": 50}], remember=False)[0] == [[False] * 4]
-    assert looks == [101], "each old event once, for four searches"
+    for number in range(1000):
+        of_b = 50 if number % 10 == 7 else number
+        store.append({"a": number % 10, "b": of_b, "c": of_b})
+    assert judged(table, [{"a": 7, "b": 50, "c": 50}], remember=False)[0] == [[False] * 4]
+    # Its kind and a of each of the 100 once, and b or c with its kind for each of the four searches.
+    assert looks == [100 * (2 + 4 * 2)]
 
 
 NUMBERS = [0, 1, -1, 1.0, 1.5, 2**53, 2**53 + 1, float(2**53), 2**63 - 1, -(2**63), 2.0**63, -(2.0**63), 1e300, -0.0]

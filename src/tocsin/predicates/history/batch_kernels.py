@@ -20,6 +20,9 @@ IS_NULL = 2
 NOT_COMPARABLE = 3
 """`h.old` does not compare with `event.new`."""
 IS_TRUE, IS_UNKNOWN = 1, 2
+BUCKETS = 4096
+"""Chains of equal old values by attribute: 16 KB each. Of 131,072 distinct values, 32 share a chain."""
+_SPREAD = -7046029254386353131  # 2**64 / golden ratio, as a signed integer
 _NULL, _OTHER = 0, 1
 
 
@@ -64,6 +67,16 @@ class Extremes(NamedTuple):
     greatest: Int64s
 
 
+class Chains(NamedTuple):
+    """By attribute, the newest place of each bucket of values, and by place the next older one; -1: none.
+
+    Only single events follow them: a batch would have to add its rows one by one.
+    """
+
+    heads: Int32s
+    older: Int32s
+
+
 class NewTable(NamedTuple):
     """New values by attribute and row, in comparable form."""
 
@@ -99,6 +112,21 @@ def add_old(start: int, values: Int64s, old: OldTable, extremes: Extremes) -> No
 
 
 @kernel
+def _bucket(major: int, minor: int) -> int:
+    return ((major + minor) * _SPREAD >> 52) & (BUCKETS - 1)
+
+
+@kernel
+def _link(start: int, stop: int, old: OldTable, chains: Chains) -> None:
+    """Put the events at some places at the head of the chains of their values."""
+    for attribute in range(chains.heads.shape[0]):
+        for at in range(start, stop):
+            bucket = _bucket(old.majors[attribute, at], old.minors[attribute, at])
+            chains.older[attribute, at] = chains.heads[attribute, bucket]
+            chains.heads[attribute, bucket] = at
+
+
+@kernel
 def _may_hold(form: int, what: int, old: int, kind: int, major: int, minor: int, extremes: Extremes) -> bool:
     """Tell whether some value within the extremes satisfies a term, given the new value; constants always may."""
     if form == TO_CONSTANT:
@@ -122,12 +150,22 @@ def _may_hold(form: int, what: int, old: int, kind: int, major: int, minor: int,
 
 @kernel
 def find_old(
-    firsts: Int64s, stops: Int64s, terms: Terms, old: OldTable, extremes: Extremes, new: NewTable, bounds: Bounds
+    firsts: Int64s,
+    stops: Int64s,
+    terms: Terms,
+    old: OldTable,
+    extremes: Extremes,
+    new: NewTable,
+    bounds: Bounds,
+    chains: Chains,
 ) -> Bools:
     """Tell for each row and search whether some old event satisfies all its terms; the newest are looked at first.
 
-    The old events that equal a new value are looked for once a row, for all searches that begin with the equality.
+    The old events that equal a new value are looked for once a row, for all searches that begin with the equality;
+    with chains, which reach to the only row, among those in the chain of the value.
     """
+    heads, older = chains
+    is_linked = older.shape[1] > 0
     starts, forms, olds, news, whats, equalities = terms
     lanes, keys, kinds, majors, minors = old
     new_kinds, new_majors, new_minors = new
@@ -176,13 +214,22 @@ def find_old(
                 if slot >= 0 and walked < count[slot]:
                     at = np.int64(equal[slot, walked])
                 elif slot >= 0:
-                    at = reached[slot] - 1
-                    while at >= first and not (
-                        majors[of, at] == new_major and minors[of, at] == new_minor and kinds[of, at] == new_kind
-                    ):
+                    at = reached[slot]
+                    if is_linked:
+                        at = heads[of, _bucket(new_major, new_minor)] if at == stops[row] else older[of, at]
+                        while at >= first and not (
+                            majors[of, at] == new_major and minors[of, at] == new_minor and kinds[of, at] == new_kind
+                        ):
+                            at = older[of, at]
+                    else:
                         at -= 1
-                    reached[slot] = max(at, first)
+                        while at >= first and not (
+                            majors[of, at] == new_major and minors[of, at] == new_minor and kinds[of, at] == new_kind
+                        ):
+                            at -= 1
+                        reached[slot] = first
                     if at >= first:
+                        reached[slot] = at
                         equal[slot, walked] = at
                         count[slot] += 1
                 else:
@@ -251,9 +298,10 @@ def judge_tests(
     extremes: Extremes,
     new: NewTable,
     bounds: Bounds,
+    chains: Chains,
 ) -> Int8s:
     """Return the truth of each test in each row: IS_TRUE, IS_UNKNOWN or 0; the searches are those of `find_old`."""
-    found = find_old(firsts, stops, terms, old, extremes, new, bounds)
+    found = find_old(firsts, stops, terms, old, extremes, new, bounds, chains)
     truths = np.zeros((stops.size, tests.met.size), np.int8)
     for row in range(stops.size):
         for test in range(tests.met.size):
@@ -278,14 +326,18 @@ def judge_event(
     extremes: Extremes,
     values: Int64s,
     bounds: Bounds,
+    chains: Chains,
+    linked: int,
 ) -> tuple[Int32s, Int32s]:
     """Return the numbers of the tests that are TRUE and of those that are NULL for a single event.
 
     It sees the old events from `first` to `stop`, the last of which is written now if `added` has its values. Both
-    have lane, key, kind, major and minor by attribute. All is one call: calling takes as long as a dozen searches.
+    have lane, key, kind, major and minor by attribute. The events from `linked` on are not in the chains yet. All is
+    one call: calling takes as long as a dozen searches.
     """
     if added.shape[0]:
         add_old(stop - 1, added.reshape(added.shape[0], 1, added.shape[1]), old, extremes)
+    _link(linked, stop, old, chains)
     # Terms without a new value name the first.
     size = max(1, values.shape[0])
     new = NewTable(np.zeros((size, 1), np.uint8), np.zeros((size, 1), np.int64), np.zeros((size, 1), np.int64))
@@ -293,7 +345,7 @@ def judge_event(
         new.kinds[attribute, 0] = values[attribute, 2]
         new.majors[attribute, 0] = values[attribute, 3]
         new.minors[attribute, 0] = values[attribute, 4]
-    truths = judge_tests(np.full(1, first), np.full(1, stop), terms, tests, old, extremes, new, bounds)
+    truths = judge_tests(np.full(1, first), np.full(1, stop), terms, tests, old, extremes, new, bounds, chains)
     true = np.empty(numbers.size, np.int32)
     null = np.empty(numbers.size, np.int32)
     trues = 0

@@ -20,12 +20,14 @@ from tocsin.arrays import Bools, Int8s, Int32s, Int64s, Ragged, UInt8s
 from tocsin.model.condition import OldComparedToConstant, OldComparedToNew, OldIsNull, Op, Quantifier
 from tocsin.model.events import EventBatch
 from tocsin.predicates.history.batch_kernels import (
+    BUCKETS,
     IS_NULL,
     IS_TRUE,
     IS_UNKNOWN,
     NOT_COMPARABLE,
     TO_CONSTANT,
     TO_NEW,
+    Chains,
     Extremes,
     NewTable,
     OldTable,
@@ -45,15 +47,16 @@ from tocsin.predicates.history.shaped_tests import AggregateOutcome, Form
 from tocsin.predicates.history.store import HistoryStore
 
 MOST_EVENTS = 131_072
-"""Old events that are passed over. 100 shapes of tests take 1 ms an event with 30,000 old events and with 200,000, in
-trees 18 and 25 ms: most searches are ruled out or find one of the newest. One that finds nothing is slower than there:
-34 µs for 16,384 events, where trees take 64 whatever their number. Takes 26 bytes an event and attribute."""
+"""Old events that are passed over. 100 shapes of tests take 0.5 ms an event with 30,000 old events, 0.9 with 120,000,
+in trees 18 and 25: most searches are ruled out or find one of the newest. One that finds nothing is slower than there:
+34 µs for 16,384 events, where trees take 64 whatever their number. Takes 30 bytes an event and attribute."""
 _MOST_EXPIRED = 4096
 """Expired events that are kept in comparable form until there are more than of the others."""
 FEW_ROWS = 13
 """A comparison with all old events takes 20 µs for a single event, and 259 to 294 µs for a batch."""
 _SIGNS = {Op.LT: 1, Op.LE: 3, Op.EQ: 2, Op.NE: 5, Op.GE: 6, Op.GT: 4}
 _EXACT = int(Lane.EXACT)
+_NO_CHAINS = Chains(np.empty((0, 0), np.int32), np.empty((0, 0), np.int32))
 _NO_EVENT = np.empty((0, 5), np.int64)
 _NO_VALUES = NewTable(np.empty((1, 0), np.uint8), np.empty((1, 0), np.int64), np.empty((1, 0), np.int64))
 
@@ -178,7 +181,7 @@ class BatchSearches:
         start = store.first - self._recent.origin
         stop = start + len(store)
         stops = np.full(rows, stop, np.int64) + (0 if columns is None else np.arange(rows))
-        truths = judge_tests(firsts + start, stops, self._terms, self._tests, *old, values, bounds)
+        truths = judge_tests(firsts + start, stops, self._terms, self._tests, *old, values, bounds, _NO_CHAINS)
         return BatchTruths(_lists(truths == IS_TRUE, self.numbers), _lists(truths == IS_UNKNOWN, self.numbers))
 
     def _judge_one(self, new: NewValues, gone: int, bounds: Bounds) -> BatchTruths | None:
@@ -192,8 +195,9 @@ class BatchSearches:
         table, extremes, newest = old
         start = self._store.first - self._recent.origin
         stop = start + len(self._store)
+        terms, tests, (chains, linked) = self._terms, self._tests, self._recent.chains(stop)
         found = judge_event(
-            newest, start + gone, stop, self._terms, self._tests, self.numbers, table, extremes, values, bounds
+            newest, start + gone, stop, terms, tests, self.numbers, table, extremes, values, bounds, chains, linked
         )
         return BatchTruths(*(Ragged(np.array([0, one.size]), one) for one in found))
 
@@ -236,6 +240,9 @@ class _Recent:
         self._is_exact = False
         self._table = self._empty(0)
         self._extremes = self._no_extremes()
+        self._chains = self._no_chains()
+        self._linked = 0
+        """The place behind the last that is in the chains."""
 
     def _empty(self, size: int) -> OldTable:
         shape = len(self._attributes), size
@@ -246,12 +253,22 @@ class _Recent:
         shape = len(self._attributes), LANES
         return Extremes(np.zeros(shape, np.bool_), np.zeros((*shape, 2), np.int64), np.zeros((*shape, 2), np.int64))
 
+    def _no_chains(self) -> Chains:
+        count = len(self._attributes)
+        return Chains(np.full((count, BUCKETS), -1, np.int32), np.empty((count, self._table.lanes.shape[1]), np.int32))
+
+    def chains(self, stop: int) -> tuple[Chains, int]:
+        """Return the chains, and from which place on events are to be added to them, before `stop`."""
+        linked, self._linked = self._linked, stop
+        return self._chains, linked
+
     def table(self, columns: Columns | None, rows: int) -> tuple[OldTable, Extremes] | None:
         """Return the history and behind it the rows of a batch; None if some value has no comparable form."""
         store = self._store
         if not self._is_current():
             self._epoch, self.origin, self._next, self._is_exact = store.epoch, store.first, store.first, False
             self._table, self._extremes = self._empty(0), self._no_extremes()
+            self._chains, self._linked = self._no_chains(), 0
         known, held = self._next - self.origin, store.next - self.origin
         added = 0 if columns is None else rows
         self._reserve(held + rows)
@@ -291,7 +308,9 @@ class _Recent:
             grown = self._empty(size + size // 2 + 64)
             for field, array in grown._asdict().items():
                 array[:, : self._table.lanes.shape[1]] = getattr(self._table, field)
-            self._table = grown
+            older = np.empty(grown.lanes.shape, np.int32)
+            older[:, : self._table.lanes.shape[1]] = self._chains.older
+            self._table, self._chains = grown, self._chains._replace(older=older)
 
     def _write(self, start: int, lanes: UInt8s, payloads: Int64s) -> None:
         values, keys = of_lanes(lanes.ravel(), payloads.ravel(), self._store.encoder)

@@ -85,7 +85,8 @@ class EncodedEvent:
         found = self._comparable.get(attribute)
         if found is None:
             lane, payload = self.values[attribute]
-            found = self._comparable[attribute] = (int(lane), *of_lane(int(lane), payload, self._encoder))
+            of_value = _of_integer(payload) if lane is Lane.INTEGER else of_lane(int(lane), payload, self._encoder)
+            found = self._comparable[attribute] = (int(lane), *of_value)
         return found
 
 

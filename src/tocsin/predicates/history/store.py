@@ -203,7 +203,8 @@ class HistoryStore:
         position = self._state.next - self._state.base
         for name, (lane, payload) in event.values.items():
             column = self.columns[name]
-            column.reserve(position + 1)
+            if column.lanes.size <= position:
+                column.reserve(position + 1)
             column.write(position, lane, payload)
         self._advance(1)
         self.newest = event
