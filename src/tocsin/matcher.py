@@ -54,7 +54,7 @@ BATCH = 32_768
 """Events that are matched at a time: enough that each cell of an index meets several, few enough for the caches."""
 
 OpenMode = Literal["read", "write", "copy"]
-_EVERYTHING = Request()
+_EVERYTHING, _TO_REMEMBER = Request(), Request(remember=True)
 _LIMITS = Limits()
 _SUBSCRIPTION_FIELDS = [("subscription", pa.dictionary(pa.int32(), pa.large_string())), ("score", pa.float64())]
 
@@ -424,7 +424,7 @@ class Matcher:
         >>> [matcher.publish({"price": price}).ids for price in (10, 12, 11)]
         [['record'], ['record'], []]
         """
-        return self._match_one(event, Request(tags_key(tags), remember=True), now)
+        return self._match_one(event, Request(tags_key(tags), remember=True) if tags else _TO_REMEMBER, now)
 
     def match_batch(
         self,
