@@ -186,6 +186,26 @@ def test_names_with_combining_marks_are_names(name: str) -> None:
     assert parse_xpath(f"/{name}") == parse_xpath(f" /{name}")
 
 
+PLAIN_FILTERS = st.tuples(
+    st.sampled_from(["[", "[ "]),
+    st.sampled_from(["@x", "@y-z"]),
+    st.sampled_from(["=", " = ", "!=", "<", " <= ", ">", " >="]),
+    st.sampled_from(["0", "7", "007", "999999999999999", "12345678901234567", "1.5", "'a b'", '"7"', "''", '"it\'s"']),
+    st.sampled_from(["]", " ]"]),
+).map("".join)
+PLAIN_STEPS = st.tuples(
+    st.sampled_from(["/", "//"]), st.sampled_from(["a", "b", "*"]), st.lists(PLAIN_FILTERS, max_size=3).map("".join)
+).map("".join)
+
+
+@given(st.lists(PLAIN_STEPS, min_size=1, max_size=4).map("".join), st.booleans())
+@settings(max_examples=500, deadline=None)
+def test_filters_on_attributes_are_read_without_tokens_as_with_them(text: str, relative: bool) -> None:
+    """A space before it makes it one that is read by tokens."""
+    text = text.lstrip("/") if relative else text
+    assert parse_xpath(text) == parse_xpath(f" {text}")
+
+
 @given(st.from_regex(r"\A[ ]?[-+]?[0-9]{0,25}\.?[0-9]{0,25}([eE][-+]?[0-9]{0,4})?[ x]?\Z"))
 @settings(max_examples=500, deadline=None)
 @example("+5").via("a plus is not a sign")

@@ -262,12 +262,11 @@ def _filters(report: Report, quick: bool, seed: int) -> None:
     size = 5_000 if quick else 500_000
     for dtd in DTDS[:1] if quick else DTDS[:2]:
         documents = generate_documents(dtd, _documents(quick, 10), seed=seed)
-        points = [
-            (count, generate_expressions(dtd, size, filters=count, seed=seed), documents)
-            for count in ((0, 2) if quick else (0, 1, 2, 5, 10))
-        ]
+        numbers = (0, 2) if quick else (0, 1, 2, 5, 10)
+        texts_of = {count: generate_expressions(dtd, size, filters=count, seed=seed) for count in {1, *numbers}}
+        points = [(count, texts_of[count], documents) for count in numbers]
         for number in (1, 2):
-            texts = generate_expressions(dtd, size, filters=number, seed=seed)
+            texts = texts_of[number]
             counts = [len(texts)] if quick else [len(texts) // 5, len(texts) // 2, len(texts)]
             growing = [(count / 1000, texts[:count], documents) for count in counts]
             title = f"Figure 6{'c' if dtd == DTDS[0] else 'd'}: {number} filters, {_ROLE[dtd]}-like"
