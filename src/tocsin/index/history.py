@@ -199,7 +199,9 @@ class History:
                     event = batch.event(row)
                     for n in rest:
                         truths[n].append(_judge_rest(planners[n], event, row, wanted[n], left[n], every_test))
-                    if remember:
+                    if isinstance(remembered, EncodedEvent):
+                        store.append_encoded_event(remembered)
+                    elif remember:
                         store.append_columns(event)
             finally:
                 if store.next > before:
