@@ -1,9 +1,12 @@
 """The generator of the ranked benchmark keeps the parameters of the paper's Table 1."""
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 
-from tocsin.papers.ranked.experiments import SCALE, Zipfian, generate
+from tocsin.papers.ranked.experiments import SCALE, Zipfian, _seconds, generate
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 4])
@@ -35,3 +38,9 @@ def test_a_larger_skew_makes_shorter_sides() -> None:
         assert boxes.queries.shape == (10, 2)
         means.append(half.mean())
     assert means == sorted(means, reverse=True)
+
+
+def test_a_clock_that_stands_still_for_a_while_gives_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = itertools.count()
+    monkeypatch.setattr(time, "process_time", lambda: next(asked) // 5 * 0.002)
+    assert _seconds(lambda: None) == pytest.approx(0.002)
