@@ -195,3 +195,19 @@ def test_a_history_that_may_only_be_read_is_read(published: Path) -> None:
         for file in [index.parent, index, index / "history"]:
             file.chmod(0o755)
     assert child.exitcode == 0
+
+
+def test_single_events_have_searches_and_totals_as_a_batch_has() -> None:
+    """So many shapes are judged at once for a single event, and totals beside them."""
+    texts = [f"{new} {op} (SELECT {old} FROM history)" for new in "abcd" for old in "abcd" for op in ("> ALL", "= ANY")]
+    texts += ["a > (SELECT avg(a) FROM history)", "(SELECT count(*) FROM history h WHERE h.b = event.b) >= 2"]
+    alone, together = Matcher(), Matcher()
+    for matcher in (alone, together):
+        matcher.subscribe_many([{"id": f"{number:02}", "where": text} for number, text in enumerate(texts)])
+    events = [
+        {name: number * factor % 11 for name, factor in zip("abcd", (1, 2, 3, 7), strict=True)} for number in range(30)
+    ]
+    one_by_one = [(number, id) for number, event in enumerate(events) for id in alone.publish(event).ids]
+    batch = together.publish_batch(events)
+    assert one_by_one == list(zip(batch["event"].to_pylist(), batch["subscription"].to_pylist(), strict=True))
+    assert {"32", "33"} <= {id for _, id in one_by_one}, "both totals held at times"
