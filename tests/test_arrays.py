@@ -50,3 +50,13 @@ def test_threads_keep_strings_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(ask, range(8)))
+
+
+@given(st.lists(st.text(max_size=3), unique=True), st.text(max_size=3))
+def test_a_string_is_found_where_it_stands(given_: list[str], other: str) -> None:
+    ascending = sorted(given_)
+    strings = Strings.of(ascending)
+    for place, string in enumerate(ascending):
+        assert strings.find(string) == place
+    assert strings.find(other) == (ascending.index(other) if other in ascending else None)
+    assert strings.find("\ud800") is None

@@ -103,6 +103,20 @@ class Strings:
     def __getitem__(self, index: int) -> str:
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes().decode()
 
+    def find(self, string: str) -> int | None:
+        """Return the place of a string among these, which ascend. O(log n)."""
+        # Bytes of UTF-8 have the order of their strings, and memoryviews are the fastest to look into.
+        wanted = string.encode(errors="surrogatepass")
+        data, offsets = self.data.data, self.offsets.data
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if bytes(data[offsets[middle] : offsets[middle + 1]]) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < len(self) and self[low] == string else None
+
     def at(self, places: Int32s) -> list[str]:
         """Return the strings at some places."""
         many = min(16, MANY_PLACES) if len(self) <= FEW_STRINGS else MANY_PLACES

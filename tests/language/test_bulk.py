@@ -1,4 +1,6 @@
-"""Columns of many texts: the same as one by one, with the representations that an index expects."""
+"""Columns of many texts, and one text by its clauses: the same as alone, as an index expects it."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expression_strategies import conditions
+from tocsin import Limits, Matcher
 from tocsin.errors import SubscriptionError
-from tocsin.language.bulk import _plans, normalise_texts
+from tocsin.language import by_clauses, shape_plan
+from tocsin.language.bulk import normalise_texts
+from tocsin.language.by_clauses import normalise_clauses
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import parse
+from tocsin.language.shape import split
+from tocsin.language.shape_plan import _plans
 from tocsin.model.predicate import Conjunction
 from tocsin.model.values import Kind, Number
 
@@ -193,3 +200,76 @@ def test_literals_beside_each_other_are_an_error_of_their_text_alone() -> None:
     """They grew together to one number once, which no text had."""
     form = normalise_texts(["y IN (1,1e999 2)", "y IN (1, 2)"])
     assert (list(form.errors), form.owner.tolist()) == ([0], [1])
+
+
+CONSTANTS = [
+    "1",
+    "0",
+    "-3",
+    "2.5",
+    "1e3",
+    "9007199254740993",
+    "12345678901234567890.5",
+    "'x'",
+    "'7'",
+    "''",
+    "'2026-01-05'",
+]
+CLAUSES = st.builds(
+    "{0} {1} {2}".format,
+    st.sampled_from(["a", "b", "event.c", "a.b", '"a"', "a + 1", "lower(s)"]),
+    st.sampled_from(["<", "<=", "=", "<>", ">=", ">", "BETWEEN 0 AND", "IS NOT DISTINCT FROM"]),
+    st.sampled_from(CONSTANTS),
+)
+
+
+@pytest.fixture
+def planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan a clause the first time that it is met."""
+    monkeypatch.setattr(by_clauses, "OFTEN", 1)
+    monkeypatch.setattr(shape_plan, "MIN_FIXED", 1)
+
+
+def judge_clauses(text: str) -> bool:
+    """Compare with the normal form of the text alone; tell whether there was one by its clauses."""
+    # What is known of a clause the second time is not known the first time.
+    found = [normalise_clauses(split(text)) for _ in range(8)]
+    for planned in found:
+        assert planned is None or sets(planned.leaves) == one_by_one(text), text
+        assert planned is None or not planned.nesting
+    return found[-1] is not None
+
+
+@pytest.mark.usefixtures("planned_at_once")
+def test_one_text_by_its_clauses_equals_it_alone() -> None:
+    planned = [text for text in TEXTS if judge_clauses(text)]
+    assert len(planned) >= 16
+    assert judge_clauses("a BETWEEN 3 AND 7 AND b < -2.5 AND c = 'x' AND c + 1 < 3")
+
+
+@given(st.lists(CLAUSES, min_size=1, max_size=4))
+def test_one_text_of_comparisons_by_its_clauses(clauses: list[str]) -> None:
+    judge_clauses(" AND ".join(clauses))
+
+
+@given(st.lists(conditions(), min_size=1, max_size=3))
+def test_one_text_of_conditions_by_its_clauses(drawn: list[tuple[str, str]]) -> None:
+    judge_clauses(" AND ".join(ours for ours, _ in drawn))
+
+
+@pytest.mark.usefixtures("planned_at_once")
+@pytest.mark.parametrize(
+    ("text", "limits", "complaint"),
+    [
+        ("a < 1 AND b < 2 AND c < 3", {"predicates": 2}, "3 predicates"),
+        ("a BETWEEN 1 AND 2 AND b < 2", {"predicates": 2}, "3 predicates"),
+        ("a < 1 AND b < 2 AND c < 3", {"attributes": 2}, "3 distinct attributes"),
+        ("a + d < 1 AND b < 2", {"attributes": 1}, "2 distinct attributes"),
+        ("a < 1_ AND b < 2", {}, "subscription 's'"),
+        ("a < 1e999 AND b < 2", {}, "beyond every float64"),
+    ],
+)
+def test_limits_and_errors_are_those_of_a_text_alone(text: str, limits: dict[str, Any], complaint: str) -> None:
+    for _ in range(3):
+        with pytest.raises(SubscriptionError, match=complaint):
+            Matcher(limits=Limits(**limits)).subscribe("s", text)

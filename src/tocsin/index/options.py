@@ -8,9 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 from tocsin.errors import OptionError, SubscriptionError
 from tocsin.language.bulk import normalise_texts
+from tocsin.language.by_clauses import normalise_clauses
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import Expression, normalise
-from tocsin.language.parse import parse
+from tocsin.language.parse import parse, parse_pieces
+from tocsin.language.shape import split
 from tocsin.model.analyzer import Analyzer, Analyzers
 from tocsin.model.condition import Condition
 from tocsin.model.limits import Limits
@@ -79,7 +81,11 @@ class Options:
         """The normal form of one text. Raises SubscriptionError."""
         try:
             most, most_attributes = _most(self.limits.predicates), _most(self.limits.attributes)
-            return normalise(self.parse(text), most, self.check_xpath, most_attributes)
+            pieces = split(text)
+            planned = normalise_clauses(pieces, most, self.analyzers, most_attributes)
+            if planned is not None:
+                return planned
+            return normalise(parse_pieces(pieces, self.analyzers), most, self.check_xpath, most_attributes)
         except SubscriptionError as error:
             raise error.of(id) from None
 

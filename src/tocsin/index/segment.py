@@ -3,7 +3,6 @@
 import contextlib
 import json
 import time
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -236,8 +235,7 @@ class Segment:
 
     def find(self, id: str) -> int | None:
         """The number of the subscription with this id. O(log n)."""
-        place = bisect_left(range(len(self)), id, key=self.ids.__getitem__)
-        return place if place < len(self) and self.ids[place] == id else None
+        return self.ids.find(id)
 
     def subscription(self, number: int) -> Subscription:
         """A subscription as it was given."""

@@ -13,7 +13,7 @@ from tocsin.language.normal_form import Builder, NormalForm
 from tocsin.language.normalise import normalise
 from tocsin.language.parse import Key, fixed_places, parse_pieces
 from tocsin.language.shape import literal_types, split
-from tocsin.language.shape_plan import MAX_LITERALS, Part, Plans
+from tocsin.language.shape_plan import MAX_LITERALS, Part, plans_of
 from tocsin.language.vectors import PartRows, Unreadable, part_rows
 from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
 
@@ -22,9 +22,6 @@ BATCH = 65_536
 
 SMALL = 4
 """Parts of fewer texts than this are bound text by text: vector operations would cost more."""
-
-_plans: dict[tuple[tuple[str, str], ...], Plans] = {}
-"""By the names of the analyzers."""
 
 
 def normalise_texts(
@@ -96,8 +93,7 @@ class _Work:
         most_attributes: float,
     ) -> None:
         self._analyzers = analyzers
-        known = tuple(sorted((attribute, one.name) for attribute, one in analyzers.items()))
-        self._plans = _plans.setdefault(known, Plans(analyzers))
+        self._plans = plans_of(analyzers)
         self.builder = builder
         self._ids = ids
         self._limit = limit

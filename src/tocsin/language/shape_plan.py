@@ -39,6 +39,8 @@ MIN_FIXED = 4
 MAX_BOUNDS = 16
 """Bounds on one column that are planned together. Each join is remembered, so that n bounds would take n² memory."""
 
+_plans: dict[tuple[tuple[str, str], ...], "Plans"] = {}
+"""By the names of the analyzers."""
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 _CLAUSE = re.compile(r"[\w\s.<>=!(),*/%+-]*")
@@ -76,6 +78,13 @@ Alternatives = list[list[Placed]]
 """The conjunctions of a regular shape."""
 
 
+def plans_of(analyzers: Analyzers) -> "Plans":
+    """Return the plans that are kept for these analyzers."""
+    return _plans.setdefault(
+        tuple(sorted((attribute, one.name) for attribute, one in analyzers.items())), Plans(analyzers)
+    )
+
+
 class Plans:
     """The plans of clauses and shapes, kept for the texts to come with the same analyzers."""
 
@@ -83,14 +92,15 @@ class Plans:
         self._analyzers = analyzers
         self._clauses: dict[Key, list[Placed] | None] = {}
         self._met: dict[Key, int] = {}
-        """How often a clause was met whose template contains literals, until it is planned."""
+        """How often a clause was met that is not planned yet."""
         self._shapes: dict[Key, Alternatives | None] = {}
         self._joint: dict[tuple[Part, Part], Part] = {}
 
-    def of_clauses(self, pieces: list[str], has_strings: bool) -> tuple[list[Placed], list[int]] | None:
+    def of_clauses(self, pieces: list[str], has_strings: bool, often: int = 1) -> tuple[list[Placed], list[int]] | None:
         """Return the parts of a text of clauses joined by AND; None if it is not one, not regular, or long.
 
-        They are those of each text of its shape that has the same literals at the places that come with them.
+        They are those of each text of its shape that has the same literals at the places that come with them. A clause
+        that is not planned yet is planned when it is met so `often`; until then the answer is None.
         """
         if len(pieces) > 2 * MAX_LITERALS:
             return None
@@ -110,7 +120,7 @@ class Plans:
                 places_fixed = fixed_places(text)
                 contained = tuple([own[number] for number in places_fixed])
                 key = text, literal_types(own) if has_strings else (), contained
-                parts = known[key] if key in known else self._plan_clause(key, code, own)
+                parts = known[key] if key in known else self._plan_clause(key, code, own, often)
                 if parts is None:
                     return None
                 fixed += [first + number for number in places_fixed]
@@ -126,16 +136,15 @@ class Plans:
                 code, first = [following], place
         return list(found.values()), fixed
 
-    def _plan_clause(self, key: Key, code: list[str], literals: list[str]) -> list[Placed] | None:
+    def _plan_clause(self, key: Key, code: list[str], literals: list[str], often: int) -> list[Placed] | None:
         if key[0].count("(") != key[0].count(")"):
             # An AND inside parentheses. Parsing half of them would fail, at the price of an error.
             _remember(self._clauses, key, None)
             return None
-        if key[2]:
-            met = self._met.pop(key, 0) + 1
-            if met < MIN_FIXED:
-                _remember(self._met, key, met)
-                return None
+        met = self._met.pop(key, 0) + 1
+        if met < (MIN_FIXED if key[2] else often):
+            _remember(self._met, key, met)
+            return None
         pieces = [""] * (len(code) + len(literals))
         pieces[::2], pieces[1::2] = code, literals
         alternatives = _plan_shape(pieces, bool(key[2]), self._analyzers)
