@@ -15,7 +15,15 @@ from tocsin.arrays import Int8s, Int32s, Int64s, Strings, UInt8s
 from tocsin.conjunctions.boolean.kernels import MAX_LEVELS
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions
 from tocsin.index.encoding import Column
-from tocsin.invariants import check_ascending, check_fields, check_starts, check_strings, check_within, demand
+from tocsin.invariants import (
+    BrokenInvariantError,
+    check_ascending,
+    check_fields,
+    check_starts,
+    check_strings,
+    check_within,
+    demand,
+)
 from tocsin.language.normal_form import Nesting, NormalForm, RangeColumn
 from tocsin.model.codec import decode_test, encode_test
 from tocsin.model.predicate import Accepts, Test, Tested
@@ -84,6 +92,13 @@ class StoredForm:
             test_null_column=test_null_column,
         )
 
+    def definition(self, test: int) -> Test:
+        """The test with this number. It is read when it is asked for: only then is it known whether it can be."""
+        try:
+            return decode_test(self.tests[test])
+        except Exception as error:
+            raise BrokenInvariantError("form.tests.bytes", f"test {test} cannot be read: {error}") from error
+
     def normal_form(self, subscriptions: Int32s, columns: Sequence[Column]) -> NormalForm:
         """The normal form of some subscriptions, as if they were parsed in this order."""
         subscriptions = np.asarray(subscriptions, np.int32)
@@ -110,7 +125,7 @@ class StoredForm:
             texts=subscriptions.size,
             owner=np.repeat(np.arange(subscriptions.size, dtype=np.int32), sizes),
             columns=dict(sorted(by_column.items())),
-            tests=[Tested(decode_test(self.tests[test]), Accepts(accepts)) for test, accepts in distinct.tolist()],
+            tests=[Tested(self.definition(test), Accepts(accepts)) for test, accepts in distinct.tolist()],
             test_conjunction=test_owner,
             test_id=test_id.reshape(-1).astype(np.int32),
             errors={},

@@ -55,6 +55,7 @@ from tocsin.language.normal_form import NormalForm
 from tocsin.language.utility import has_utility
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import given_attributes
+from tocsin.model.predicate import Test
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind
@@ -245,6 +246,10 @@ class Segment:
     def normal_form(self, numbers: Int32s) -> NormalForm:
         """The normal form of some subscriptions, as if they were parsed in this order."""
         return self.form.normal_form(numbers, self.columns)
+
+    def definition(self, test: int) -> Test:
+        """The test with this number among those of the normal form."""
+        return self.form.definition(test)
 
     def conjunctions(self) -> Conjunctions:
         """The conjunctions of all subscriptions, those that the index does without among them."""
@@ -524,9 +529,7 @@ class MappedSegment(Segment):
         if name not in Segment.__dataclass_fields__:
             raise AttributeError(name)
         container: Container = self.__dict__["_container"]
-        # The segment inside a family is named by the file that holds it.
-        named = contextlib.nullcontext() if container.path is None else reading(container.path)
-        with named, self._giving_back():
+        with self._reading(), self._giving_back():
             if name in ("texts", "extras"):
                 fields: dict[str, Any] = {name: self._said(name, container.arrays)}
             elif name == "form":
@@ -539,6 +542,21 @@ class MappedSegment(Segment):
         # Only now: no thread sees an array that is not checked.
         self.__dict__.update(fields)
         return fields[name]
+
+    def _reading(self) -> contextlib.AbstractContextManager[None]:
+        """Say of whatever goes wrong that the file is damaged; the segment inside a family is named by its holder."""
+        path = self.__dict__["_container"].path
+        return contextlib.nullcontext() if path is None else reading(path)
+
+    def normal_form(self, numbers: Int32s) -> NormalForm:
+        """The normal form of some subscriptions, as if they were parsed in this order."""
+        with self._reading():
+            return super().normal_form(numbers)
+
+    def definition(self, test: int) -> Test:
+        """The test with this number among those of the normal form."""
+        with self._reading():
+            return super().definition(test)
 
     def _giving_back(self) -> contextlib.AbstractContextManager[None]:
         """Give back the pages that each step of a check has read, if the index is meant to exceed memory."""

@@ -14,7 +14,6 @@ from tocsin.errors import TenantLimitError
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
 from tocsin.language.normalise import Expression
-from tocsin.model.codec import decode_test
 from tocsin.model.limits import RAISE, TENANT_TAG, Limits
 from tocsin.model.predicate import Ranges
 from tocsin.model.subscription import Subscription
@@ -146,13 +145,13 @@ class SegmentUsage:
         sums = np.zeros((len(tenants) + 1, self.sizes.shape[1]), np.int64)
         np.add.at(sums, tenant, self.sizes)
         found = [TenantUsage(*row) for row in sums[:-1].tolist()]
-        columns, tests = self._segment.columns, self._segment.form.tests
+        columns = self._segment.columns
         for place, column in _pairs(tenant[self._row_owner], self._column):
             found[place].attributes.add(columns[column].attribute)
         named: dict[int, list[str]] = {}
         for place, test in _pairs(tenant[self._test_owner], self._test):
             if test not in named:
-                named[test] = list(_names(decode_test(tests[test])))
+                named[test] = list(_names(self._segment.definition(test)))
             found[place].attributes.update(named[test])
         return {name: usage for name, usage in zip(tenants, found, strict=True) if usage.subscriptions}
 

@@ -17,7 +17,6 @@ from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.errors import OptionError
 from tocsin.index.encoding import Column, encode
 from tocsin.index.segment import Segment
-from tocsin.model.codec import decode_test
 from tocsin.model.condition import Aggregated, AttributeComparison, Exists
 from tocsin.model.events import EventBatch
 from tocsin.model.predicate import Test
@@ -55,8 +54,8 @@ class Weights:
     @classmethod
     def build(cls, segment: Segment) -> "Weights":
         """Weigh the predicates of all subscriptions of a segment, as they are in its normal form."""
-        conjunctions, owner, tests = segment.conjunctions(), segment.form.owner, segment.form.tests
-        named = [_first_attribute(decode_test(tests[number])) for number in range(len(tests))]
+        conjunctions, owner = segment.conjunctions(), segment.form.owner
+        named = [_first_attribute(segment.definition(number)) for number in range(len(segment.form.tests))]
         attributes = sorted({*named, *(column.attribute for column in segment.columns)})
         place = {attribute: number for number, attribute in enumerate(attributes)}
         predicates = _predicates(
