@@ -6,6 +6,7 @@ files that are mapped, refreshed and merged. The cache keeps what they compile, 
 compiling the same kernel (`_kernel_cache.py`).
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -279,6 +280,16 @@ def _look_far_back() -> None:
             matcher.publish({"key": key, "p": 1, "q": 1, "r": 1})
 
 
+def _look_back_in_many_ways() -> None:
+    """Look back with so many shapes of tests that a single event is judged by all of them at once."""
+    with Matcher(background_merge=False) as matcher:
+        for number, (name, op) in enumerate(itertools.product("abcde", ("<", ">", "<=", ">="))):
+            terms = f"h.{name} {op} event.{name} AND h.s = event.s"
+            matcher.subscribe(f"{number}", f"EXISTS (SELECT 1 FROM history h WHERE {terms})")
+        for number in range(4):
+            matcher.publish(_event(number))
+
+
 def _match_many_keys() -> None:
     """Match with more tests than 16 bits can name."""
     numbers, tests = np.arange(2, dtype=np.int32), 1 << 16
@@ -290,7 +301,7 @@ def _match_many_keys() -> None:
 FURTHER = {
     "ranges": (_match_many_ranges, _score_by_a_function),
     "words": (_match_many_keys,),
-    "history": (_look_far_back,),
+    "history": (_look_far_back, _look_back_in_many_ways),
 }
 """What else a family is driven through."""
 
