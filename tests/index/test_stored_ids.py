@@ -7,6 +7,8 @@ import pytest
 from tocsin import Matcher, StorageError
 from tocsin.index import stored_ids as module
 from tocsin.index.stored_ids import stored_ids
+from tocsin.storage import container
+from tocsin.storage.container import Container
 from tocsin.storage.folder import Folder
 
 
@@ -45,4 +47,13 @@ def test_damage_is_named(folder: Path) -> None:
     content = segment.read_bytes()
     segment.write_bytes(content.replace(b"many 100", b"many \xff00", 1))
     with pytest.raises(StorageError, match=segment.name):
+        stored_ids(Folder(folder))
+
+
+def test_changes_that_do_not_say_what_was_dropped_are_named(folder: Path) -> None:
+    """A file with a right checksum that is not what it should be."""
+    changes = next(folder.glob("changes-*"))
+    changes.unlink()
+    container.write(changes, Container({}, {}))
+    with pytest.raises(StorageError, match=changes.name):
         stored_ids(Folder(folder))

@@ -22,7 +22,10 @@ def stored_ids(folder: Folder) -> list[str] | None:
         if sum(part["subscriptions"] for part in content["parts"]) > MOST_READ:
             return None
     for segment, changes in parts:
-        dropped = set() if changes is None else set(container.read(folder.path / changes).arrays["dropped"].tolist())
+        dropped: set[int] = set()
+        if changes is not None:
+            with container.reading(folder.path / changes):
+                dropped = set(container.read(folder.path / changes).arrays["dropped"].tolist())
         arrays = container.read(segment).arrays
         with container.reading(segment):
             stored = Strings(arrays["ids.offsets"], arrays["ids.bytes"])
