@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Tests are small, and what they test is compiled code: tests/test_tiers.py has the other ways to run a kernel.
+os.environ.setdefault("TOCSIN_KERNELS", "compiled")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -1,11 +1,17 @@
-"""Compile kernels, compare vectors of short codes, and OR vectors of bits.
+"""Run kernels interpreted or compiled, compare vectors of short codes, and OR vectors of bits.
 
-Kernels are plain functions over arrays, in plain Python, beside the structure that they serve. Set
-``TOCSIN_KERNELS=python`` in the environment before the first import to run them uncompiled, for a debugger or for
-coverage.
+Kernels are plain functions over arrays, in plain Python, beside the structure that they serve. ``TOCSIN_KERNELS`` in
+the environment, before the first import, says how they run:
 
-The compiler is loaded by the first call of a kernel (`_numba.py`, the only import of Numba): it takes 65 MB and 0.2 s,
-which a process that only parses or ships subscriptions does not pay. Until then a kernel is a `Waiting`.
+- ``auto``, the default: a kernel is interpreted as long as that takes less time than to compile it, or to load it where
+  an earlier process has compiled it. So the first matches of a new user, and a command on a few events, wait for no
+  compiler: 20 subscriptions of ranges and 100 events take 0.04 s interpreted, 0.8 s with code that is loaded, 8 s with
+  code that is compiled first.
+- ``compiled``: every kernel is compiled or loaded at its first call. `load_compiler` has the same effect from then on.
+- ``python``: all kernels are interpreted, for a debugger or for coverage.
+
+The compiler (`_numba.py`, the only import of Numba) takes 65 MB and 0.2 s, which a process that only parses, ships or
+interprets does not pay.
 
 Some kernels take long flat lists of arrays instead of NamedTuples. Inside a loop, Numba counts references for each
 array that it takes out of a tuple or hands to an inlined kernel. Measured: text scanning 14.2 to 3.4 ns a byte when the
@@ -21,19 +27,31 @@ import functools
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from tocsin import _kernel_cache
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from tocsin.forks import wait_for
 
 Inline = Literal["never", "always"]
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-COMPILED = os.environ.get("TOCSIN_KERNELS", "compiled") != "python"
+_MODE = os.environ.get("TOCSIN_KERNELS", "auto")
+if _MODE not in ("auto", "compiled", "python"):
+    raise ValueError(f"TOCSIN_KERNELS is {_MODE!r}; it can be auto, compiled or python")
+COMPILED = _MODE != "python"
+
+LOADED_S = 0.6
+"""Processor time to load the compiler and the kernels of a first match."""
+COMPILED_S = 1e-3
+"""Processor time to compile an instruction of Python: over the kernels, 0.4 to 1.3 ms but for the smallest ones."""
+INTERPRETED_S = 20e-6
+"""Processor time to interpret a kernel, for each element of its arrays, before it is known: that of the slowest."""
 
 KERNELS: dict[tuple[str, str], int] = {}
 """The signatures that every imported kernel declares, by its module and its name: a test asks for a test of each."""
@@ -41,83 +59,216 @@ KERNELS: dict[tuple[str, str], int] = {}
 _loading = threading.RLock()
 # Else a child that is forked while another thread loads the compiler could never load it.
 wait_for(_loading)
-_waiting: "list[Waiting]" = []
+_tiered: "list[TieredKernel]" = []
+"""The kernels that are not compiled yet."""
 _compiler: Any = None
 """The module `_numba`, once it is loaded."""
+_interprets = _MODE == "auto"
+_interpreted_s = 0.0
+"""Processor time that this process has spent interpreting kernels."""
+_thread = threading.local()
+"""Whether this thread is interpreting a kernel: then it interprets those that it calls, too."""
 
 
-class Waiting:
-    """A kernel that nothing has been called of yet. Its first call loads the compiler and takes the place of all."""
+class TieredKernel:
+    """A kernel that is interpreted until it is worth compiling; then the compiled one takes its place everywhere."""
 
-    def __init__(self, function: Callable[..., Any], inline: Inline) -> None:
+    def __init__(self, function: Callable[..., Any], inline: Inline, looked_up: tuple[str, ...]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.targetoptions = {"inline": inline}
         self.compiled: Any = None
+        """What took its place: modules that were being imported meanwhile still call this one."""
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        self._is_walked = [name not in looked_up for name in names]
+        self._interpreted_s, self._interpreted, self._largest = 0.0, 0, 0
+        """The time and the elements that were interpreted, and the most elements of a call."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        load_compiler()
+        if self.compiled is None:
+            if getattr(_thread, "interprets", False):
+                return self.py_func(*arguments, **named)
+            if _interprets:
+                walked = (argument for argument, counts in zip(arguments, self._is_walked, strict=False) if counts)
+                size = sum(map(_size, walked))
+                if self._is_cheaper_interpreted(size):
+                    return self._interpret(arguments, named, size)
+            self._compile()
         return self.compiled(*arguments, **named)
+
+    @functools.cached_property
+    def made(self) -> Any:
+        """The compiled kernel, which compiles at its first call."""
+        with _loading:
+            return _numba().Kernel(self.py_func, self.targetoptions["inline"])
 
     @property
     def _numba_type_(self) -> Any:
-        # A module that was being imported while the compiler was loaded keeps this object: kernels may call it there.
-        load_compiler()
-        return _compiler.type_of(self.compiled)
+        return _numba().type_of(self.made)
+
+    @functools.cached_property
+    def is_cached(self) -> bool:
+        """Whether an earlier process has compiled it."""
+        return _kernel_cache.has_code_of(self.py_func)
+
+    def with_called(self) -> list[Any]:
+        """Return it and all kernels that it calls, directly or not, whether they are compiled or not."""
+        kinds = (TieredKernel,) if _compiler is None else (TieredKernel, _compiler.Kernel)
+        found: dict[Callable[..., Any], Any] = {self.py_func: self}
+        pending = [self.py_func]
+        while pending:
+            function = pending.pop()
+            for name in function.__code__.co_names:
+                called = function.__globals__.get(name)
+                if isinstance(called, kinds) and called.py_func not in found:
+                    found[called.py_func] = called
+                    pending.append(called.py_func)
+        return list(found.values())
+
+    @functools.cached_property
+    def compiled_s(self) -> float:
+        """How long it takes to compile."""
+        return COMPILED_S * sum(len(one.py_func.__code__.co_code) // 2 for one in self.with_called())
+
+    def _is_cheaper_interpreted(self, size: int) -> bool:
+        """Tell whether to interpret it so far, and now, takes less time than to load or to compile it."""
+        rate = self._interpreted_s / self._interpreted if self._interpreted else INTERPRETED_S
+        if size > 10 * self._largest:
+            # Time may grow faster than size.
+            rate = max(rate, INTERPRETED_S)
+        if _compiler is None and _interpreted_s + size * rate < LOADED_S:
+            return True
+        if self.is_cached or self._interpreted_s + size * rate > self.compiled_s:
+            return False
+        # An interpreted kernel hands over numbers of other types than a compiled one, and each type is compiled for.
+        return all(isinstance(one, TieredKernel) for one in self.with_called())
+
+    def _interpret(self, arguments: tuple[Any, ...], named: dict[str, Any], size: int) -> Any:
+        global _interpreted_s
+        start = time.thread_time()
+        _thread.interprets = True
+        try:
+            # Kernels count on integers that wrap around, which NumPy's scalars warn about.
+            with np.errstate(over="ignore"):
+                return self.py_func(*arguments, **named)
+        finally:
+            _thread.interprets = False
+            taken = time.thread_time() - start
+            _interpreted_s += taken
+            self._interpreted_s += taken
+            self._interpreted += size
+            self._largest = max(self._largest, size)
+
+    def _compile(self) -> None:
+        """Let the compiled kernel take the place of this one, and with the first all those that can be loaded."""
+        with _loading:
+            loaded = [one for one in _tiered if one.is_cached] if _compiler is None else []
+            _replace([self, *loaded])
+
+
+def _size(argument: Any) -> int:
+    """Count the elements of an array, or of all arrays of a tuple."""
+    if isinstance(argument, np.ndarray):
+        return argument.size
+    return sum(map(_size, argument)) if isinstance(argument, tuple) else 0
 
 
 @overload
 def kernel(function: _Function, /) -> _Function: ...
 @overload
-def kernel(*, signatures: int) -> Callable[[_Function], _Function]: ...
+def kernel(*, signatures: int = 1, looked_up: tuple[str, ...] = ()) -> Callable[[_Function], _Function]: ...
 def kernel(
-    function: Callable[..., Any] | None = None, /, *, inline: Inline = "never", signatures: int = 1
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    inline: Inline = "never",
+    signatures: int = 1,
+    looked_up: tuple[str, ...] = (),
 ) -> Callable[..., Any]:
-    """Compile `function` at its first call, cached on disk, without the interpreter lock; or leave it as it is.
+    """Make a kernel of `function`: without the interpreter lock, compiled once, whoever calls it, and cached on disk.
 
-    Whoever calls it, it is compiled once; one that takes arrays of several types says for how many `signatures`.
+    One that takes arrays of several types says for how many `signatures`. Parameters that are large and `looked_up`
+    place by place, such as a table of all characters, do not count where the size of the arguments says how long it
+    will run.
     """
     if function is None:
-        return functools.partial(kernel, inline=inline, signatures=signatures)
+        return functools.partial(kernel, inline=inline, signatures=signatures, looked_up=looked_up)
     KERNELS[function.__module__, function.__name__] = signatures
     if not COMPILED:
         # Kernels count on integers that wrap around, which NumPy's scalars warn about.
         return np.errstate(over="ignore")(function)
-    return cast(Callable[..., Any], _made_or_waiting(function, inline))
+    one = TieredKernel(function, inline, looked_up)
+    with _loading:
+        if _compiler is not None and (one.is_cached or not _interprets):
+            return cast(Callable[..., Any], one.made)
+        _tiered.append(one)
+    return one
 
 
 def inlined_kernel(function: _Function) -> _Function:
-    """Compile a kernel whose body is copied into those that call it."""
+    """Make a kernel whose body is copied into those that call it."""
     return kernel(function, inline="always")  # type: ignore[call-overload,no-any-return]  # of this module only
 
 
 def load_compiler() -> None:
-    """Load the compiler, once; put compiled kernels in the place of all that wait."""
+    """Load the compiler; put compiled kernels in the place of all others, and interpret none from now on."""
+    global _interprets
+    with _loading:
+        _interprets = False
+        _numba()
+        _replace(list(_tiered))
+
+
+def _numba() -> Any:
+    """Return the module of the compiler."""
     global _compiler
     with _loading:
-        if _compiler is not None:
-            return
-        from tocsin import _numba
-
-        _compiler = _numba
-        while _waiting:
-            one = _waiting.pop()
-            one.compiled = _made_or_waiting(one.py_func, one.targetoptions["inline"])
-        for name, module in list(sys.modules.items()):
-            if name.partition(".")[0] == "tocsin":
-                for key, value in list(vars(module).items()):
-                    if type(value) is Waiting:
-                        setattr(module, key, value.compiled)
-
-
-def _made_or_waiting(function: Callable[..., Any], inline: Inline = "never") -> Any:
-    """Make the kernel of a function, or the intrinsic of its name; if the compiler is not loaded, let it wait."""
-    with _loading:
         if _compiler is None:
-            _waiting.append(Waiting(function, inline))
-            return _waiting[-1]
-        is_intrinsic = function.__module__ == __name__
-        return _compiler.INTRINSICS[function.__name__] if is_intrinsic else _compiler.Kernel(function, inline)
+            from tocsin import _numba
+
+            _compiler = _numba
+        return _compiler
+
+
+def _replace(kernels: list[TieredKernel]) -> None:
+    """Put compiled kernels in the place of some, in all modules that name them."""
+    for one in kernels:
+        one.compiled = one.made
+    _tiered[:] = [one for one in _tiered if one.compiled is None]
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "tocsin":
+            for key, value in list(vars(module).items()):
+                if type(value) is TieredKernel and value.compiled is not None:
+                    setattr(module, key, value.compiled)
+
+
+class Intrinsic:
+    """A function of this module that compiled kernels find in `_numba.py`, under the same name, in LLVM's language."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return _numba().type_of(self._compiled)
+
+    @property
+    def _compiled(self) -> Any:
+        return _numba().INTRINSICS[self._function.__name__]
+
+    # What Numba asks of a function that may be copied into those that call it.
+
+    @property
+    def targetoptions(self) -> Any:
+        return self._compiled.targetoptions
+
+    @property
+    def py_func(self) -> Any:
+        return self._compiled.py_func
 
 
 # Vectors of short codes. The compiler makes vectors of a loop that compares, but it does not pack their outcomes into
@@ -254,4 +405,4 @@ lowest_bit: Callable[[np.uint64], int]
     floats_at,
     integers_at,
     bytes_at,
-) = map(_made_or_waiting, _VECTORIZED) if COMPILED else _VECTORIZED
+) = map(Intrinsic, _VECTORIZED) if COMPILED else _VECTORIZED

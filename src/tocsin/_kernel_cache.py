@@ -19,8 +19,10 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 _log = logging.getLogger(__name__)
@@ -98,6 +100,19 @@ def read_only_folders_of(module: str, source: str) -> list[Path]:
 def shipped_folder_of(level: str, module: str, source: str) -> Path:
     """Return the folder of a module among what came with the package for a level of processors."""
     return SHIPPED / level / f"{module}.{_stamp(source)}"
+
+
+def has_code_of(function: Callable[..., object]) -> bool:
+    """Tell whether code of a kernel lies in one of the places where it may; whether it can be loaded is not known."""
+    code, module = function.__code__, function.__module__
+    source = code.co_filename
+    folders = [folder_of(module, source), *read_only_folders_of(module, source)]
+    if SHIPPED.is_dir():
+        folders += [shipped_folder_of(level.name, module, source) for level in SHIPPED.iterdir()]
+    # As Numba names it, for Python to call: what is there for other kernels has a further suffix.
+    version = f"py{sys.version_info.major}{sys.version_info.minor}{sys.abiflags}"
+    name = f"{Path(source).stem}.{function.__qualname__}-{code.co_firstlineno}.{version}.nbi"
+    return any((folder / name).exists() for folder in folders)
 
 
 @functools.cache

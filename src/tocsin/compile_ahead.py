@@ -189,6 +189,7 @@ def compile_for(matcher: Matcher, top_k: int | None = None, mode: Mode = "exact"
         Kind.STRING: "<a>some text</a>",
         Kind.ANY: 1.5,
     }
+    load_compiler()
     event = {name: values[min(kinds)] if kinds else values[Kind.STRING] for name, kinds in matcher.kinds.items()}
     event |= dict.fromkeys(matcher.attributes - event.keys(), values[Kind.STRING])
     matcher.match_batch(pa.Table.from_pylist([event, event]), top_k=top_k, mode=mode, ordered=False)
@@ -196,6 +197,7 @@ def compile_for(matcher: Matcher, top_k: int | None = None, mode: Mode = "exact"
 
 def drive(family: str) -> int:
     """Call every kernel of a family, in this process; return how many were compiled for it."""
+    load_compiler()
     table = subscriptions(family)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index"
@@ -227,7 +229,6 @@ def drive(family: str) -> int:
             _ask(writer)
     for further in FURTHER.get(family, ()):
         further()
-    load_compiler()
     from tocsin import _numba
 
     return len(_numba.COMPILATIONS)

@@ -11,6 +11,7 @@ from typing import Annotated, get_type_hints
 
 import typer
 
+from tocsin._compile import load_compiler
 from tocsin.bench.runner import Report, show
 from tocsin.cli.console import errors, interruptible, output
 from tocsin.cli.progress import stage
@@ -43,6 +44,8 @@ def command_of(name: str) -> Callable[..., None]:
     run = importlib.import_module(f"tocsin.{module}").run
 
     def command(json: bool, output_folder: Path | None, **parameters: object) -> None:
+        # What is measured is compiled code, in whatever warms up with little data, too.
+        load_compiler()
         with stage(f"bench {name}", told=False, detail=_last_result):
             report = run(**parameters)
         if json:

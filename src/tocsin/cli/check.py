@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.console import AsJson, complaints, output, print_json, rejected_table, warnings_table
+from tocsin.cli.console import AsJson, complaints, leave_pandas_out, output, print_json, rejected_table, warnings_table
 from tocsin.cli.inputs import load, read_text
 from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
@@ -36,6 +36,7 @@ def check(
     if events is not None:
         data_files(events, "events")
     known = None if schema is None else _schema(schema)
+    leave_pandas_out()
     matcher = load(file, options)
     if events is not None and schema is None:
         with stage("reading events", "events") as progress:

@@ -66,6 +66,24 @@ def tell_of_compilation(*, is_wanted: bool) -> None:
     log.setLevel(logging.INFO if is_wanted else logging.WARNING)
 
 
+class Process:
+    """What this process is, beside running a command: nothing if it was started by `tocsin`."""
+
+    is_ours = False
+
+
+def leave_pandas_out() -> None:
+    """Let pyarrow find no pandas in a process of ours: it loads it for any list, in 0.3 s, to see if it is a Series."""
+    if Process.is_ours and "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        sys.modules["pandas"] = None  # type: ignore[assignment]  # what makes an import of it fail
+        try:
+            pa.array([0])
+        finally:
+            del sys.modules["pandas"]
+
+
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     """Let a command end with exit code 130 on Ctrl-C, as shells expect."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.console import AsJson, output, print_json
+from tocsin.cli.console import AsJson, leave_pandas_out, output, print_json
 from tocsin.cli.inputs import (
     STANDARD,
     Index,
@@ -48,6 +48,7 @@ def explain(
     if subscription is None and not (where or where_file):
         raise OptionError("no subscription is named", "Name one: tocsin explain ID …, or give --where")
     source = source_of(subscriptions, index, where, where_file, options)
+    leave_pandas_out()
     from tocsin.files.event_files import conversions_of_json, converted
 
     with matcher_of(source, wanted=subscription) as matcher:

@@ -17,6 +17,7 @@ from tocsin.cli.console import (
     errors,
     facts,
     interruptible,
+    leave_pandas_out,
     output,
     print_json,
     rejected_table,
@@ -55,6 +56,7 @@ def build(
         if overwrite and output.exists():
             stack.enter_context(replaceable(output))
         folder = stack.enter_context(whole_folder(output, overwrite))
+        leave_pandas_out()
         matcher = load(file, options, quiet=quiet)
         with stage("writing the index", quiet=quiet):
             matcher.save(folder)

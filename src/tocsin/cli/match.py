@@ -12,7 +12,18 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.console import AsJson, Quiet, bad_lines_table, errors, facts, output, print_json, rate, rejected_table
+from tocsin.cli.console import (
+    AsJson,
+    Quiet,
+    bad_lines_table,
+    errors,
+    facts,
+    leave_pandas_out,
+    output,
+    print_json,
+    rate,
+    rejected_table,
+)
 from tocsin.cli.inputs import (
     STANDARD,
     Events,
@@ -127,6 +138,7 @@ def match(
             demand_other_columns(id, keep or [])
             folder = stack.enter_context(whole_folder(output, overwrite))
         else:
+            leave_pandas_out()
             target = stack.enter_context(destination(output, format, overwrite))
         from tocsin.files.event_files import EventFiles, check_columns
         from tocsin.files.job import MatchJob

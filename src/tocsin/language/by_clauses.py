@@ -8,7 +8,7 @@ from tocsin.language.normalise import Expression
 from tocsin.language.ranges import canonical, compared, intersection
 from tocsin.language.shape_plan import Part, plans_of
 from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
-from tocsin.model.predicate import EVERYTHING, Range, Ranges
+from tocsin.model.predicate import Range, Ranges
 from tocsin.model.values import scalar
 
 OFTEN = 3
@@ -49,8 +49,9 @@ def normalise_clauses(
 
 def _range_of(part: Part, literals: list[str]) -> Range | None:
     """Return the values that satisfy all bounds of a part; None if there are none."""
-    held: tuple[Range, ...] = (EVERYTHING,)
+    held: tuple[Range, ...] | None = None
     for op, slot in part.bounds:
         constant = scalar(read(literals[slot.index], part.readings[slot.index]))
-        held = intersection(held, compared(op, constant))
+        within = compared(op, constant)
+        held = within if held is None else intersection(held, within)
     return held[0] if held else None

@@ -80,9 +80,9 @@ Alternatives = list[list[Placed]]
 
 def plans_of(analyzers: Analyzers) -> "Plans":
     """Return the plans that are kept for these analyzers."""
-    return _plans.setdefault(
-        tuple(sorted((attribute, one.name) for attribute, one in analyzers.items())), Plans(analyzers)
-    )
+    name = tuple(sorted((attribute, one.name) for attribute, one in analyzers.items()))
+    plans = _plans.get(name)
+    return _plans.setdefault(name, Plans(analyzers)) if plans is None else plans
 
 
 class Plans:

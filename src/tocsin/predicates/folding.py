@@ -108,7 +108,7 @@ def code_point(text: UInt8s, i: int) -> tuple[Int, int]:
     return high | ((np.int64(text[i + 2]) & 0x3F) << 6) | (np.int64(text[i + 3]) & 0x3F), 4
 
 
-@kernel
+@kernel(looked_up=("table",))
 def rewrite_texts(offsets: Int64s, data: UInt8s, wide: Bools, table: Folding) -> tuple[Int64s, UInt8s, Bools]:
     """Rewrite the texts that are `wide`; return all texts, and which of them are left to Python, here as they were."""
     class_of, new, starts, replacements = table

@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from tocsin._compile import load_compiler
 from tocsin.delivery.inboxes import InboxStore
 from tocsin.matcher import Matcher
 from tocsin.serve.advice import Advice
@@ -36,7 +37,8 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
     """Answer requests until a signal ends the process."""
     log = settings.audit_log if settings.audit else None
     matcher = Matcher.open(settings.index, mode="read", background_merge=False, audit=settings.audit, audit_log=log)
-    # Loads the compiled kernels before the first request.
+    # Loads the compiled kernels before the first request: none is interpreted, however small the index.
+    load_compiler()
     matcher.match({})
     matcher.match_batch([{}] * 4)
     # Those that check a condition are loaded beside the first requests.

@@ -172,7 +172,7 @@ def block_marks() -> tuple[UInt8s, UInt64s]:
     return marks, marks.view(np.uint64)
 
 
-@kernel
+@kernel(looked_up=("found",))
 def match_by_test(
     tables: PairTables, postings: Postings, events: Events, found: FoundPairs, marks: UInt8s, words: UInt64s
 ) -> tuple[FoundPairs, int]:

@@ -81,7 +81,7 @@ def transpose_short_codes(short: UInt16s, row_of: Int32s) -> UInt16s:
     return by_event
 
 
-@kernel
+@kernel(looked_up=("found",))
 def match_grids(
     tables: PairTables, postings: Postings, events: Events, layouts: Layouts, found: FoundPairs
 ) -> tuple[FoundPairs, int, Int32s]:

@@ -161,7 +161,7 @@ def _phrase_stands(
     return False
 
 
-@kernel
+@kernel(looked_up=("is_word",))
 def find_words(
     offsets: Int64s,
     text: UInt8s,

@@ -73,8 +73,9 @@ _FUNCTIONS: Final = {
     "true": _Function("boolean", 0, 0),
 }
 
-# Which letters beyond ASCII make a name is left to lxml, which reads such a text as well.
-NAME: Final = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_.\-\x80-\U0010ffff]*"
+# Letters, digits, marks, and all beyond ASCII: which of those make a name is left to lxml, which reads such a text as
+# well. Written as the characters that are left out, for a set of a million characters takes 15 ms to compile.
+NAME: Final = r"[^\x00-@\[-^`{-\x7f][^\x00-,/:-@\[-^`{-\x7f]*"
 _TOKENS: Final = re.compile(
     rf"""(?P<space>[ \t\r\n]+)
     |(?P<number>[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)

@@ -8,12 +8,14 @@ import gc
 import pyarrow as pa
 from pyspark.daemon import manager
 
+from tocsin._compile import load_compiler
 from tocsin.matcher import Matcher
 from tocsin.spark._worker.batches import match_slices
 
 
 def load() -> int:
     """Match two events, so that modules and compiled kernels are loaded; return the number of matches."""
+    load_compiler()
     matcher = Matcher(background_merge=False)
     matcher.subscribe_many(pa.table({"id": ["x", "y"], "where": ["a > 1 AND b < 2", "s = 'x' OR a > 5"]}))
     events = pa.RecordBatch.from_pydict({"n": [1, 2], "a": [2, 3], "b": [1.0, 3.0], "s": ["x", "z"]})

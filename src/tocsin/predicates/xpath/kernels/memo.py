@@ -199,7 +199,7 @@ def _add_node(
     return new
 
 
-@kernel
+@kernel(looked_up=("memo",))
 def recall(
     documents: Documents, access: MemoAccess, tables: CatalogTables, memo: PathMemo, tags: int, evidence: Int64s
 ) -> tuple[Int64s, Int32s]:
