@@ -15,20 +15,23 @@ from tocsin.conjunctions.bitmaps.kernels import (
     GROUP_WORDS,
     GROUPS,
     MAX_CELLS,
+    MIDDLES,
     ROOM,
     Bitmaps,
     Progress,
-    arrange,
     cells_of_codes,
     count_dead,
+    fill_keys,
     holds_tests,
     mark_clear,
     mark_dead,
     match_bitmaps,
     set_bits,
     verify_candidates,
+    weigh_columns,
 )
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
+from tocsin.conjunctions.bitmaps.order import arrange
 from tocsin.conjunctions.runs import FoundRuns, pairs_of
 from tocsin.tuning import TUNING
 
@@ -262,3 +265,17 @@ def test_the_column_that_rules_out_most_comes_first() -> None:
     spans = [np.ptp(order[first : first + GROUP] % 5) for first in range(0, count - GROUP, GROUP)]
     assert max(spans) < 4
     assert arrange(np.zeros(601, np.int64), NOTHING, NOTHING, np.empty(0, np.int64), 0).tolist() == list(range(600))
+
+
+def test_columns_are_weighed_and_conjunctions_get_keys() -> None:
+    # Conjunctions 0: columns 0, 2; 1: nothing; 2: column 1; 3: columns 1, 2. Column 2 is done.
+    starts, column = np.array([0, 2, 2, 3, 5]), np.array([0, 2, 1, 1, 2], np.int32)
+    middle, share = np.array([5, 6, 7, 8, 9], np.int32), np.array([100, 200, 300, 400, 500])
+    done, of_run = np.array([False, False, True]), np.array([3, 1, 0, 2], np.int32)
+    named, ruled_out = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    weigh_columns(of_run, starts, column, share, done, named, ruled_out)
+    assert named.tolist() == [1, 2, 0]
+    assert ruled_out.tolist() == [900, 700 + 600, 0]
+    key = np.empty(4, np.int64)
+    fill_keys(of_run, starts, column, middle, done, np.array([1, 0, 2]), key)
+    assert key.tolist() == [8, 3 * MIDDLES, MIDDLES + 5, 7]

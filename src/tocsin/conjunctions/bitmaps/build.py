@@ -16,12 +16,12 @@ from tocsin.conjunctions.bitmaps.kernels import (
     MAX_CELLS,
     Bitmaps,
     Demands,
-    arrange,
     count_dead,
     mark_clear,
     mark_dead,
     set_bits,
 )
+from tocsin.conjunctions.bitmaps.order import arrange
 from tocsin.conjunctions.coded import Conjunctions, RangePredicates, range_predicates
 from tocsin.tuning import TUNING
 

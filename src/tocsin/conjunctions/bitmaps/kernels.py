@@ -47,7 +47,7 @@ TEST, TEST_ACCEPTS, TEST_NULL_COLUMN = range(3)
 """The columns of a test: its number, the truth values that are accepted, the column whose NULL makes it NULL or -1."""
 
 
-_MIDDLES = 2 * MAX_CELLS
+MIDDLES = 2 * MAX_CELLS
 """More than the middle of any range, which is the sum of its first and its last cell."""
 
 
@@ -409,82 +409,36 @@ def _beyond(left: int) -> np.uint64:
 
 
 @kernel
-def arrange(starts: Int64s, column: Int32s, middle: Int32s, share: Int64s, columns: int) -> Int32s:
-    """Order conjunctions so that those of a group name the same columns and accept about the same cells of them.
+def weigh_columns(
+    of_run: Int32s, starts: Int64s, column: Int32s, share: Int64s, done: Bools, named: Int64s, ruled_out: Int64s
+) -> None:
+    """Count how often conjunctions of a run name each column that is not done, and how many events it rules out.
 
-    Predicate i of conjunction c, for i from `starts[c]` to `starts[c + 1]`, is on `column[i]`, has its middle at
-    `middle[i]` (the sum of its first and last cell) and accepts `share[i]` thousandths of the events. A run of
-    conjunctions is sorted by the column that rules out most of the run, among those that a conjunction names, and by
-    the middle of the range; then it is cut into classes of like middles, and each class is sorted by its other columns.
+    Predicate i of conjunction c, for i from `starts[c]` to `starts[c + 1]`, is on `column[i]` and accepts `share[i]`
+    thousandths of the events.
     """
-    count = starts.size - 1
-    order = np.arange(count).astype(np.int32)
-    key = np.empty(count, np.int64)
-    named, ruled_out = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
-    seen, rank, done = np.empty(columns, np.int64), np.empty(columns, np.int64), np.zeros(columns, np.bool_)
-    # A stack of runs; `parent` leads to the runs that a run was cut from, whose columns it has been sorted by.
-    begins, ends, of_node = [0], [count], [-1]
-    parent, sorted_by = [-1], [-1]
-    while len(begins) > 0:
-        begin, end, node = begins.pop(), ends.pop(), of_node.pop()
-        if end - begin <= GROUP:
-            continue
-        up = node
-        while up >= 0:
-            done[sorted_by[up]] = True
-            up = parent[up]
-        size = 0
-        for place in range(begin, end):
-            for row in range(starts[order[place]], starts[order[place] + 1]):
-                of_column = column[row]
-                if not done[of_column]:
-                    if named[of_column] == 0:
-                        seen[size] = of_column
-                        size += 1
-                    named[of_column] += 1
-                    ruled_out[of_column] += 1000 - share[row]
-        by_effect = seen[:size][np.argsort(-ruled_out[seen[:size]], kind="mergesort")]
-        for number in range(size):
-            rank[by_effect[number]] = number
-        for place in range(begin, end):
-            best, at = size, 0
-            for row in range(starts[order[place]], starts[order[place] + 1]):
-                if not done[column[row]] and rank[column[row]] < best:
-                    best, at = rank[column[row]], middle[row]
-            key[place] = best * _MIDDLES + at
-        by_key = begin + np.argsort(key[begin:end], kind="mergesort")
-        order[begin:end] = order[by_key]
-        key[begin:end] = key[by_key]
-        up = node
-        while up >= 0:
-            done[sorted_by[up]] = False
-            up = parent[up]
-        run_end = begin
-        while run_end < end:
-            run, number = run_end, key[run_end] // _MIDDLES
-            while run_end < end and key[run_end] // _MIDDLES == number:
-                run_end += 1
-            if number == size or run_end - run <= GROUP:
-                continue
-            of_column = by_effect[number]
-            parent.append(node)
-            sorted_by.append(of_column)
-            accepted = 1000 - ruled_out[of_column] // named[of_column]
-            classes = 4 if accepted > 250 else 8 if accepted > 80 else 16
-            # Classes end between groups, so that few groups have conjunctions of two classes.
-            step = max(GROUP, ((run_end - run) // classes + GROUP // 2) // GROUP * GROUP)
-            while run < run_end:
-                cut = min(run_end, (run + step) // GROUP * GROUP)
-                if run_end - cut < step // 2:
-                    cut = run_end
-                begins.append(run)
-                ends.append(cut)
-                of_node.append(len(parent) - 1)
-                run = cut
-        for number in range(size):
-            named[by_effect[number]] = 0
-            ruled_out[by_effect[number]] = 0
-    return order
+    for conjunction in of_run:
+        for row in range(starts[conjunction], starts[conjunction + 1]):
+            if not done[column[row]]:
+                named[column[row]] += 1
+                ruled_out[column[row]] += 1000 - share[row]
+
+
+@kernel
+def fill_keys(
+    of_run: Int32s, starts: Int64s, column: Int32s, middle: Int32s, done: Bools, rank: Int64s, key: Int64s
+) -> None:
+    """Fill the key by which each conjunction of a run is sorted: its column of the lowest rank, and the middle there.
+
+    A conjunction whose columns are all done comes last.
+    """
+    last = rank.size
+    for place in range(of_run.size):
+        best, at = last, 0
+        for row in range(starts[of_run[place]], starts[of_run[place] + 1]):
+            if not done[column[row]] and rank[column[row]] < best:
+                best, at = rank[column[row]], middle[row]
+        key[place] = best * MIDDLES + at
 
 
 @kernel
