@@ -8,6 +8,8 @@ import pytest
 from matchers import evidence_of, found, matcher_of
 from tocsin import Matcher, OptionError
 from tocsin.errors import EventError
+from tocsin.index.segment import Segment
+from tocsin.model.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,6 +145,29 @@ def test_statistics_name_what_is_useless_or_expensive() -> None:
     matcher.unsubscribe("never")
     matcher.unsubscribe("costly")
     assert (matcher.stats().never, matcher.stats().unindexed, matcher.stats().dropped) == ({}, {}, 2)
+
+
+def test_kinds_of_new_subscriptions_build_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the segment that would be built, also for derived attributes and what never matches."""
+    wheres = [
+        "price < 3 AND made > '2026-01-01'::timestamp",
+        "name = 'x' OR user.age IS NULL",
+        "price < 1 AND price > 2",
+    ]
+    wheres += ["price * quantity > 10", "ok = TRUE", "code IN ('a', 'b') AND code <> 'c'"]
+    matcher = Matcher()
+    matcher.subscribe("old", "headline LIKE '%a%' AND price > 3")
+    matcher.match_batch([{}])
+    for number, where in enumerate(wheres):
+        matcher.subscribe(str(number), where)
+    with monkeypatch.context() as patched:
+        patched.setattr(Segment, "build", None)
+        found = matcher.kinds
+    matcher.match_batch([{}])
+    assert found == matcher.kinds
+    assert found["made"] == {Kind.TIME}
+    matcher.subscribe("words", "has_words(body, 'fire')")
+    assert matcher.kinds["body"] == {Kind.STRING}
 
 
 def test_attributes_and_kinds() -> None:

@@ -126,7 +126,7 @@ class Strings:
 
     def made(self, places: Int32s) -> list[str]:
         """Return new strings for some places."""
-        starts, ends = self.offsets[places].tolist(), self.offsets[places + 1].tolist()
+        starts, ends = self.offsets.take(places).tolist(), self.offsets.take(places + 1).tolist()
         if places.size >= MANY_PLACES and self._as_text is not None:
             text = self._as_text
             return [text[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -699,16 +699,17 @@ class Matcher:
         """
         kinds: dict[str, set[Kind]] = {}
         derived: set[str] = set()
-        for state in self._subscriptions.current().states:
-            compared = [(column.attribute, column.kind) for column in state.segment.columns]
+        snapshot, compared = self._subscriptions.current_for_kinds()
+        for state in snapshot.states:
+            compared |= {(column.attribute, column.kind) for column in state.segment.columns}
             for _, _, family in state.segment.families:
-                compared += family.kinds
+                compared |= set(family.kinds)
                 derived |= set(filter(is_derived, family.attributes))
-            for attribute, kind in compared:
-                if is_derived(attribute):
-                    derived.add(attribute)
-                elif kind is not Kind.ANY:
-                    kinds.setdefault(attribute, set()).add(kind)
+        for attribute, kind in compared:
+            if is_derived(attribute):
+                derived.add(attribute)
+            elif kind is not Kind.ANY:
+                kinds.setdefault(attribute, set()).add(kind)
         for attribute in derived:
             for name, wanted in operand_kinds(expression_of(attribute)).items():
                 kinds.setdefault(name, set()).update(wanted)

@@ -71,6 +71,9 @@ def test_subscriptions_of_one(seed: int, some_dropped: bool, several: Bools) -> 
         of_event = pairs[pairs[:, 0] == event]
         _, expected = group_by_event(of_event, owners, dropped, several, EVENTS)
         found = subscriptions_of_one(of_event, owners, dropped, several)
+        everything, repeatable = owner_kernels.owners_of_one(of_event, owners, dropped, several)
+        assert set(everything.tolist()) == set(found.tolist())
+        assert repeatable == (everything.size if several.size else 0)
         assert np.array_equal(np.sort(found), np.sort(expected))
 
 

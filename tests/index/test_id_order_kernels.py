@@ -2,9 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tocsin.arrays import Strings
 from tocsin.index.id_order import (
     DIGIT_BITS,
     IdOrder,
@@ -14,6 +16,8 @@ from tocsin.index.id_order import (
     _sort_by_digit,
     _sorted_until,
     append_lists,
+    gather_texts,
+    ids_at,
     named_only,
     sort_lists,
 )
@@ -110,3 +114,17 @@ def test_segments_give_one_list_in_the_order_of_ids(ids: list[list[str]], data: 
         order = IdOrder(of_ids)
         ranks = lists_of(*order.ordered(lists))
         assert [order.ids.take(pa.array(one, pa.int32())).to_pylist() for one in ranks] == expected
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "日"])
+@pytest.mark.parametrize("count", [0, 1, 8, 200, 300])
+def test_ids_at_places(letter: str, count: int) -> None:
+    texts = [letter * (number % 4) + str(number) for number in range(5000)]
+    ids = Strings.of(texts)
+    places = np.random.default_rng(count).integers(0, len(texts), count).astype(np.int32)
+    expected = [texts[place] for place in places]
+    assert ids_at(ids, places) == expected
+    assert ids_at(ids, np.repeat(places, 2)[::2]) == expected, "places need not stand side by side"
+    gathered, ends = gather_texts(places, ids.offsets, ids.data)
+    assert gathered.tobytes() == "".join(expected).encode()
+    assert ends.tolist() == np.cumsum([len(text.encode()) for text in expected]).tolist()

@@ -73,6 +73,17 @@ def test_bad_requests_are_refused(client: httpx.Client, method: str, path: str, 
     assert client.get("/subscriptions/x").status_code == 404
 
 
+@pytest.mark.parametrize("params", [{}, {"params": {}}, {"params": {"z": 1}}])
+def test_a_parameter_without_a_value_is_named_where_it_stands(client: httpx.Client, params: dict[str, object]) -> None:
+    given = {"where": "x = 'a:b' AND x < :y", **params}
+    refused = client.put("/subscriptions/x", json=given)
+    checked = client.post("/check", json=given)
+    assert (refused.status_code, checked.status_code) == (422, 200)
+    for error in (error_of(refused), *checked.json()["errors"]):
+        assert error["message"] == "the parameter :y has no value"
+        assert error["position"] == 18
+
+
 def test_a_body_of_another_type_is_refused(client: httpx.Client) -> None:
     for path in ("/match", "/publish", "/check", "/subscriptions:bulk"):
         answer = client.post(path, content=b"a=1", headers={"Content-Type": "application/x-www-form-urlencoded"})

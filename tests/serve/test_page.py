@@ -122,9 +122,12 @@ def test_backtest_and_browse(page: "Page", client: httpx.Client, name: str) -> N
     client.post("/publish", json={"events": [{name: value} for value in range(10)]})
     page.locator("#tab-back").click()
     page.locator("#back-where").fill(f"{name} < 5")
-    page.locator("#back-id").fill(name)
     page.locator("#backtest button").click()
     page.wait_for_selector("#back-answer:not([hidden])")
+    assert page.locator("#back-changes").is_hidden(), "nothing was compared"
+    page.locator("#back-id").fill(name)
+    page.locator("#backtest button").click()
+    page.wait_for_selector("#back-changes:not([hidden])")
     assert page.locator("#back-figures dd").all_inner_texts()[1:] == ["5", "3", "2", "0"]
     assert page.locator("#back-gained li").all_inner_texts() == [f'{{"{name}":{value}}}' for value in (3, 4)]
     assert page.locator("#back-lost li").all_inner_texts() == ["none"]
@@ -135,6 +138,10 @@ def test_backtest_and_browse(page: "Page", client: httpx.Client, name: str) -> N
     page.wait_for_function(f"() => document.querySelector('#found tbody tr td')?.textContent === '{name}'")
     assert page.locator("#found tbody tr td").nth(4).inner_text() == "3"
     shot(page, "browse")
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.locator("#found tbody tr").first.inner_text().split("\n")[:2] == [name, f"{name} < 3"]
+    ends = "[...document.querySelectorAll('#found tbody tr td')].map(cell => cell.getBoundingClientRect().right)"
+    assert max(page.evaluate(ends)) <= 400, "no cell has to be scrolled to"
 
 
 def test_nothing_is_wider_than_a_small_screen(page: "Page") -> None:

@@ -1,12 +1,21 @@
 """Single matches take a lane of their own; whichever way a request comes, it gets the same answer, in its turn."""
 
+import asyncio
 import json
 import socket
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from serving import ServerProcess
+from tocsin.serve import bodies
+from tocsin.serve.match_lane import MOST_HEADS, Answer, KnownHeads
+from tocsin.serve.protocol import HttpProtocol
+from tocsin.serve.tenants import Tenant
 
 
 def request(body: bytes, *headers: str, path: str = "/match") -> bytes:
@@ -94,3 +103,127 @@ def test_requests_are_counted_once(server: ServerProcess, client: httpx.Client, 
     requests, errors = counted()
     answers(server, [request(event(subscribed, 1)) * 5 + request(b'{"event": 1}')], 6)
     assert counted() == (requests + 7, errors + 1)
+
+
+class Transport:
+    """Keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
+
+    def write(self, content: bytes) -> None:
+        self.written.append(content)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None: ...
+
+
+class Lane:
+    """Answers with the body, and says who asked; takes no body that has `{` alone."""
+
+    path = b"/match"
+
+    def __init__(self) -> None:
+        self.heads = KnownHeads()
+        self.admissions = 0
+
+    def flush(self) -> None: ...
+
+    def take(self, scope: Scope, body: bytes, answer: Answer) -> bool:
+        if "tenant" not in scope["state"]:
+            self.admissions += 1
+            scope["state"]["tenant"] = Tenant(bodies.header(scope, b"authorization"))
+        if body == b"{":
+            return False
+        answer(scope["state"]["tenant"].name.encode() + b" " + body)
+        return True
+
+
+class Parser:
+    """Counts what is parsed."""
+
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+        self.fed = 0
+
+    def feed_data(self, data: bytes) -> None:
+        self.fed += 1
+        self._parser.feed_data(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+
+class Seen(NamedTuple):
+    """What became of some packets."""
+
+    written: list[bytes]
+    parsed: int
+    admissions: int
+
+
+async def refusing(scope: Scope, _: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 400, "headers": []})
+    await send({"type": "http.response.body", "body": scope["state"]["tenant"].name.encode()})
+
+
+async def _received(packets: list[bytes]) -> Seen:
+    config = uvicorn.Config(refusing, lifespan="off", log_level="warning")
+    config.load()
+    lane, transport = Lane(), Transport()
+    made: Any = HttpProtocol
+    protocol = made(lane=lane, config=config, server_state=ServerState(), app_state={})
+    protocol.connection_made(transport)
+    protocol.parser = parser = Parser(protocol.parser)
+    for packet in packets:
+        protocol.data_received(packet)
+        while protocol.tasks:
+            await asyncio.sleep(0)
+    protocol.connection_lost(None)
+    return Seen(transport.written, parser.fed, lane.admissions)
+
+
+def received(packets: list[bytes]) -> Seen:
+    """Let one connection receive packets."""
+    return asyncio.run(_received(packets))
+
+
+def test_a_head_is_parsed_once() -> None:
+    sent = ((b"[11]", "ada"), (b"[22]", "ada"), (b"[33]", "bob"), (b"[4]", "ada"), (b"[55]", "bob"))
+    seen = received([request(body, f"Authorization: {key}") for body, key in sent])
+    assert seen.written == [key.encode() + b" " + body for body, key in sent]
+    assert seen.parsed == 3, "one for each head that is new"
+    assert seen.admissions == 5, "and everybody passes the gate each time"
+
+
+def test_a_request_in_pieces_behind_a_known_head_is_parsed() -> None:
+    whole = request(b"[11]", "Authorization: ada")
+    assert received([whole, whole[:-2], whole[-2:]]).parsed == 3
+    seen = received([whole, whole + whole, whole])
+    assert (seen.written, seen.parsed) == ([b"ada [11]"] * 4, 2)
+
+
+def test_a_refused_request_with_a_known_head_passes_the_gate_once() -> None:
+    seen = received([request(body, "Authorization: ada") for body in (b"1", b"{", b"2")])
+    assert seen.admissions == 3
+    assert (seen.written[0], seen.written[-1]) == (b"ada 1", b"ada 2")
+    assert b"400 Bad Request" in b"".join(seen.written[1:-1])
+
+
+def test_known_heads_are_few_and_say_how_long_the_body_is() -> None:
+    heads, scope = KnownHeads(), {"headers": [(b"content-length", b"3")], "state": {"tenant": "ada"}}
+    heads.learn(b"chunked", {"headers": [], "state": {}}, 3)
+    heads.learn(b"two requests", scope, 30)
+    heads.learn(b"x" * 5000, scope, 3)
+    assert heads.find(b"chunked", 3) is heads.find(b"two requests", 30) is heads.find(b"x" * 5000, 3) is None
+    heads.learn(b"first", scope, 3)
+    assert heads.find(b"first", 4) is None
+    assert heads.find(b"first", 3) == {**scope, "state": {}}, "nobody is admitted by what is known"
+    for number in range(MOST_HEADS):
+        heads.learn(b"%d" % number, scope, 3)
+    assert heads.find(b"first", 3) is None

@@ -1,11 +1,14 @@
 """Inboxes: who gets what, in which order, and nothing twice."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tocsin import spark as tocsin_spark
+from tocsin.delivery.addresses import inboxes_of
+from tocsin.delivery.inboxes import InboxStore
+from tocsin.delivery.policy import Settings
 from tocsin.errors import OptionError, StorageError
 from tocsin.matcher import Matcher
 
@@ -49,6 +52,44 @@ def test_an_event_that_comes_again_alerts_once(
     # Of equal keys the first event counts; batch 1 brings only what is new to the inbox, and only once.
     assert told == [("007", 0, 1), ("007", 0, 3), ("007", 1, 5), ("ada", 0, 1), ("ada", 1, 5), ("ada", 1, 6)]
     assert inboxes.read(spark, "ada").count() == (2 if digest else 3)
+
+
+@pytest.mark.parametrize("digest", [False, True])
+def test_spark_and_the_server_tell_the_same(spark: "SparkSession", index: Path, tmp_path: Path, digest: bool) -> None:
+    """The same matches in the same batches: to the same inboxes, without the same repetitions, in the same digests."""
+    dedupe = "subscription, isbn"
+    batches: list[list[tuple[int, str | None, float]]] = [
+        [(1, "x", 4.0), (2, "x", 5.0), (3, None, 20.0)],
+        [(4, "x", 3.0), (5, "y", 3.0), (6, None, 3.0), (7, None, 2.0)],
+        [(8, "y", 30.0), (9, "", 3.0)],
+    ]
+    in_spark = tocsin_spark.Inboxes(tmp_path / "inboxes", tag="user", dedupe=dedupe, digest=digest)
+    in_server = InboxStore(tmp_path / "inboxes.sqlite")
+    settings = Settings.of({"dedupe": dedupe} | ({"digest": {"seconds": 1}} if digest else {}))
+    with Matcher.open(index, mode="read") as matcher, in_server.transaction():
+        for number, events in enumerate(batches):
+            in_spark.deliver(matches(spark, index, *events), index, number=number, stream="mine")
+            by_inbox: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+            for key, isbn, price in events:
+                found = matcher.match({"isbn": isbn, "price": price}).ids
+                for id, inbox in zip(found, inboxes_of(matcher, found, "user"), strict=True):
+                    if inbox is not None:
+                        match, event = {"subscription": id, "score": 1.0}, {"key": key, "isbn": isbn}
+                        by_inbox.setdefault(inbox, []).append((match, event))
+            for inbox, found_now in by_inbox.items():
+                in_server.set(inbox, settings)
+                in_server.tell(inbox, found_now, now=10.0 * number)
+            in_server.release(10.0 * number + 5)
+    for inbox in ("ada", "007"):
+        rows = in_spark.read(spark, inbox).collect()
+        by_spark = [[match["event"] for match in row["matches"]] if digest else [row["event"]] for row in rows]
+        entries = [entry.body for entry in in_server.read(inbox, 0, 100)]
+        told = [match for entry in entries for match in entry.get("digest", [entry])]
+        by_server = [[one["event"]["key"] for one in entry.get("digest", [entry])] for entry in entries]
+        if digest:
+            assert by_server == by_spark
+        assert [one["event"]["key"] for one in told] == [event for row in by_spark for event in row]
+    in_server.close()
 
 
 def test_deliver_numbers_batches_and_names_a_missing_column(spark: "SparkSession", index: Path, tmp_path: Path) -> None:

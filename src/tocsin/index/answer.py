@@ -12,7 +12,7 @@ from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History, Judged
-from tocsin.index.id_order import FEW_ROWS, IdOrder, named_only, sort_lists
+from tocsin.index.id_order import FEW_ROWS, IdOrder, ids_at, named_only, sort_lists
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import Event, EventBatch
@@ -192,7 +192,7 @@ def match_one(
         if numbers.size:
             # Subscriptions are numbered in the order of their ids.
             numbers = np.sort(numbers)
-            ids += state.segment.ids.at(numbers)
+            ids += ids_at(state.segment.ids, numbers)
             same = state.same_score
             if state.segment.with_utility.size:
                 scores += _worth_of(state, batch, Ragged(np.array([0, numbers.size]), numbers), options).tolist()
@@ -239,7 +239,7 @@ def best_of_one(
             # Subscriptions are numbered in the order of their ids.
             best = np.lexsort((numbers, -scores))[:k]
             numbers, scores = numbers[best], scores[best]
-        ids = state.segment.ids.at(numbers)
+        ids = ids_at(state.segment.ids, numbers)
         found += [(-score, id) for score, id in zip(scores.tolist(), ids, strict=True)]
         evidence.rank_s += time.perf_counter() - start
     found = sorted(found)[:k]

@@ -1,6 +1,7 @@
 """The buffer: subscriptions that are too new and too few for a segment of the set."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,9 @@ import numpy as np
 from tocsin.index.fresh_rows import FreshRows, FreshView
 from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment
-from tocsin.language.normal_form import NormalForm, form_of
+from tocsin.language.normal_form import ColumnKey, NormalForm, form_of
 from tocsin.language.normalise import Expression
+from tocsin.model.predicate import Ranges
 from tocsin.model.subscription import Subscription
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
@@ -105,6 +107,16 @@ class Buffer:
         rows = self._rows
         few = len(rows.complex) <= FEW_COMPLEX and sum(rows.complex.values()) <= FEW_TESTS
         return few and not rows.needs_segment
+
+    def kinds(self) -> set[ColumnKey] | None:
+        """Return what the fresh subscriptions compare attributes with; None if some have tests that are not ranges."""
+        found = set()
+        for fresh in self.fresh.values():
+            for predicate in chain.from_iterable(fresh.expression.leaves):
+                if not isinstance(predicate, Ranges):
+                    return None
+                found.add((predicate.attribute, predicate.kind))
+        return found
 
     def view(self) -> FreshView | None:
         """Return the fresh subscriptions as a single event is compared with them; None if there are none."""

@@ -1,9 +1,10 @@
 """Merge small segments into few large ones.
 
-Segments fall into tiers by size, a factor of `FACTOR` apart. When a tier has `FACTOR` segments, they become one. So a
-subscription is rewritten about log(n) times in its life, and there are at most `FACTOR` log(n) segments. A segment that
-has lost more than half of its subscriptions is rewritten as well. In an index in shards no merge makes a segment that
-is larger than a shard, so that there are always enough segments for all of them.
+Segments fall into tiers by size, a factor of `FACTOR` apart. When a tier has `FACTOR` segments, they become one; in the
+tiers of small segments, which are quickly built, `FEW_SMALL` are enough. So a subscription is rewritten about log(n)
+times in its life, and there are at most `FACTOR` log(n) segments. A segment that has lost more than half of its
+subscriptions is rewritten as well. In an index in shards no merge makes a segment that is larger than a shard, so that
+there are always enough segments for all of them.
 """
 
 import math
@@ -21,6 +22,12 @@ from tocsin.index.snapshot import LiveSegment
 from tocsin.language.normal_form import NormalForm
 
 FACTOR = 8
+SMALL_TIER = 3
+"""The last tier of small segments, up to 4,095 subscriptions, which are built in 60 ms."""
+FEW_SMALL = 3
+"""Small segments of a tier that become one. Each costs a single event as much as a large one, nearly. A reader that
+follows 10 changes a commit on 100,000 alerts, processor time: a single event took 0.81 ms with 8, up to 11 segments;
+0.56 with 4 and 0.40 with 3, with 256 subscriptions in a snapshot instead of 64."""
 
 
 def tier(size: int) -> int:
@@ -47,9 +54,10 @@ def due(segments: Sequence[LiveSegment], shards: int | None = None) -> list[Live
         if 2 * len(live.dropped) > len(live.segment):
             return [live]
         by_tier.setdefault(tier(len(live.segment)), []).append(live)
-    for _, members in sorted(by_tier.items()):
-        chosen = members if shards is None else sorted(members, key=len)[:FACTOR]
-        if len(members) >= FACTOR and sum(map(len, chosen)) <= most:
+    for number, members in sorted(by_tier.items()):
+        wanted = FEW_SMALL if number <= SMALL_TIER else FACTOR
+        chosen = members if shards is None else sorted(members, key=len)[:wanted]
+        if len(members) >= wanted and sum(map(len, chosen)) <= most:
             return chosen
     return []
 

@@ -207,6 +207,8 @@ def compare_values(left: object, right: object) -> int | None:
     >>> compare_values(1, 1.0), compare_values("a", 1)
     (0, None)
     """
+    if type(left) is float and type(right) is float and left == left and right == right:
+        return _sign(left, right)
     kind = kind_of(left)
     if kind is None or kind is not kind_of(right):
         return None

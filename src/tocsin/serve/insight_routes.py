@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tocsin.errors import SubscriptionError
 from tocsin.files.event_files import conversions_of_json, converted
 from tocsin.language.parameters import bind_parameters
 from tocsin.matcher import Matcher
@@ -16,7 +17,7 @@ from tocsin.model.condition import HistoryTest
 from tocsin.serve import backtest, bodies
 from tocsin.serve.advice import check, demand_within_limits
 from tocsin.serve.board import SNAPSHOT, STARTED, WRITER_PID
-from tocsin.serve.errors_as_json import HttpError
+from tocsin.serve.errors_as_json import HttpError, document
 from tocsin.serve.service import Service, demand_admin, number_of, reply, tenant_of
 from tocsin.serve.truth_tree import tree
 
@@ -33,7 +34,10 @@ def routes(service: Service) -> list[Route]:
 
     async def check_condition(request: Request) -> Response:
         tenant, given = tenant_of(request.scope), await service.document(request)
-        where = _where(given)
+        try:
+            where = _where(given)
+        except SubscriptionError as error:
+            return reply({"errors": [document(error)], "warnings": [], "attributes": []})
         events = service.recent_events(tenant)
         known = service.matcher.attributes | {name for event in events for name in event}
         return reply(await asyncio.to_thread(check, where, tenant, known, events))
@@ -155,7 +159,7 @@ def _where(given: Mapping[str, Any]) -> str:
     if where is None:
         raise HttpError(400, "give `where`, a condition", 'Such as {"where": "price < 10"}')
     params = bodies.field(given, "params", dict, {})
-    return bind_parameters(where, params) if params else str(where)
+    return bind_parameters(where, params) if params or ":" in where else str(where)
 
 
 def explained(

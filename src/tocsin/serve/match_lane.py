@@ -21,7 +21,34 @@ from tocsin.serve.tenants import Tenant
 Answer = Callable[[bytes], None]
 """Sends an answer, head and body."""
 _FIELDS = {"event", "tags"}
+MOST_HEADS = 2000
+"""Heads that are known; when there would be more, all are forgotten."""
+MOST_HEAD_BYTES = 2000
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+class KnownHeads:
+    """Heads of requests that led into the lane, as they were sent, with what they say."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[bytes, tuple[Scope, int]] = {}
+
+    def learn(self, head: bytes, scope: Scope, length: int) -> None:
+        """Keep a head whose request had a body of `length` bytes, if the head says so."""
+        said = bodies.header(scope, b"content-length")
+        if len(head) > MOST_HEAD_BYTES or not said.isdigit() or int(said) != length:
+            return
+        if len(self._scopes) >= MOST_HEADS:
+            self._scopes.clear()
+        self._scopes[head] = {**scope, "state": {}}, length
+
+    def find(self, head: bytes, length: int) -> Scope | None:
+        """Return the scope of a request whose head is known, with nobody admitted; None if it is not, or not whole."""
+        scope, wanted = self._scopes.get(head, (None, 0))
+        if scope is None or wanted != length:
+            return None
+        scope["state"] = {}
+        return scope
 
 
 class MatchLane:
@@ -34,6 +61,7 @@ class MatchLane:
         self._queue = queue
         self._board = board
         self.flush = queue.flush
+        self.heads = KnownHeads()
 
     def take(self, scope: Scope, body: bytes, answer: Answer) -> bool:
         """Take a request and return True, or leave it to the usual way, with who asks in its state."""

@@ -1,17 +1,22 @@
 """HTTP as the server speaks it: uvicorn's, with a time limit for the head of a request and a lane for single matches.
 
 A request that the lane takes costs no task, no queue of body parts and no routing; everything else goes uvicorn's way.
+Clients send the same head again and again: one that led into the lane before is not parsed again, only looked up.
 """
 
 import asyncio
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.serve.match_lane import MatchLane
 
+if TYPE_CHECKING:
+    from tocsin.serve.tenants import Tenant
+
 HEADER_SECONDS = 10.0
+_HEAD_END = b"\r\n\r\n"
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -25,6 +30,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._held: list[bytes] | None = None
         """The body, so far, of a request that the lane may take once it is whole."""
         self._is_in_lane = False
+        self._is_between = True
+        """Whether what comes next is the head of a request."""
+        self._admitted: Tenant | None = None
+        """Who asks, if that is known before the head of the request is parsed."""
         self._last_answer = 0.0
         self._idle: asyncio.TimerHandle | None = None
         """Looks whether the lane was used since; a timer for each answer would cost as much as a tenth of a match."""
@@ -34,25 +43,52 @@ class HttpProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(HEADER_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
+        head, end, body = data.partition(_HEAD_END) if self._is_between else (b"", b"", b"")
+        if end and self._take_known(head, body):
+            return
         super().data_received(data)
+        if end and self._is_in_lane and self._is_between:
+            self._lane.heads.learn(head, cast(Scope, self.scope), len(body))
         if self._held is not None:
             # The rest of the body is still on its way: there are time limits for that.
             self._go_usual_way()
         if self._is_in_head and self._deadline is None:
             self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
+    def _take_known(self, head: bytes, body: bytes) -> bool:
+        """Let the lane take a request that is whole and has a known head; False if it is to be parsed."""
+        scope = self._lane.heads.find(head, len(body))
+        if scope is None or self.flow.write_paused or not (self.cycle is None or self.cycle.response_complete):
+            return False
+        if self._is_in_lane:
+            self._lane.flush()
+        self._unset_keepalive_if_required()
+        self._is_in_head = False
+        self._end_deadline()
+        self._is_in_lane = self._lane.take(scope, body, self._answer)
+        if not self._is_in_lane:
+            # It has passed the gate, and does so once.
+            self._admitted = scope["state"].get("tenant")
+        return self._is_in_lane
+
     def on_message_begin(self) -> None:
         if self._is_in_lane:
             # The next request is here already: answers keep the order of requests.
             self._lane.flush()
         super().on_message_begin()
+        self._is_between = False
         self._is_in_head = True
 
-    def on_headers_complete(self) -> None:
-        self._is_in_head = False
+    def _end_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._end_deadline()
+        if self._admitted is not None:
+            self.scope["state"]["tenant"], self._admitted = self._admitted, None
         if self._is_for_lane():
             self._held = []
         else:
@@ -77,6 +113,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._held.append(body)
 
     def on_message_complete(self) -> None:
+        self._is_between = True
         if self._held is not None:
             if self._lane.take(cast(Scope, self.scope), b"".join(self._held), self._answer):
                 self._held, self._is_in_lane = None, True

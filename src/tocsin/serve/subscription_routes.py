@@ -159,7 +159,7 @@ def row_of(tenant: Tenant, given: dict[str, Any]) -> dict[str, Any]:
         raise HttpError(400, f"`subscriber` and the tag {SUBSCRIBER_TAG} differ", "Give one of them")
     params = bodies.field(given, "params", dict, {})
     try:
-        where = bind_parameters(where, params) if params else where
+        where = bind_parameters(where, params) if params or ":" in where else where
     except SubscriptionError as error:
         raise error.of(id) from None
     return {"id": tenant.prefix + id, "where": where, "score": score, "weights": weights, "tags": tenant.bound(tags)}

@@ -26,6 +26,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     mark_clear,
     mark_dead,
     match_bitmaps,
+    match_bitmaps_of_one,
     set_bits,
     verify_candidates,
     weigh_columns,
@@ -236,6 +237,26 @@ def test_matches_are_those_of_the_definition(
     lists, candidates = index.match_lists(case.events)
     assert candidates == all_candidates
     assert set(map(tuple, pairs_of(lists).tolist())) == all_found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_match_bitmaps_of_one(seed: int) -> None:
+    """One event has its pairs if there is room for them; else it says that there was none."""
+    case = random_case(seed, conjunctions=2000, events=1, columns=2, tests=0, span=10)
+    index = BitmapIndex.build(case.conjunctions, case.popularity)
+    arguments = (index.bitmaps, index.demands, case.events, *index._cells)
+    found, candidates, is_done = match_bitmaps_of_one(*arguments, ROOM + 2000)
+    assert is_done
+    assert set(map(tuple, found.tolist())) == case.expected()
+    assert len(found) == len(case.expected()) <= candidates
+    assert set(map(tuple, index.match(case.events)[0].tolist())) == case.expected()
+
+
+def test_an_event_with_more_matches_than_there_is_room_for() -> None:
+    case = random_case(1, conjunctions=9000, events=1, columns=2, tests=0, span=1)
+    index = BitmapIndex.build(case.conjunctions, case.popularity)
+    assert not match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, ROOM)[2]
+    assert set(map(tuple, index.match(case.events)[0].tolist())) == case.expected()
 
 
 def of_place(order: Int32s, column: Int32s) -> list[set[int]]:

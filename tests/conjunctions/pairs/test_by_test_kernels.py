@@ -6,7 +6,7 @@ import pytest
 from pair_cases import PairCase, as_set, random_case
 from tocsin._compile import VECTOR_WIDTH
 from tocsin.conjunctions.pairs import by_test_kernels
-from tocsin.conjunctions.pairs.by_test_kernels import block_marks, match_by_test
+from tocsin.conjunctions.pairs.by_test_kernels import block_marks, match_by_test, match_event_with_tests
 from tocsin.conjunctions.pairs.kernels import (
     COLUMN_C,
     CONJUNCTION,
@@ -18,6 +18,7 @@ from tocsin.conjunctions.pairs.kernels import (
     LOW_C,
     FoundPairs,
 )
+from tocsin.conjunctions.pairs.match import PairIndex
 
 
 def by_test_case(seed: int, events: int, rectangles: int = 200) -> PairCase:
@@ -43,6 +44,18 @@ def test_match_by_test(events: int, with_rest: bool) -> None:
     result, candidates = match_by_test(case.tables, postings, case.events, found, *block_marks())
     assert result.pairs[0].tolist() == [-7, -7], "what was found before stays"
     assert as_set(result.pairs[1 : result.used]) == expected
+    assert candidates >= len(expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_match_event_with_tests(seed: int) -> None:
+    """One call finds what an index finds in its grids and in its tables by test."""
+    case = by_test_case(seed, events=1)
+    index = PairIndex(case.tables, case.postings)
+    found, candidates = match_event_with_tests(*index._grids, case.tables, case.postings, case.events, *block_marks())
+    expected = case.expected()
+    assert as_set(found) == expected
+    assert len(found) == len(expected)
     assert candidates >= len(expected)
 
 

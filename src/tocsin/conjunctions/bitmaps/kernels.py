@@ -401,6 +401,27 @@ def match_bitmaps(
 
 
 @kernel
+def match_bitmaps_of_one(
+    bitmaps: Bitmaps, demands: Demands, events: Events, columns: Int32s, bounds: Int32s, counts: Int32s, room: int
+) -> tuple[Int32s, int, bool]:
+    """Do what `match_bitmaps` does for a batch of one event; return pairs, candidates, and whether the room sufficed.
+
+    In one call, whose result is no tuple with a name: Python takes longer to make those than to match an event.
+    """
+    cells = cells_of_codes(events.codes, columns, bounds, counts)
+    found = FoundRuns(np.empty(room, np.int32), 0, np.empty((room, 2), np.int32), 0)
+    by_event, no_bits = events.codes.reshape(1, -1), np.empty((0, 0), np.uint64)
+    progress, found, candidates = match_bitmaps(
+        bitmaps, demands, events, by_event, columns, cells, Progress(0, 0, 0), found, no_bits
+    )
+    pairs = np.empty((found.used, 2), np.int32)
+    for place in range(found.used):
+        pairs[place, EVENT] = 0
+        pairs[place, FOUND] = found.values[place]
+    return pairs, candidates, progress.block == bitmaps.row_starts.size - 1
+
+
+@kernel
 def _beyond(left: int) -> np.uint64:
     """Return a word without its lowest `left` bits, which may be fewer than none or more than all."""
     if left <= 0:

@@ -25,9 +25,9 @@ from tocsin.conjunctions.bitmaps.kernels import (
     Progress,
     cells_of_codes,
     match_bitmaps,
+    match_bitmaps_of_one,
 )
 from tocsin.conjunctions.coded import Conjunctions, Events
-from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import Extent, Step
 from tocsin.conjunctions.runs import FoundRuns, lists_of, pairs_of
 from tocsin.forks import cached
@@ -70,18 +70,24 @@ class BitmapIndex:
         return self.demands.conjunction.size
 
     @cached
+    def _cells(self) -> tuple[Int32s, Int32s, Int32s]:
+        """The cells as `cells_of_codes` takes them."""
+        return self.cells.columns, self.cells.bounds, self.cells.counts
+
+    @cached
     def _is_in_order(self) -> bool:
         """Whether each conjunction stands at the place of its number."""
         return np.array_equal(self.demands.conjunction, np.arange(len(self)))
 
     def match(self, events: Events) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
+        if events.codes.shape[1] == 1:
+            # What makes lists of several costs more than most matches of one event.
+            room = ROOM + TUNING.matches_per_event
+            pairs, candidates, is_done = match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, room)
+            if is_done:
+                return pairs, candidates
         parts, bits, candidates = self._found(events)
-        if events.codes.shape[1] == 1 and len(parts) == 1:
-            # All are those of one event: what makes lists of several costs more than most of its matches.
-            pairs = np.zeros((parts[0].used, 2), np.int32)
-            pairs[:, FOUND] = parts[0].values[: parts[0].used]
-            return pairs, candidates
         return pairs_of(self._lists(parts, bits, events)), candidates
 
     def match_lists(self, events: Events) -> tuple[Ragged, int]:
@@ -98,7 +104,7 @@ class BitmapIndex:
         The first ones are found in runs. Where they turn out to be dense, a bit for each place is less to write.
         """
         count, places, blocks = events.codes.shape[1], len(self), self.bitmaps.row_starts.size - 1
-        cells = cells_of_codes(events.codes, self.cells.columns, self.cells.bounds, self.cells.counts)
+        cells = cells_of_codes(events.codes, *self._cells)
         by_event = np.ascontiguousarray(events.codes.T)
         progress, parts, bits, candidates = Progress(0, 0, 0), [], _NO_BITS, 0
         room = ROOM + TUNING.matches_per_event * count

@@ -7,8 +7,9 @@ references for every array that is taken out of a tuple, at every call (measurem
 import numpy as np
 
 from tocsin._compile import VECTOR_WIDTH, inlined_kernel, kernel, lowest_bit
-from tocsin.arrays import Bools, Int32s, UInt8s, UInt64s
+from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt64s
 from tocsin.conjunctions.coded import Events
+from tocsin.conjunctions.pairs.grid_kernels import match_event
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
     COLUMN_C,
@@ -238,3 +239,22 @@ def match_by_test(
     if postings.rest.size > 0:
         used = verify_rest(postings, events, np.empty(0, np.int32), pairs, found.used, used)
     return FoundPairs(pairs, used), candidates
+
+
+@kernel
+def match_event_with_tests(
+    grids: Int64s,
+    starts_of: Int64s,
+    tables: PairTables,
+    postings: Postings,
+    events: Events,
+    marks: UInt8s,
+    words: UInt64s,
+) -> tuple[Int32s, int]:
+    """Do what `match_event` and `match_by_test` do for a batch of one event that comes with its codes.
+
+    In one call: to hand over the arrays takes longer than to look into the tables.
+    """
+    pairs, candidates, _ = match_event(grids, starts_of, postings, events)
+    found, verified = match_by_test(tables, postings, events, FoundPairs(pairs, len(pairs)), marks, words)
+    return found.pairs[: found.used], candidates + verified

@@ -16,7 +16,7 @@ from tocsin.arrays import Float64s, Int32s, Int64s
 from tocsin.conjunctions.coded import ANY_TRUTH, Conjunctions, Events
 from tocsin.conjunctions.pairs.bucket_kernels import DOUBT_COLUMN_A, DOUBT_COLUMN_B, DOUBT_EVENT, DOUBT_TAGGED
 from tocsin.conjunctions.pairs.build import Prepared, file_conjunctions, prepare
-from tocsin.conjunctions.pairs.by_test_kernels import block_marks, match_by_test
+from tocsin.conjunctions.pairs.by_test_kernels import block_marks, match_by_test, match_event_with_tests
 from tocsin.conjunctions.pairs.grid_kernels import GRIDS, match_event, match_grids, transpose_short_codes
 from tocsin.conjunctions.pairs.kernels import (
     BY_TEST,
@@ -95,14 +95,12 @@ class PairIndex:
 
     def _match_event(self, events: Events, codes_of: CodesOf | None) -> tuple[Int32s, int]:
         """Match a batch of one event."""
+        if self.postings.rows.size and events.true.size:
+            return match_event_with_tests(*self._grids, self.tables, self.postings, events, *block_marks())
         pairs, candidates, doubts = match_event(*self._grids, self.postings, events)
         if len(doubts):
             assert codes_of is not None, "events without codes come with a way to get them"
             pairs = np.concatenate([pairs, self.decide(doubts, codes_of)])
-        if self.postings.rows.size and events.true.size:
-            nothing = FoundPairs(np.empty((TUNING.matches_per_event, 2), np.int32), 0)
-            found, looked_at = match_by_test(self.tables, self.postings, events, nothing, *block_marks())
-            pairs, candidates = np.concatenate([pairs, found.pairs[: found.used]]), candidates + looked_at
         return pairs, candidates
 
     @cached

@@ -1,6 +1,7 @@
 """Comparisons of two attributes, a whole batch at a time where the columns allow it."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +60,7 @@ class AttributeFamily(DefinedFamily):
                 null.append(number)
             elif test.op.holds(sign):
                 true.append(number)
-        return Probed(_of_one(true), null=_of_one(null))
+        return _probed_one(tuple(true), tuple(null))
 
 
 def _kinds(comparisons: Sequence[AttributeComparison]) -> Iterator[tuple[str, Kind]]:
@@ -71,8 +72,11 @@ def _kinds(comparisons: Sequence[AttributeComparison]) -> Iterator[tuple[str, Ki
                 yield name, kind
 
 
-def _of_one(numbers: list[int]) -> Ragged:
-    return Ragged(np.array([0, len(numbers)]), np.array(numbers, np.int32))
+@lru_cache(1000)
+def _probed_one(true: tuple[int, ...], null: tuple[int, ...]) -> Probed:
+    """Return what a single event makes of the tests. They are few, and to make arrays costs more than to compare."""
+    lists = (Ragged(np.array([0, len(numbers)]), np.array(numbers, np.int32)) for numbers in (true, null))
+    return Probed(next(lists), null=next(lists))
 
 
 def compare_columns(test: AttributeComparison, batch: EventBatch, true: Bools, null: Bools) -> None:

@@ -412,8 +412,9 @@ async function search(more) {
     const page = await ask("GET", `subscriptions?${query}`);
     $("browse-complaint").textContent = "";
     $("found").tBodies[0].append(...page.subscriptions.map((row) => element("tr", {}, element("td", {}, row.id), element("td", {}, row.where),
-      element("td", { class: "number" }, String(row.score)), element("td", {}, Object.entries(row.tags).map((tag) => tag.join(":")).join(" ")),
-      element("td", { class: "number" }, count(row.hits)), element("td", {}, when(row.last_match)), element("td", { class: "number" }, share(row.cost_share)), element("td", { class: "bad" }, row.warnings.join("; ")))));
+      element("td", { class: "number", "data-name": "score" }, String(row.score)), element("td", {}, Object.entries(row.tags).map((tag) => tag.join(":")).join(" ")),
+      element("td", { class: "number", "data-name": "hits" }, count(row.hits)), element("td", { "data-name": "last match" }, when(row.last_match)),
+      element("td", { class: "number", "data-name": "cost" }, share(row.cost_share)), element("td", { class: "bad" }, row.warnings.join("; ")))));
     cursor = page.cursor;
     $("more").hidden = !cursor;
   } catch (error) {
