@@ -8,6 +8,7 @@ import pytest
 from contracts.conjunction_index_contract import Case, random_case
 from tocsin.arrays import Bools, Int32s, UInt64s
 from tocsin.conjunctions.bitmaps import build, kernels
+from tocsin.conjunctions.bitmaps.arrangement import arrange
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
     BLOCK,
@@ -32,7 +33,6 @@ from tocsin.conjunctions.bitmaps.kernels import (
     weigh_columns,
 )
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
-from tocsin.conjunctions.bitmaps.order import arrange
 from tocsin.conjunctions.runs import FoundRuns, pairs_of
 from tocsin.tuning import TUNING
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
+from tocsin.conjunctions.bitmaps.arrangement import arrange
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
     BLOCK,
@@ -21,7 +22,6 @@ from tocsin.conjunctions.bitmaps.kernels import (
     mark_dead,
     set_bits,
 )
-from tocsin.conjunctions.bitmaps.order import arrange
 from tocsin.conjunctions.coded import Conjunctions, RangePredicates, range_predicates
 from tocsin.tuning import TUNING
 
