@@ -1,9 +1,11 @@
 """The cost of starting: processor time of a new process up to its first answers, with an empty and a warm cache.
 
-Every family is a process of its own. With an empty cache it compiles what it needs and nothing else; with a warm one it
-loads that. Rows that build on others (a match after a change) time only their own part. Single changes among many
-subscriptions are timed in one more process, after some that are not counted; it also compiles relaxed `top_k`, in a row
-of its own, so that the first one among many subscriptions shows what is built for it.
+Every family is a process of its own. With an empty cache it interprets or compiles what it needs and nothing else; with
+a warm one it interprets or loads that. A second process of each family has more subscriptions and events, so that less
+is interpreted; its rows have no bars. Rows that build on others (a match after a change) time only their own part.
+Single changes among many subscriptions are timed in one more process, which interprets nothing, after some that are not
+counted; it also compiles relaxed `top_k`, in a row of its own, so that the first one among many subscriptions shows what
+is built for it.
 """
 
 import json
@@ -36,9 +38,11 @@ resident = int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
 import os, pyarrow as pa
 from tocsin.compile_ahead import events, subscriptions
 
-def first_match(name, count=20):
+count, size = map(int, sys.argv[2:])
+
+def first_match(name):
     global start
-    table, some = subscriptions(name).slice(0, count), events(100)
+    table, some = subscriptions(name).slice(0, count), events(size)
     start = time.process_time()
     matcher = Matcher(background_merge=False)
     matcher.subscribe_many(table)
@@ -154,6 +158,9 @@ with tempfile.TemporaryDirectory() as folder:
 print(json.dumps({"taken": taken, "spread": spread}))
 """
 
+FEW = ("20", "100")
+MANY = ("1000", "1000")
+"""Subscriptions and events of a first match."""
 BARS = {"ranges": 8.0, "words": 5.0, "patterns": 5.0, "xpath": 10.0}
 """The most seconds that the first match of a family may take with an empty cache, beside that of ranges."""
 MOST_RESIDENT_MB = 120
@@ -173,18 +180,26 @@ def run(*, subscriptions: int = 1_000_000, quick: bool = False) -> Report:
     report = Report("start", {"subscriptions": subscriptions, "quick": quick})
     families = ("ranges",) if quick else tuple(BARS)
     with tempfile.TemporaryDirectory(prefix="tocsin-bench-") as folder:
-        measured = {}
+        measured, larger = {}, {}
         for family in families:
             cache = Path(folder) / family
-            measured[family] = [_process(_PROGRAM, cache, family) for _ in ("empty", "warm")]
+            measured[family] = [_process(_PROGRAM, cache, family, *FEW) for _ in ("empty", "warm")]
+            larger[family] = [
+                _process(_PROGRAM, Path(folder) / f"{family}-many", family, *MANY) for _ in ("empty", "warm")
+            ]
         sizes = (subscriptions, min(RANKED, subscriptions), CHANGES)
-        changes = _process(_CHANGES, Path(folder) / "ranges", COMPILED_RELAXED, *map(str, sizes))
+        cache = Path(folder) / "ranges-many"
+        changes = _process(_CHANGES, cache, COMPILED_RELAXED, *map(str, sizes), kernels="compiled")
     for family, (empty, warm) in measured.items():
         # What the ranges cost stands in their own row.
         names = [name for name in empty["taken"] if family == "ranges" or name == f"first match, {family}"]
         for name in names:
             extra = {"empty_cache_s": empty["taken"][name], "warm_cache_s": warm["taken"][name]}
             report.results.append(Result(name, extra=dict(extra)))
+    for family, (empty, warm) in larger.items():
+        name = f"first match, {family}"
+        extra = {"empty_cache_s": empty["taken"][name], "warm_cache_s": warm["taken"][name]}
+        report.results.append(Result(f"{name}, {MANY[0]} subscriptions, {MANY[1]} events", extra=dict(extra)))
     for name, seconds in changes["taken"].items():
         wall = dict(zip(("wall_p50_s", "wall_p99_s", "wall_max_s"), changes["spread"].get(name, ()), strict=False))
         state = "empty_cache_s" if name == COMPILED_RELAXED else "warm_cache_s"
@@ -203,9 +218,9 @@ def run(*, subscriptions: int = 1_000_000, quick: bool = False) -> Report:
     return report
 
 
-def _process(program: str, cache: Path, *arguments: str) -> dict[str, Any]:
+def _process(program: str, cache: Path, *arguments: str, kernels: str = "auto") -> dict[str, Any]:
     search = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "TOCSIN_CACHE_DIR": str(cache), "PYTHONPATH": search}
+    environment = {**os.environ, "TOCSIN_CACHE_DIR": str(cache), "PYTHONPATH": search, "TOCSIN_KERNELS": kernels}
     answer = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, env=environment
     )
