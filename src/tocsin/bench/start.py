@@ -4,8 +4,8 @@ Every family is a process of its own. With an empty cache it interprets or compi
 a warm one it interprets or loads that. A second process of each family has more subscriptions and events, so that less
 is interpreted; its rows have no bars. Rows that build on others (a match after a change) time only their own part.
 Single changes among many subscriptions are timed in one more process, which interprets nothing, after some that are not
-counted; it also compiles relaxed `top_k`, in a row of its own, so that the first one among many subscriptions shows what
-is built for it.
+counted; it also compiles relaxed `top_k`, in a row of its own, so that the first one among many subscriptions shows
+what is built for it.
 """
 
 import json
