@@ -336,15 +336,20 @@ def _fetch(array: npt.NDArray[Any], place: np.uint64) -> None:
     """Prefetch a place of an array into the cache."""
 
 
-def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> bool:
+OR_AT_ONCE = 4
+"""Vectors that are ORed before anybody looks whether all bits are set."""
+
+
+def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> int:
     """Fill `union` with the OR of the 512 bits at `words[first_word + place]`, for `count` places from `first` on.
 
-    Return whether all bits are set; then some of the places may have been left out.
+    `count` is a multiple of OR_AT_ONCE. Return which of the eight words have a bit that is not set, as bits; if none
+    has, some of the places may have been left out.
     """
     union[:] = 0
     for place in places[first : first + count].tolist():
         union |= words[first_word + place : first_word + place + union.size]
-    return bool((~union == 0).all())
+    return int(np.packbits(~union != 0, bitorder="little")[0])
 
 
 def _put_eight(table: UInt8s, row: np.uint64, base: np.int32, values: Int32s, first: np.uint64) -> None:

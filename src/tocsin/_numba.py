@@ -31,7 +31,7 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.extending import intrinsic
 
 from tocsin import _kernel_cache
-from tocsin._compile import KERNELS, VECTOR_WIDTH
+from tocsin._compile import KERNELS, OR_AT_ONCE, VECTOR_WIDTH
 from tocsin.forks import wait_for
 
 _log = logging.getLogger(__name__)
@@ -581,29 +581,32 @@ def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _
         builder.cbranch(builder.icmp_signed(">", args[4], number(0)), loop, after)
         builder.position_at_end(loop)
         row, so_far = builder.phi(number), builder.phi(_BITS)
-        place = builder.load(builder.gep(starts, [builder.add(args[3], row)]))
-        place = builder.add(args[1], builder.sext(place, number))
-        vector_there = builder.load(builder.bitcast(builder.gep(data, [place]), _BITS.as_pointer()))
-        vector_there.align = 8
-        joined = builder.or_(so_far, vector_there)
-        ones = builder.icmp_signed("==", joined, ir.Constant(_BITS, [-1] * 8))
-        is_full = builder.icmp_signed("==", builder.bitcast(ones, ir.IntType(8)), ir.Constant(ir.IntType(8), -1))
-        row_after = builder.add(row, number(1))
+        joined = so_far
+        for step in range(OR_AT_ONCE):
+            place = builder.load(builder.gep(starts, [builder.add(builder.add(args[3], row), number(step))]))
+            place = builder.add(args[1], builder.sext(place, number))
+            vector_there = builder.load(builder.bitcast(builder.gep(data, [place]), _BITS.as_pointer()))
+            vector_there.align = 8
+            joined = builder.or_(joined, vector_there)
+        some = builder.icmp_signed("!=", joined, ir.Constant(_BITS, [-1] * 8))
+        open_words = builder.zext(builder.bitcast(some, ir.IntType(8)), number)
+        row_after = builder.add(row, number(OR_AT_ONCE))
         for phi, first, later in ((row, number(0), row_after), (so_far, nothing, joined)):
             phi.add_incoming(first, before)
             phi.add_incoming(later, loop)
-        ends = builder.or_(is_full, builder.icmp_signed("==", row_after, args[4]))
+        is_full = builder.icmp_signed("==", open_words, number(0))
+        ends = builder.or_(is_full, builder.icmp_signed(">=", row_after, args[4]))
         builder.cbranch(ends, after, loop)
         builder.position_at_end(after)
-        result, full = builder.phi(_BITS), builder.phi(ir.IntType(1))
-        for phi, of_nothing, of_loop in ((result, nothing, joined), (full, ir.IntType(1)(0), is_full)):
+        result, still_open = builder.phi(_BITS), builder.phi(number)
+        for phi, of_nothing, of_loop in ((result, nothing, joined), (still_open, number(255), open_words)):
             phi.add_incoming(of_nothing, before)
             phi.add_incoming(of_loop, loop)
         builder.store(result, builder.bitcast(target, _BITS.as_pointer()), align=8)
-        return full
+        return still_open
 
     number = types.int64
-    return types.boolean(words, number, places, number, number, union), generate
+    return types.int64(words, number, places, number, number, union), generate
 
 
 @intrinsic

@@ -69,6 +69,10 @@ class Tuning:
     in_order_matches: float = 1 / 64
     """Conjunctions that are expected to match more than this share of the events stay in their own order: hardly a
     group fails as a whole, and matches come in the order of ids."""
+    sweep_events: int = 48
+    """Blocks with ends are swept if a batch has at least so many events (match.py). 300,000 conjunctions of 5 of 20
+    ranges of width 0.5, µs an event by marks and swept: batches of 16 346 and 431, of 32 302 and 289, of 64 315 and
+    190, of 1,000 152 and 75."""
     places_a_match: int = 64
     """Matches are found as bits if there is more than one for so many places, else in runs (match.py). Not measured
     for other values: a bit a place is a word to look at for each 64."""

@@ -10,6 +10,8 @@ from tocsin.arrays import Strings
 from tocsin.index.id_order import (
     DIGIT_BITS,
     IdOrder,
+    IdOrders,
+    OrderBesideLarge,
     _insert_sorted,
     _merge_behind,
     _sort_by_bits,
@@ -18,7 +20,10 @@ from tocsin.index.id_order import (
     append_lists,
     gather_texts,
     ids_at,
+    ids_before,
+    merge_others,
     named_only,
+    scores_at,
     sort_lists,
 )
 
@@ -114,6 +119,43 @@ def test_segments_give_one_list_in_the_order_of_ids(ids: list[list[str]], data: 
         order = IdOrder(of_ids)
         ranks = lists_of(*order.ordered(lists))
         assert [order.ids.take(pa.array(one, pa.int32())).to_pylist() for one in ranks] == expected
+    scores = [np.arange(len(one), dtype=np.float64) + 100 * segment for segment, one in enumerate(ids)]
+    in_order = IdOrder(arrays).in_order(scores).at(IdOrder(arrays).ordered(found)[1]).tolist()
+    for large in range(len(ids) if len(ids) > 1 else 0):
+        beside = OrderBesideLarge([Strings.of(one) for one in ids], large)
+        starts, places = beside.ordered(found)
+        named = [beside.ids.take(pa.array(one, pa.int32())).to_pylist() for one in lists_of(starts, places)]
+        assert named == expected
+        if len({id for one in ids for id in one}) == sum(map(len, ids)):
+            assert beside.in_order(scores).at(places).tolist() == in_order
+
+
+@given(IDS, IDS)
+def test_ids_before_others_are_counted(ids: list[str], others: list[str]) -> None:
+    of_ids, of_others = Strings.of(ids), Strings.of(others)
+    before = ids_before(of_ids.data, of_ids.offsets, of_others.data, of_others.offsets)
+    assert before.tolist() == [sum(id < other for id in ids) for other in others]
+
+
+def test_others_are_merged_where_their_ids_belong() -> None:
+    (starts, numbers), (other_starts, others) = ragged([[2, 3, 7], [], [0]]), ragged([[0, 1, 2], [2], []])
+    merged = np.full(8, -1, np.int32)
+    merge_others(starts, numbers, other_starts, others, np.array([0, 3, 9], np.int32), 100, merged)
+    assert merged.tolist() == [100, 2, 101, 3, 7, 102, 102, 0]
+    found = np.empty(4)
+    scores_at(np.array([1, 2, 0, 4], np.int32), np.array([0.5, 1.5]), np.array([2.5, 3.5, 4.5]), found)
+    assert found.tolist() == [1.5, 2.5, 0.5, 4.5]
+
+
+def test_an_order_is_kept_for_the_same_segments_and_ranks_only_the_few() -> None:
+    large, few, more = (Strings.of(sorted(f"{prefix}{n}" for n in range(80))) for prefix in "xyz")
+    few = Strings.of(few.at(np.arange(10, dtype=np.int32)))
+    orders = IdOrders()
+    beside = orders.of([few, large])
+    assert isinstance(beside, OrderBesideLarge)
+    assert orders.of([few, large]) is beside
+    assert isinstance(orders.of([few, large, more]), IdOrder)
+    assert orders.of([few, large]) is not beside
 
 
 @pytest.mark.parametrize("letter", ["a", "ä", "日"])

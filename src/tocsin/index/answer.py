@@ -12,7 +12,7 @@ from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History, Judged
-from tocsin.index.id_order import FEW_ROWS, IdOrder, ids_at, named_only, sort_lists
+from tocsin.index.id_order import FEW_ROWS, IdOrder, OrderBesideLarge, ids_at, named_only, sort_lists
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import Event, EventBatch
@@ -144,15 +144,16 @@ def _in_order(snapshot: Snapshot, found: Sequence[tuple[SegmentState, Ragged]]) 
         return _rows(state, slices)
     lists = [(slices.starts, slices.values) for _, slices in found]
     scores = [state.scores for state, _ in found]
+    order: IdOrder | OrderBesideLarge
     if sum(slices.values.size for _, slices in found) > FEW_ROWS:
-        order, by_rank = snapshot.id_order, snapshot.scores_in_order
+        order, in_order = snapshot.id_order, snapshot.scores_in_order
     else:
         ids, few, chosen = named_only([state.segment.ids.arrow() for state, _ in found], lists)
         order, lists = IdOrder(ids), few
-        by_rank = order.in_order([of_state[numbers] for of_state, numbers in zip(scores, chosen, strict=True)])
-    starts, ranks = order.ordered(lists)
-    subscriptions = pa.DictionaryArray.from_arrays(pa.array(ranks), order.ids, safe=False)
-    return Rows(starts, subscriptions, pa.array(by_rank[ranks]))
+        in_order = order.in_order([of_state[numbers] for of_state, numbers in zip(scores, chosen, strict=True)])
+    starts, places = order.ordered(lists)
+    subscriptions = pa.DictionaryArray.from_arrays(pa.array(places), order.ids, safe=False)
+    return Rows(starts, subscriptions, pa.array(in_order.at(places)))
 
 
 def _by_worth(batch: EventBatch, found: Sequence[tuple[SegmentState, Ragged]], options: Options) -> Rows:

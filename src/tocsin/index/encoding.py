@@ -125,7 +125,7 @@ def mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> dic
         if column.kind is not Kind.ANY:
             missing = null[place]
             unread[column.attribute] = unread.get(column.attribute, missing) & missing
-    there = {name: missing & _present(batch, name) for name, missing in unread.items() if missing.any()}
+    there = {name: gone & _present(batch, name) for name, gone in unread.items() if _may_be_there(batch, name, gone)}
     return {shown_name(name): int(rows.sum()) for name, rows in there.items() if rows.any()}
 
 
@@ -136,6 +136,12 @@ def codes_of_column(values: Values | None, column: Column) -> Int32s | int:
     if isinstance(values, list):
         return np.array([column.domain.code(value) for value in values], np.int32)
     return column.domain.codes(values)
+
+
+def _may_be_there(batch: EventBatch, attribute: str, missing: Bools) -> bool:
+    """Tell whether some of the values that no kind can read may be there: NULLs are missing, all of them."""
+    count, values = int(np.count_nonzero(missing)), batch.column(attribute)
+    return count > 0 and not (isinstance(values, pa.Array) and values.null_count == count)
 
 
 def _present(batch: EventBatch, attribute: str) -> Bools:

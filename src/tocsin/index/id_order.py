@@ -2,11 +2,15 @@
 
 Subscriptions of a segment are numbered in the order of their ids, so that one segment needs to sort numbers only. With
 several segments the ids of different segments must be compared. Reading them for each match would cost more than the
-match: so each subscription has a *rank*, its place among the ids of all segments. Ranks are kept until the list of
-segments changes. A batch with few rows does without them and sorts its own ids.
+match: so each subscription has a *rank*, its place among the ids of all segments. Beside a segment that has nearly all
+subscriptions only the others are ranked, and each knows how many ids of the large one are before its own: after a
+change, the ids of the large segment are not looked at again. Orders are kept until the list of segments changes. A
+batch with few rows does without them and sorts its own ids.
 """
 
+import operator
 from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +19,12 @@ import pyarrow.compute as pc
 from tocsin._compile import kernel, lowest_bit
 from tocsin.arrays import FEW_STRINGS, MANY_PLACES, Float64s, Int32s, Int64s, Strings, UInt8s, UInt64s
 
+T = TypeVar("T")
+
 FEW_ROWS = 8_192
 """A batch with at most so many rows sorts its ids: about 1 µs a row, where ranking 1,000,000 ids costs 0.6 s."""
+OTHERS = 8
+"""The others are ranked beside a segment that has so many times as many ids. Not measured for other values."""
 SHORT_LIST = 24
 """Lists up to this length, and digits that occur no more often, are left to insertion."""
 DIGIT_BITS = 7
@@ -211,6 +219,88 @@ def append_lists(starts: Int64s, numbers: Int32s, ranks: Int32s, ends: Int64s, v
         ends[event] = end
 
 
+@kernel
+def ids_before(ids: UInt8s, offsets: Int64s, others: UInt8s, other_offsets: Int64s) -> Int32s:
+    """Count the ids that are before each of the others.
+
+    Both ascend, and are bytes of UTF-8, which have the order of their texts: id i is `ids[offsets[i]:offsets[i + 1]]`.
+    """
+    before = np.empty(other_offsets.size - 1, np.int32)
+    least = 0
+    for number in range(before.size):
+        first, length = other_offsets[number], other_offsets[number + 1] - other_offsets[number]
+        low, high = least, offsets.size - 1
+        while low < high:
+            middle = (low + high) >> 1
+            at, size = offsets[middle], offsets[middle + 1] - offsets[middle]
+            common = 0
+            while common < size and common < length and ids[at + common] == others[first + common]:
+                common += 1
+            if common == length:
+                is_before = False
+            elif common == size:
+                is_before = True
+            else:
+                is_before = ids[at + common] < others[first + common]
+            if is_before:
+                low = middle + 1
+            else:
+                high = middle
+        before[number] = least = low
+    return before
+
+
+@kernel
+def merge_others(
+    starts: Int64s, numbers: Int32s, other_starts: Int64s, others: Int32s, before: Int32s, first: int, merged: Int32s
+) -> None:
+    """Merge two sorted lists of each event; other i comes behind the numbers below `before[i]`, as `first + i`."""
+    written = np.uint64(0)
+    for event in range(starts.size - 1):
+        read, end = np.uint64(starts[event]), np.uint64(starts[event + 1])
+        for place in range(other_starts[event], other_starts[event + 1]):
+            low, high = read, end
+            while low < high:
+                half = (low + high) >> np.uint64(1)
+                if numbers[half] < before[others[place]]:
+                    low = half + np.uint64(1)
+                else:
+                    high = half
+            for number in range(low - read):
+                merged[written + number] = numbers[read + number]
+            written += low - read
+            read = low
+            merged[written] = first + others[place]
+            written += np.uint64(1)
+        for number in range(end - read):
+            merged[written + number] = numbers[read + number]
+        written += end - read
+
+
+@kernel
+def scores_at(places: Int32s, scores: Float64s, behind: Float64s, found: Float64s) -> None:
+    """Look up the score of each place: of the first ones in `scores`, of the others in `behind`."""
+    for row in range(np.uint64(places.size)):
+        place = np.uint64(places[row])
+        if place < np.uint64(scores.size):
+            found[row] = scores[place]
+        else:
+            found[row] = behind[place - np.uint64(scores.size)]
+
+
+class ScoresInOrder(NamedTuple):
+    """Scores by the places of an order: those of the first ids, and of the ids behind them."""
+
+    first: Float64s
+    behind: Float64s
+
+    def at(self, places: Int32s) -> Float64s:
+        """Return the scores of some places."""
+        found = np.empty(places.size)
+        scores_at(places, self.first, self.behind, found)
+        return found
+
+
 class IdOrder:
     """The ranks of all subscriptions of some segments.
 
@@ -229,12 +319,12 @@ class IdOrder:
         self.ranks = np.split(rank, np.cumsum([len(one) for one in ids])[:-1])
         """By segment: the rank of each subscription."""
 
-    def in_order(self, values: Sequence[Float64s]) -> Float64s:
-        """Values that each segment has by number, by rank."""
+    def in_order(self, scores: Sequence[Float64s]) -> ScoresInOrder:
+        """Scores that each segment has by number, by rank."""
         by_rank = np.empty(len(self.ids))
-        for ranks, of_segment in zip(self.ranks, values, strict=True):
+        for ranks, of_segment in zip(self.ranks, scores, strict=True):
             by_rank[ranks] = of_segment
-        return by_rank
+        return ScoresInOrder(by_rank, by_rank[:0])
 
     def ordered(self, found: Sequence[tuple[Int64s, Int32s]]) -> tuple[Int64s, Int32s]:
         """One sorted list of ranks for each event, of the lists that each segment found."""
@@ -244,6 +334,69 @@ class IdOrder:
             append_lists(of_segment, numbers, ranks, ends, values)
         sort_lists(starts, values, len(self.ids) - 1)
         return starts, values
+
+
+class OrderBesideLarge:
+    """The order of the ids of a large segment and of few others: those of the large one come first, by number.
+
+    >>> ids = [Strings.of(["b"]), Strings.of(["a", "c", "e"]), Strings.of(["d"])]
+    >>> order = OrderBesideLarge(ids, 1)
+    >>> order.ids.to_pylist()
+    ['a', 'c', 'e', 'b', 'd']
+    >>> one = np.array([0, 1])
+    >>> found = [(one, np.array([0], np.int32)), (one, np.array([2], np.int32)), (one, np.array([0], np.int32))]
+    >>> order.ids.take(pa.array(order.ordered(found)[1])).to_pylist()
+    ['b', 'd', 'e']
+    """
+
+    def __init__(self, ids: Sequence[Strings], large: int) -> None:
+        self._large, self._count = large, len(ids[large])
+        self._others = IdOrder([of_segment.arrow() for of_segment in _without(large, ids)])
+        self.ids = pa.concat_arrays([ids[large].arrow(), self._others.ids])
+        """The ids of the large segment, then those of the others, each part in order."""
+        others = Strings.of_arrow(self._others.ids)
+        self._before = ids_before(ids[large].data, ids[large].offsets, others.data, others.offsets)
+        """How many ids of the large segment are before each of the others."""
+
+    def in_order(self, scores: Sequence[Float64s]) -> ScoresInOrder:
+        """Scores that each segment has by number, by place among `ids`."""
+        return ScoresInOrder(scores[self._large], self._others.in_order(_without(self._large, scores)).first)
+
+    def ordered(self, found: Sequence[tuple[Int64s, Int32s]]) -> tuple[Int64s, Int32s]:
+        """One list of places for each event, sorted by id, of the lists that each segment found."""
+        starts, numbers = found[self._large]
+        sort_lists(starts, numbers, self._count)
+        other_starts, others = self._others.ordered(_without(self._large, found))
+        merged = np.empty(numbers.size + others.size, np.int32)
+        merge_others(starts, numbers, other_starts, others, self._before, self._count, merged)
+        return starts + other_starts, merged
+
+
+class IdOrders:
+    """The order of the ids of a set of segments, kept for the snapshots that have the same segments."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[Sequence[Strings], IdOrder | OrderBesideLarge] | None = None
+        """What was asked for last, in one place: threads with other snapshots may ask at once."""
+
+    def of(self, ids: Sequence[Strings]) -> IdOrder | OrderBesideLarge:
+        """Return the order of the ids of some segments; 0.4 s for 1,000,000 of them, unless one has nearly all."""
+        kept = self._kept
+        if kept is not None and len(kept[0]) == len(ids) and all(map(operator.is_, kept[0], ids)):
+            return kept[1]
+        sizes = [len(of_segment) for of_segment in ids]
+        large = int(np.argmax(sizes))
+        order: IdOrder | OrderBesideLarge
+        if OTHERS * (sum(sizes) - sizes[large]) <= sizes[large]:
+            order = OrderBesideLarge(ids, large)
+        else:
+            order = IdOrder([of_segment.arrow() for of_segment in ids])
+        self._kept = ids, order
+        return order
+
+
+def _without(place: int, items: Sequence[T]) -> list[T]:
+    return [*items[:place], *items[place + 1 :]]
 
 
 def named_only(

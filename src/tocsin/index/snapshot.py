@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tocsin.arrays import Bools, Float64s, Int64s
 from tocsin.forks import cached
 from tocsin.index.array_pool import ArrayPool
-from tocsin.index.id_order import IdOrder
+from tocsin.index.id_order import IdOrder, IdOrders, OrderBesideLarge, ScoresInOrder
 from tocsin.index.segment import NO_BOOLS, Segment
 from tocsin.index.shared_layout import SharedLayout
 from tocsin.index.work import SegmentWork, most_expensive
@@ -85,6 +85,8 @@ class Snapshot:
     """The states of all segments at one moment. Never changed."""
 
     states: tuple[SegmentState, ...]
+    orders: IdOrders = field(default_factory=IdOrders)
+    """The order of ids of the snapshot before this one, if it had the same segments."""
 
     @property
     def is_by_pairs(self) -> bool:
@@ -97,13 +99,13 @@ class Snapshot:
         return SharedLayout([state.segment for state in self.states])
 
     @cached
-    def id_order(self) -> IdOrder:
-        """The ranks of all subscriptions by id; 0.4 s for 1,000,000 of them."""
-        return IdOrder([state.segment.ids.arrow() for state in self.states])
+    def id_order(self) -> IdOrder | OrderBesideLarge:
+        """The order of all subscriptions by id."""
+        return self.orders.of([state.segment.ids for state in self.states])
 
     @cached
-    def scores_in_order(self) -> Float64s:
-        """The scores of all subscriptions by rank."""
+    def scores_in_order(self) -> ScoresInOrder:
+        """The scores of all subscriptions by their places in the order."""
         return self.id_order.in_order([state.scores for state in self.states])
 
     def expensive(self, most: int) -> dict[str, float]:

@@ -28,6 +28,7 @@ from tocsin.index import intake
 from tocsin.index.buffer import Buffer, Fresh, columns
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History
+from tocsin.index.id_order import IdOrders
 from tocsin.index.merge import Merger, due
 from tocsin.index.options import Options
 from tocsin.index.reshard import cut, pieces_of
@@ -76,6 +77,7 @@ class SubscriptionSet:
         self._committed_fresh: Sequence[Subscription] = []
         """The subscriptions of the buffer that the last commit has."""
         self._throttle = WriteThrottle()
+        self._id_orders = IdOrders()
         self._snapshot: Snapshot | None = None
         self._for_one: tuple[Snapshot, FreshView | None] | None = None
         self._folder: Folder | None = None
@@ -582,8 +584,12 @@ class SubscriptionSet:
             if self._snapshot is None:
                 with self._throttle.working():
                     self._buffer.index(self._build)
-                    self._snapshot = Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
+                    self._snapshot = self._snapshot_now()
             return self._snapshot
+
+    def _snapshot_now(self) -> Snapshot:
+        """A snapshot of the segments, without what is too new to be in one."""
+        return Snapshot(tuple(live.state() for live in self._all_segments if len(live)), self._id_orders)
 
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
@@ -598,7 +604,7 @@ class SubscriptionSet:
             if self._snapshot is not None or not (self.options.is_auto and self._buffer.may_be_viewed):
                 self._for_one = self.current(), None
             else:
-                self._for_one = self._standing(), self._buffer.view()
+                self._for_one = self._snapshot_now(), self._buffer.view()
             return self._for_one
 
     def current_for_kinds(self) -> tuple[Snapshot, set[ColumnKey]]:
@@ -608,11 +614,7 @@ class SubscriptionSet:
         """
         with self._lock:
             kinds = self._buffer.kinds() if self._snapshot is None else None
-            return (self.current(), set()) if kinds is None else (self._standing(), kinds)
-
-    def _standing(self) -> Snapshot:
-        """A snapshot without what is too new to be in a segment."""
-        return Snapshot(tuple(live.state() for live in self._all_segments if len(live)))
+            return (self.current(), set()) if kinds is None else (self._snapshot_now(), kinds)
 
     def matching(self) -> AbstractContextManager[None]:
         """A match under way, which changes make room for: within it, ask for the `current` snapshot."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.arrays import Bools, Int64s
@@ -258,6 +259,24 @@ def present(values: Values) -> Bools:
         there: Bools = of_entry[np.asarray(values.indices.cast(pa.int64()).fill_null(len(values.dictionary)))]
         return there
     return ~np.asarray(values.is_null(nan_is_null=True))
+
+
+def are_null(values: pa.Array) -> Bools:
+    """Tell which values are NULL, from the bits of an array that has some."""
+    bits = values.buffers()[0]
+    if bits is None:
+        return np.asarray(values.is_null())
+    byte, first = divmod(values.offset, 8)
+    end = first + len(values)
+    there = np.unpackbits(np.frombuffer(bits, np.uint8)[byte : byte + (end + 7) // 8], bitorder="little")
+    missing: Bools = there[first:end] == 0
+    return missing
+
+
+def integers_under(values: pa.Array) -> npt.NDArray[Any]:
+    """Return the integers of an array without copying them; any integer stands where it is NULL."""
+    of_type = np.dtype(values.type.to_pandas_dtype())
+    return np.frombuffer(values.buffers()[1], of_type)[values.offset : values.offset + len(values)]
 
 
 def moments(times: pa.Array) -> tuple[Int64s, Int64s]:

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.conjunction_index_contract import Case, random_case
 from tocsin.arrays import Bools, Int32s, UInt64s
-from tocsin.conjunctions.bitmaps import build, kernels
+from tocsin.conjunctions.bitmaps import build, kernels, match
 from tocsin.conjunctions.bitmaps.arrangement import arrange
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
@@ -146,6 +146,66 @@ def test_ends_that_fail_are_marked(seed: int) -> None:
         assert bits.tolist() == ((low > codes[1, event]) | (high < codes[1, event])).tolist()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_swept_events_fail_where_their_cell_or_an_end_says_so(seed: int) -> None:
+    """Two rows: ranges that end in one of four cells, or span them; in the other no end, and a clear bitset."""
+    random, events, places = np.random.default_rng(seed), 70, 300
+    low = random.integers(0, 40, places)
+    high = np.minimum(low + random.integers(0, 25, places), 39)
+    bitmaps = empty_bitmaps(4, 1)
+    keys, ends = [], []
+    for place in range(places):
+        first, last = low[place] // 10, high[place] // 10
+        for cell in (*range(first), *range(last + 1, 5)):
+            at = (place // GROUP * bitmaps.dead.size + cell) * GROUP_WORDS + place % GROUP // 64
+            bitmaps.words[at] |= np.uint64(1 << place % 64)
+        keys += [2 * first, 2 * last + 1]
+        ends += [(2 * first, low[place], place), (2 * last + 1, high[place], place)]
+    ends.sort()
+    counts = np.bincount(keys, minlength=2 * bitmaps.dead.size)
+    bitmaps.end_starts[1:] = np.cumsum(counts)
+    bitmaps = bitmaps._replace(
+        end_code=np.array([code for _, code, _ in ends], np.int32),
+        end_place=np.array([place for _, _, place in ends], np.uint16),
+    )
+    second_row = 5
+    bitmaps.words[(second_row + 1) * GROUP_WORDS] = 6
+    mark_clear(bitmaps)
+    codes = np.stack([np.full(events, 7), random.integers(-1, 40, events), np.full(events, 7)]).astype(np.int32)
+    cells = np.stack([np.where(codes[1] < 0, 4, codes[1] // 10), random.integers(0, 5, events)]).astype(np.uint8)
+    by_code = np.argsort(codes[1:], axis=1).astype(np.int32)
+    by_code[1] = np.argsort(cells[1])
+    failing = np.full((events, BITSET_WORDS), 5, np.uint64)
+    kernels._sweep(bitmaps, 0, np.array([1, 2], np.int32), codes, cells, by_code, failing)
+    bits = np.zeros((events, 2 * BITSET_WORDS), np.uint64)
+    others = kernels._set_others(failing, 1, BLOCK + places, bits)
+    for event in range(events):
+        fails = (codes[1, event] < low) | (codes[1, event] > high)
+        fails[1:3] |= cells[1, event] >> 1 == 1
+        marked = np.unpackbits(failing[event].view(np.uint8), bitorder="little").astype(bool)
+        assert marked.tolist() == [*fails.tolist(), *[False] * (BLOCK - places)]
+        kept = np.unpackbits(bits[event].view(np.uint8), bitorder="little").astype(bool)
+        assert np.flatnonzero(kept).tolist() == (BLOCK + np.flatnonzero(~fails)).tolist()
+    assert others == np.unpackbits(bits.view(np.uint8)).sum()
+
+
+def test_vectors_that_events_take() -> None:
+    """Three rows would not do: the last vector is repeated; a clear bitset is left out. Prefetching changes nothing."""
+    bitmaps = empty_bitmaps(4, 1)
+    bitmaps.clear[[2, 5]] = True
+    cells = np.array([[0, 2, 4, 2], [0, 3, 4, 0]], np.uint8)
+    alive, stride = np.array([0, 1, 3], np.int32), 4
+    vectors, taken = np.full(3 * stride, -1, np.int32), np.full(3, 9)
+    kernels._take_vectors(bitmaps, 0, cells, alive, stride, vectors, taken)
+    assert taken.tolist() == [4, 4, 0]
+    assert (vectors[:4] // GROUP_WORDS).tolist() == [0, 0, 0, 0]
+    assert (vectors[4:8] // GROUP_WORDS).tolist() == [6, 6, 6, 6]
+    before = vectors.copy()
+    kernels._fetch_vectors(bitmaps, 0, np.array([0, 255, 1], np.uint8), stride, vectors, taken)
+    kernels._fetch_ends(bitmaps, 0, cells, alive)
+    assert vectors.tolist() == before.tolist()
+
+
 def test_places_beyond_the_last() -> None:
     for left in (-3, 0, 1, 63, 64, 500):
         expected = [place >= left for place in range(64)]
@@ -204,16 +264,19 @@ def found_pairs(found: FoundRuns, bits: UInt64s, conjunction: Int32s) -> set[tup
 
 @pytest.mark.parametrize("edge_matches", [-1.0, 1.0])
 @pytest.mark.parametrize("bits_from", [None, 0, 1])
+@pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("case", cases())
 def test_matches_are_those_of_the_definition(
-    case: Case, bits_from: int | None, edge_matches: float, monkeypatch: pytest.MonkeyPatch
+    case: Case, swept: bool, bits_from: int | None, edge_matches: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In runs, in bits from the first part on, or from the second: there is room for few matches at a time."""
     monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, edge_matches=edge_matches))
+    monkeypatch.setattr(match, "TUNING", replace(TUNING, sweep_events=1 if swept else 10_000))
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     assert index.bitmaps.has_ends.tolist() == [edge_matches < 0]
     cells = cells_of_codes(case.events.codes, index.cells.columns, index.cells.bounds, index.cells.counts)
     by_event, columns = np.ascontiguousarray(case.events.codes.T), index.cells.columns
+    by_code = np.argsort(case.events.codes[columns], axis=1).astype(np.int32) if swept else np.empty((0, 0), np.int32)
     bits = np.zeros((case.events.codes.shape[1], BITSET_WORDS), np.uint64)
     progress, parts, all_found, all_candidates = Progress(0, 0, 0), 0, set[tuple[int, int]](), 0
     while progress.block < 1:
@@ -225,6 +288,7 @@ def test_matches_are_those_of_the_definition(
             by_event,
             columns,
             cells,
+            by_code,
             progress,
             FoundRuns.with_room(ROOM),
             now,

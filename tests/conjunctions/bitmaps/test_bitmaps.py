@@ -136,20 +136,22 @@ def test_a_code_that_all_ranges_accept_has_a_cell_of_its_own(low: int, high: int
     assert found(index, events_of([codes.tolist()])) == expected
 
 
-def test_dense_matches_come_in_the_order_of_conjunctions() -> None:
+@pytest.mark.parametrize("events", [7, 2 * TUNING.sweep_events])
+def test_dense_matches_come_in_the_order_of_conjunctions(events: int) -> None:
     """Most of 5,000 conjunctions match: they are found in bits, and in order."""
     random, count = np.random.default_rng(1), 5_000
     low = random.integers(0, 300, count)
     said = conjunctions_of([(c, 0, int(a), int(a) + 700) for c, a in enumerate(low)], [1000])
     index = BitmapIndex.build(said, evenly([1000]))
-    codes = random.integers(0, 1000, 7)
+    codes = random.integers(-1, 1000, events)
     lists, _ = index.match_lists(events_of([codes.tolist()]))
     for event, code in enumerate(codes):
         numbers = lists.values[lists.starts[event] : lists.starts[event + 1]]
         assert numbers.tolist() == np.flatnonzero((low <= code) & (code <= low + 700)).tolist()
 
 
-def test_a_matcher_finds_dense_matches_in_the_order_of_ids() -> None:
+@pytest.mark.parametrize("count_of_events", [40, 2 * TUNING.sweep_events])
+def test_a_matcher_finds_dense_matches_in_the_order_of_ids(count_of_events: int) -> None:
     """Some subscriptions are dropped, and one of the attributes is missing in some events."""
     random, count = np.random.default_rng(1), 1_500
     low = random.integers(0, 30, (count, 2))
@@ -157,7 +159,9 @@ def test_a_matcher_finds_dense_matches_in_the_order_of_ids() -> None:
     texts = [f"a BETWEEN {a} AND {a + 70} AND b BETWEEN {b} AND {b + 70}" for a, b in low.tolist()]
     matcher = Matcher.from_table(pa.table({"id": ids, "where": texts}))
     assert any("in bitmaps" in step.choice for step in matcher.plan().steps)
-    events = [{"a": int(a), "b": None if a % 5 == 0 else int(b)} for a, b in random.integers(0, 100, (40, 2))]
+    events = [
+        {"a": int(a), "b": None if a % 5 == 0 else int(b)} for a, b in random.integers(0, 100, (count_of_events, 2))
+    ]
     for dropped in ([], ids[:20]):
         for id in dropped:
             matcher.unsubscribe(id)

@@ -196,3 +196,19 @@ def test_chunks_with_different_dictionaries() -> None:
 def test_null_inside_a_dictionary() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([None, "a"]))
     assert Domain.of(Kind.STRING, ["a"]).codes(array).tolist() == [-1, 1, -1]
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.uint64()])
+@pytest.mark.parametrize("first", [0, 1, 8, 13])
+def test_codes_of_a_slice_with_nulls_are_those_of_its_values(kind: pa.DataType, first: int) -> None:
+    """Whatever integers stand under the NULLs, also such that no float is equal to."""
+    domain = Domain.of(Kind.NUMBER, [scalar(constant) for constant in (3, 20, 90)])
+    random = np.random.default_rng(first)
+    values = random.integers(0, 100, 40).astype(kind.to_pandas_dtype())
+    is_null = random.random(40) < 0.6
+    values[is_null] = np.iinfo(values.dtype).max
+    bits = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    array = pa.Array.from_buffers(kind, 40, [bits, pa.py_buffer(values)]).slice(first, 20)
+    expected = [domain.code(value) for value in array.to_pylist()]
+    assert array.null_count
+    assert domain.codes(array).tolist() == expected

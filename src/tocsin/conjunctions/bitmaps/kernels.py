@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin._compile import count_bits, fetch, kernel, lowest_bit, or_vectors
+from tocsin._compile import OR_AT_ONCE, count_bits, fetch, kernel, lowest_bit, or_vectors
 from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
 from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, contains, in_ranges
@@ -34,10 +34,10 @@ ROOM = 2 * GROUP + CANDIDATES_PER_FLUSH + WRITTEN_AT_ONCE
 """Conjunctions that are found before anyone asks for room: a group, and the candidates that wait."""
 _MARKED_TOGETHER = 32
 """Events whose marks of a block are made together: 16 kB of them, half of a first-level cache."""
-_EVENTS_AHEAD = 4
-"""The vectors of the event that comes so many events later are prefetched, where all groups are alive."""
-_PREFETCHED = 2
-"""Cache lines of the predicates of a candidate that are prefetched: ten predicates."""
+_LINE = 16
+"""Numbers of a cache line."""
+_STARTS_AHEAD = 8
+"""The predicates of a candidate are prefetched when so many more were found: where they start has arrived by then."""
 
 DEMAND_COLUMN, DEMAND_LOW, DEMAND_HIGH = range(3)
 """The columns of a predicate that is one range."""
@@ -87,7 +87,7 @@ class Bitmaps(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where to go on: a block, a group of it, and an event by its number among those that are alive."""
+    """Where to go on: a block, a group of it, and an event by its number among those that the group is alive for."""
 
     block: int
     group: int
@@ -184,6 +184,44 @@ def _still_alive(bitmaps: Bitmaps, block: int, cells: UInt8s, alive: Int32s, kil
 
 
 @kernel
+def _take_vectors(
+    bitmaps: Bitmaps, block: int, cells: UInt8s, alive: Int32s, stride: int, vectors: Int32s, taken: Int64s
+) -> None:
+    """Find the vectors of a group that each event takes: `taken[i]` of them, from `vectors[i * stride]` on.
+
+    A vector is given by its first word, counted from that of the group. The last one is repeated until there is a
+    multiple of OR_AT_ONCE.
+    """
+    first, rows = bitmaps.row_starts[block], bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
+    clear = bitmaps.clear[bitmaps.bitset_starts[block] :]
+    for number in range(alive.size):
+        taken[number] = 0
+    for row in range(first, first + rows):
+        base, wider, of_event = bitmaps.first_bitset[row], bitmaps.shift[row], cells[bitmaps.column[row]]
+        for number in range(np.uint64(alive.size)):
+            bitset = np.uint64(base + (of_event[np.uint64(alive[number])] >> wider))
+            vectors[number * np.uint64(stride) + np.uint64(taken[number])] = bitset * np.uint64(GROUP_WORDS)
+            taken[number] += not clear[bitset]
+    for number in range(alive.size):
+        while taken[number] % OR_AT_ONCE > 0:
+            vectors[number * stride + taken[number]] = vectors[number * stride + taken[number] - 1]
+            taken[number] += 1
+
+
+@kernel
+def _fetch_vectors(bitmaps: Bitmaps, block: int, killed: UInt8s, stride: int, vectors: Int32s, taken: Int64s) -> None:
+    """Prefetch the vectors that a few events take of the groups of a block that are alive."""
+    first_of_block = bitmaps.bitset_starts[block]
+    bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
+    for group in range(GROUPS):
+        first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
+        for number in range(killed.size):
+            if not killed[number] >> group & 1:
+                for place in range(number * stride, number * stride + taken[number]):
+                    fetch(bitmaps.words, np.uint64(first_word + vectors[place]))
+
+
+@kernel
 def _mark_ends(
     bitmaps: Bitmaps, block: int, columns: Int32s, codes: Int32s, cells: UInt8s, alive: Int32s, marked: UInt64s
 ) -> None:
@@ -217,6 +255,98 @@ def _mark_ends(
                 for place in range(middle - np.uint64(above), middle + np.uint64(below)):
                     failing = np.uint64(place_of[place])
                     marked[number, failing >> np.uint64(6)] |= np.uint64(1) << (failing & np.uint64(63))
+
+
+@kernel
+def _fetch_ends(bitmaps: Bitmaps, block: int, cells: UInt8s, alive: Int32s) -> None:
+    """Prefetch the ends that lie in the cells of a few events."""
+    starts, first_of_block = bitmaps.end_starts, bitmaps.bitset_starts[block]
+    for only_starts in (True, False):
+        for row in range(bitmaps.row_starts[block], bitmaps.row_starts[block + 1]):
+            base, wider = first_of_block + bitmaps.first_bitset[row], bitmaps.shift[row]
+            of_event = cells[bitmaps.column[row]]
+            for event in alive:
+                bitset = np.uint64(2 * (base + (of_event[event] >> wider)))
+                if only_starts:
+                    fetch(starts, bitset)
+                    continue
+                end = np.uint64(starts[bitset + np.uint64(2)])
+                place = np.uint64(starts[bitset])
+                while place < end:
+                    fetch(bitmaps.end_code, place)
+                    fetch(bitmaps.end_place, place)
+                    place += np.uint64(_LINE)
+
+
+@kernel
+def _sweep(
+    bitmaps: Bitmaps, block: int, columns: Int32s, codes: Int32s, cells: UInt8s, by_code: Int32s, failing: UInt64s
+) -> None:
+    """Find the places of a block that fail for each event, a bit each, going through the events in order of codes.
+
+    Row i of `by_code` has the events in the order of their codes of `columns[i]`. A cell begins with what fails in all
+    of it and with all low ends in it. From one event to the next few places change: those whose low end is reached
+    fail no longer, and those whose high end is passed fail from then on.
+    """
+    words, starts, code_of, place_of = bitmaps.words, bitmaps.end_starts, bitmaps.end_code, bitmaps.end_place
+    clear, first_of_block = bitmaps.clear, bitmaps.bitset_starts[block]
+    bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
+    for one in range(np.uint64(len(failing))):
+        for word in range(np.uint64(BITSET_WORDS)):
+            failing[one, word] = np.uint64(0)
+    state = np.empty(BITSET_WORDS, np.uint64)
+    for row in range(bitmaps.row_starts[block], bitmaps.row_starts[block + 1]):
+        base, wider, number = bitmaps.first_bitset[row], bitmaps.shift[row], bitmaps.column[row]
+        of_event, codes_of, in_order = cells[number], codes[columns[number]], by_code[number]
+        current, is_clear = np.int64(-1), False
+        low, middle, high, end = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
+        for place in range(np.uint64(in_order.size)):
+            event = np.uint64(in_order[place])
+            bitset = np.int64(base + (of_event[event] >> wider))
+            if bitset != current:
+                current, is_clear = bitset, clear[first_of_block + bitset]
+                for group in range(GROUPS):
+                    at = np.uint64(first_of_block * BITSET_WORDS + (group * bitsets + bitset) * GROUP_WORDS)
+                    for word in range(np.uint64(GROUP_WORDS)):
+                        state[np.uint64(group * GROUP_WORDS) + word] = words[at + word]
+                of_ends = np.uint64(2 * (first_of_block + bitset))
+                low, middle = np.uint64(starts[of_ends]), np.uint64(starts[of_ends + np.uint64(1)])
+                high, end = middle, np.uint64(starts[of_ends + np.uint64(2)])
+                for one in range(low, middle):
+                    below = np.uint64(place_of[one])
+                    state[below >> np.uint64(6)] |= np.uint64(1) << (below & np.uint64(63))
+            if is_clear:
+                continue
+            code = codes_of[event]
+            while low < middle and code_of[low] <= code:
+                reached = np.uint64(place_of[low])
+                state[reached >> np.uint64(6)] &= ~(np.uint64(1) << (reached & np.uint64(63)))
+                low += np.uint64(1)
+            while high < end and code_of[high] < code:
+                passed = np.uint64(place_of[high])
+                state[passed >> np.uint64(6)] |= np.uint64(1) << (passed & np.uint64(63))
+                high += np.uint64(1)
+            for word in range(np.uint64(BITSET_WORDS)):
+                failing[event, word] |= state[word]
+
+
+@kernel
+def _set_others(failing: UInt64s, block: int, count: int, bits: UInt64s) -> int:
+    """Set the `bits` of the places of a block that do not fail for each event; return how many there are.
+
+    Only the first `count` places of all blocks have a conjunction.
+    """
+    first = block * BITSET_WORDS
+    none = np.empty(BITSET_WORDS, np.uint64)
+    for word in range(BITSET_WORDS):
+        none[word] = _beyond(count - (first + word) * 64)
+    others = 0
+    for event in range(np.uint64(len(failing))):
+        for word in range(np.uint64(BITSET_WORDS)):
+            left = ~(failing[event, word] | none[word])
+            bits[event, np.uint64(first) + word] = left
+            others += count_bits(left)
+    return others
 
 
 @kernel
@@ -265,6 +395,7 @@ def match_bitmaps(
     by_event: Int32s,
     columns: Int32s,
     cells: UInt8s,
+    by_code: Int32s,
     progress: Progress,
     found: FoundRuns,
     bits: UInt64s,
@@ -272,7 +403,8 @@ def match_bitmaps(
     """Find the conjunctions that match, from `progress` on, until all blocks are done or the room is used.
 
     `by_event` has the codes of the events, event by event: a candidate needs several codes of one event. Row i of
-    `cells` is that of the column `columns[i]`. Matches
+    `cells` is that of the column `columns[i]`, and row i of `by_code` has the events in the order of their codes of it;
+    nothing: there are too few events to be swept. Matches
     are added to the runs, which have ROOM at least; or, if there are `bits`, the bit of each (event, place) is set
     there. Returns the progress, the runs and the number of candidates verified. In blocks with ends, a group and an
     event are finished at once, and few candidates are partial. In the others candidates wait, and what they demand is
@@ -280,57 +412,75 @@ def match_bitmaps(
     """
     values, used, runs, count_of_runs = found
     candidates = 0
-    words, column, shift, first_bitset = bitmaps.words, bitmaps.column, bitmaps.shift, bitmaps.first_bitset
-    partial, clear = bitmaps.partial, bitmaps.clear
+    words, partial = bitmaps.words, bitmaps.partial
     conjunction, starts, predicates = demands.conjunction, demands.starts, demands.predicates.reshape(-1)
     ranges, has_tests = demands.ranges, demands.tests.size > 0
     count, blocks, in_bits = conjunction.size, bitmaps.row_starts.size - 1, bits.size > 0
     alive, killed = np.empty(cells.shape[1], np.int32), np.empty(cells.shape[1], np.uint8)
+    left_to = np.empty(cells.shape[1], np.int32)
     most_rows = 1
     for block in range(blocks):
         most_rows = max(most_rows, bitmaps.row_starts[block + 1] - bitmaps.row_starts[block])
-    vectors, used_rows = np.empty(cells.shape[1] * most_rows, np.int32), np.empty(cells.shape[1], np.int64)
+    stride = (most_rows + OR_AT_ONCE - 1) // OR_AT_ONCE * OR_AT_ONCE
+    vectors, taken = np.empty(cells.shape[1] * stride, np.int32), np.empty(cells.shape[1], np.int64)
     # The places of a group that fail; where there are ends, those that are left.
     failed, marked = np.zeros(GROUP_WORDS, np.uint64), np.empty((0, BITSET_WORDS), np.uint64)
     waiting = np.empty((CANDIDATES_PER_FLUSH + GROUP, 2), np.int32)
     end = 0
     first_group, first_number = progress.group, progress.number
     for block in range(progress.block, blocks):
-        first, rows = bitmaps.row_starts[block], bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
+        rows = bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
         first_of_block = bitmaps.bitset_starts[block]
         bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
-        size = _still_alive(bitmaps, block, cells, alive, killed)
-        for number in range(size):
-            used_rows[number] = 0
-        for row in range(rows):
-            base, wider, of_event = first_bitset[first + row], shift[first + row], cells[column[first + row]]
-            for number in range(size):
-                bitset = base + (of_event[alive[number]] >> wider)
-                vectors[number * rows + used_rows[number]] = bitset * GROUP_WORDS
-                used_rows[number] += not clear[np.uint64(first_of_block + bitset)]
         has_ends = bitmaps.has_ends[block]
-        if has_ends:
-            if len(marked) == 0:
-                marked = np.empty((cells.shape[1], BITSET_WORDS), np.uint64)
-            _mark_ends(bitmaps, block, columns, events.codes, cells, alive[:size], marked)
+        if has_ends and len(marked) == 0:
+            marked = np.empty((cells.shape[1], BITSET_WORDS), np.uint64)
+        if has_ends and by_code.size > 0:
+            _sweep(bitmaps, block, columns, events.codes, cells, by_code, marked)
+            some_partial = np.uint64(0)
+            for word in range(block * BITSET_WORDS, (block + 1) * BITSET_WORDS):
+                some_partial |= partial[word]
+            if in_bits and some_partial == np.uint64(0) and first_group == 0 and first_number == 0:
+                candidates += _set_others(marked, block, count, bits)
+                continue
+            # All that fails is marked: no event takes a vector.
+            size = cells.shape[1]
+            for number in range(size):
+                alive[number] = number
+                killed[number] = 0
+                taken[number] = 0
+        else:
+            size = _still_alive(bitmaps, block, cells, alive, killed)
+            _take_vectors(bitmaps, block, cells, alive[:size], stride, vectors, taken)
+            if size * rows < bitsets:
+                _fetch_vectors(bitmaps, block, killed[:size], stride, vectors, taken)
+                if has_ends:
+                    _fetch_ends(bitmaps, block, cells, alive[:size])
+            if has_ends:
+                _mark_ends(bitmaps, block, columns, events.codes, cells, alive[:size], marked)
         for group in range(first_group, min(GROUPS, (count - block * BLOCK + GROUP - 1) // GROUP)):
             first_place = block * BLOCK + group * GROUP
-            of_group = group * bitsets * GROUP_WORDS
-            first_word = first_of_block * BITSET_WORDS + of_group
-            for number in range(first_number, size):
-                row = number * rows
-                if has_ends and number + _EVENTS_AHEAD < size:
-                    ahead = row + _EVENTS_AHEAD * rows
-                    for place in range(ahead, ahead + used_rows[number + _EVENTS_AHEAD]):
-                        fetch(words, np.uint64(first_word + vectors[place]))
-                if killed[number] >> group & 1:
-                    continue
-                if or_vectors(words, first_word, vectors, row, used_rows[number], failed):
+            first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
+            left_events = 0
+            for number in range(np.uint64(size)):
+                left_to[np.uint64(left_events)] = number
+                left_events += ~(killed[number] >> group) & 1
+            # Where most vectors of a group are taken by some event, all of the next group are prefetched meanwhile.
+            ahead, lines = first_word + bitsets * GROUP_WORDS, 0
+            if left_events * rows > bitsets:
+                lines = (bitsets + left_events - 1) // left_events
+            for at_event in range(first_number, left_events):
+                number = left_to[at_event]
+                for _ in range(lines):
+                    fetch(words, np.uint64(ahead))
+                    ahead += GROUP_WORDS
+                open_words = or_vectors(words, first_word, vectors, number * stride, taken[number], failed)
+                if open_words == 0:
                     continue
                 if used + ROOM > values.size and not in_bits:
                     found = FoundRuns(values, used, runs, count_of_runs)
                     found = verify_candidates(demands, events, by_event, waiting[:end], found, bits)
-                    return Progress(block, group, number), found, candidates + end
+                    return Progress(block, group, at_event), found, candidates + end
                 event = alive[number]
                 if first_place + GROUP > count:
                     for word in range(GROUP_WORDS):
@@ -378,15 +528,23 @@ def match_bitmaps(
                         runs[count_of_runs, RUN_LENGTH] = used - before
                         count_of_runs += 1
                     continue
-                for word in range(GROUP_WORDS):
+                while open_words != 0:
+                    word = lowest_bit(np.uint64(open_words))
+                    open_words &= open_words - 1
                     left = ~failed[word]
                     while left != np.uint64(0):
                         place = first_place + word * 64 + lowest_bit(left)
                         left &= left - np.uint64(1)
-                        for line in range(_PREFETCHED):
-                            fetch(predicates, np.uint64(starts[place] * 3 + line * 16))
+                        fetch(starts, np.uint64(place))
                         waiting[end, EVENT] = event
                         waiting[end, FOUND] = place
+                        if end >= _STARTS_AHEAD:
+                            earlier = np.uint64(waiting[end - _STARTS_AHEAD, FOUND])
+                            fetch(conjunction, earlier)
+                            behind = 3 * starts[earlier + np.uint64(1)]
+                            for line in range(3 * starts[earlier], behind, _LINE):
+                                fetch(predicates, np.uint64(line))
+                            fetch(predicates, np.uint64(behind - 1))
                         end += 1
                 if end >= CANDIDATES_PER_FLUSH:
                     candidates += end

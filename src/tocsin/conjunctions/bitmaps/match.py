@@ -34,6 +34,7 @@ from tocsin.forks import cached
 from tocsin.invariants import check_fields, check_ranges, check_starts, check_tagged, check_within, demand, under
 from tocsin.tuning import TUNING
 
+_NO_ORDER = np.empty((0, 0), np.int32)
 _NO_BITS = np.empty((0, 0), np.uint64)
 _MOST_ROOM = 1 << 24
 """Conjunctions for which there is room in a part at most; then there is another part."""
@@ -75,6 +76,11 @@ class BitmapIndex:
         return self.cells.columns, self.cells.bounds, self.cells.counts
 
     @cached
+    def _has_ends(self) -> bool:
+        """Whether some block has the ends of its ranges."""
+        return bool(self.bitmaps.has_ends.any())
+
+    @cached
     def _is_in_order(self) -> bool:
         """Whether each conjunction stands at the place of its number."""
         return np.array_equal(self.demands.conjunction, np.arange(len(self)))
@@ -106,6 +112,9 @@ class BitmapIndex:
         count, places, blocks = events.codes.shape[1], len(self), self.bitmaps.row_starts.size - 1
         cells = cells_of_codes(events.codes, *self._cells)
         by_event = np.ascontiguousarray(events.codes.T)
+        by_code = _NO_ORDER
+        if count >= TUNING.sweep_events and self._has_ends:
+            by_code = np.argsort(events.codes[self.cells.columns], axis=1).astype(np.int32)
         progress, parts, bits, candidates = Progress(0, 0, 0), [], _NO_BITS, 0
         room = ROOM + TUNING.matches_per_event * count
         while True:
@@ -116,6 +125,7 @@ class BitmapIndex:
                 by_event,
                 self.cells.columns,
                 cells,
+                by_code,
                 progress,
                 FoundRuns.with_room(room),
                 bits,

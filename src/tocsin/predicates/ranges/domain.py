@@ -30,7 +30,7 @@ from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Strings
 from tocsin.forks import cached
 from tocsin.invariants import check_starts, check_strings, check_type, demand
 from tocsin.model.predicate import Range
-from tocsin.model.readable import moments, present
+from tocsin.model.readable import are_null, integers_under, moments, present
 from tocsin.model.values import Kind, Moment, Number, Scalar, compare_to_constant, kind_of, moment
 from tocsin.predicates.ranges.kernels import NULL_CODE, codes_of_integers, codes_of_numbers, codes_of_strings, guide_of
 from tocsin.tuning import TUNING
@@ -142,7 +142,7 @@ class Domain:
         codes = np.empty(len(array), np.int32)
         encode(self, array, codes)
         if array.null_count:
-            codes[np.asarray(array.is_null())] = NULL_CODE
+            codes[are_null(array)] = NULL_CODE
         return codes
 
     def _codes_of_dictionary(self, array: pa.DictionaryArray) -> Int32s:
@@ -326,8 +326,9 @@ def _encode_float_values(domain: Domain, values: Float64s, codes: Int32s) -> Non
 
 
 def _encode_integers(domain: Domain, array: pa.Array, codes: Int32s) -> None:
-    # A column without NULL is a view; filling costs a small batch more than all else that is done with a column.
-    filled = np.asarray(array.fill_null(0) if array.null_count else array)
+    # What stands under a NULL is some integer, whose code nobody reads. Filling costs a batch of few values more than
+    # all else that is done with a column.
+    filled = integers_under(array) if array.null_count else np.asarray(array)
     values = filled.astype(np.float64)
     codes_of_numbers(domain.constants, domain.guide, values, codes)  # type: ignore[arg-type]  # a number domain
     if filled.size and max(int(filled.max()), -int(filled.min())) > _EXACT_AS_FLOAT:
