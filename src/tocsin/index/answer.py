@@ -192,7 +192,8 @@ def match_one(
         if numbers.size:
             # Subscriptions are numbered in the order of their ids.
             numbers = np.sort(numbers)
-            ids += state.segment.ids.at(numbers)
+            found = state.segment.ids.at(numbers)
+            ids = ids + found if ids else found
             same = state.same_score
             if state.segment.with_utility.size:
                 scores += _worth_of(state, batch, Ragged(np.array([0, numbers.size]), numbers), options).tolist()
