@@ -4,7 +4,9 @@ Eight threads match beside a writer that subscribes, unsubscribes, rescores, com
 its own threads, children are forked and spawned, and the clock jumps by up to a year, both ways. Each answer is
 compared with a table that the reference computed beforehand: of the subscriptions that stay, exactly those that hold
 must be found; of those that come and go, only such that hold. Prints errors, the slope of memory and latencies. Memory
-is stated as it is, and while everybody pauses, without what the allocator keeps for the next arrays of each thread.
+is stated as it is, and while everybody pauses, without what the allocator gives back if it is asked to; then also what
+is in use, as the allocators of C and Python count it. What grows in the first two and not in these is kept by the
+allocator of C: it has an arena for each of some threads, and gives back only whole pages (see MALLOC_ARENA_MAX).
 """
 
 import argparse
@@ -28,7 +30,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -287,8 +289,39 @@ def resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-def quiet_mb(soak: Soak) -> float:
-    """Memory of this process while no step is under way, in one segment, and without what the allocator keeps."""
+class _MallInfo(ctypes.Structure):
+    """What the allocator of glibc says of itself (mallinfo2)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def in_use_mb() -> float:
+    """Memory that was asked of the allocator of C and not given back; NaN if it does not say."""
+    ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if ask is None:
+        return float("nan")
+    ask.restype = _MallInfo
+    said = ask()
+    return float((said.uordblks + said.hblkhd) / 1e6)
+
+
+class Quiet(NamedTuple):
+    """Memory of this process while no step is under way, in one segment, and without what the allocator gives back."""
+
+    resident_mb: float
+    in_use_mb: float
+    python_blocks: float
+    """Millions of blocks that the allocator of Python has given out."""
+
+
+def quiet(soak: Soak) -> Quiet:
+    """Let everybody pause, and look."""
     for _ in range(MOST_STEPS):
         soak.steps.acquire()
     try:
@@ -297,7 +330,7 @@ def quiet_mb(soak: Soak) -> float:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
-        return resident_mb()
+        return Quiet(resident_mb(), in_use_mb(), sys.getallocatedblocks() / 1e6)
     finally:
         soak.steps.release(MOST_STEPS)
 
@@ -335,10 +368,10 @@ def main() -> int:
         threads.append(soak.run("clock jumps", soak.jump, asked.seed, JUMP_EVERY_S))
         threads.append(soak.run("forks", soak.fork, asked.seed, FORK_EVERY_S))
         threads.append(soak.run("spawns", soak.spawn, asked.seed, SPAWN_EVERY_S))
-        start, samples = time.monotonic(), list[tuple[float, float, float]]()
+        start, samples = time.monotonic(), list[tuple[float, ...]]()
         while time.monotonic() - start < asked.hours * 3600 and not soak.errors:
             time.sleep(SAMPLE_EVERY_S)
-            samples.append(((time.monotonic() - start) / 3600, resident_mb(), quiet_mb(soak)))
+            samples.append(((time.monotonic() - start) / 3600, resident_mb(), *quiet(soak)))
         soak.stop.set()
         for thread in threads:
             thread.join()
@@ -346,16 +379,17 @@ def main() -> int:
     return 1 if soak.errors else 0
 
 
-def report(soak: Soak, samples: list[tuple[float, float, float]]) -> None:
+def report(soak: Soak, samples: list[tuple[float, ...]]) -> None:
     """Print what happened."""
     for error in soak.errors:
         print(error)
     print(f"errors: {len(soak.errors)}")
     print(", ".join(f"{name}: {count:,}" for name, count in sorted(soak.counts.items())))
     hours, *several = np.array(samples[int(len(samples) * WARM_UP) :]).T
-    for name, memory in zip(("resident", "while all pause"), several, strict=True):
+    names = ("resident, MB", "while all pause, MB", "in use, MB", "in use by Python, million blocks")
+    for name, memory in zip(names, several, strict=True):
         slope = np.polyfit(hours, memory, 1)[0] if len(hours) > 1 else float("nan")
-        print(f"{name}: {memory[0]:.0f} MB after the warm-up, {memory[-1]:.0f} MB at the end, {slope:+.1f} MB/hour")
+        print(f"{name}: {memory[0]:.2f} after the warm-up, {memory[-1]:.2f} at the end, {slope:+.2f} an hour")
     print(f"{'ms':14} {'count':>10} {'p50':>9} {'p99':>9} {'p99.9':>9}")
     for name, counted in sorted(soak.latencies.items()):
         shares = " ".join(f"{quantile(counted, share):9.2f}" for share in (0.5, 0.99, 0.999))

@@ -7,6 +7,7 @@ subscriptions (history, phase 1, phase 2, ranking), and the rows come back as Ar
 import datetime as dt
 import html
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -526,6 +527,7 @@ class Matcher:
         question, chosen = Question(k, mode, score_by, interval, index), tags_key(tags)
         batch, evidence, options = EventBatch([event], now), Evidence(events=1), self._subscriptions.options
         with self._subscriptions.matching():
+            begun = 0.0 if self._audit is None else time.thread_time()
             snapshot, view = self._subscriptions.current_for_one()
             fresh = fresh_of(view, event, batch, chosen, options, evidence)
             request = Request(chosen, question)
@@ -533,7 +535,7 @@ class Matcher:
             best = best_of_one(snapshot, event, batch, chosen, wider.question or question, fresh, options, evidence)
             if best is not None:
                 if self._audit is not None:
-                    best = self._audit.check_one(snapshot, batch, wider, best, self._standing, evidence, k)
+                    best = self._audit.check_one(snapshot, batch, wider, best, self._standing, evidence, begun, k)
                 evidence.errors |= batch.unreadable
                 return Matches(*best, evidence)
             found = self._answer(self._subscriptions.current(), batch, request)
@@ -544,6 +546,7 @@ class Matcher:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
         batch, evidence, view = EventBatch([event], now), Evidence(events=1), None
         with self._subscriptions.matching():
+            begun = 0.0 if self._audit is None else time.thread_time()
             if request.remember:
                 snapshot = self._subscriptions.current(request.remember)
             else:
@@ -553,7 +556,9 @@ class Matcher:
             options = self._subscriptions.options
             ids, scores = match_one(snapshot, event, batch, request.tags, judged, fresh, options, evidence)
             if self._audit is not None:
-                ids, scores = self._audit.check_one(snapshot, batch, request, (ids, scores), self._standing, evidence)
+                ids, scores = self._audit.check_one(
+                    snapshot, batch, request, (ids, scores), self._standing, evidence, begun
+                )
         evidence.errors |= batch.unreadable
         if len(ids) > self._subscriptions.fewest_matches:
             self._subscriptions.check_matches("the event", ids)
@@ -593,9 +598,10 @@ class Matcher:
         history = self._history_for(snapshot, request)
         if self._audit is None:
             return answer(snapshot, batch, request, history, self._subscriptions.options)
+        begun = time.thread_time()
         wider = self._audit.widened(request)
         found = answer(snapshot, batch, wider, history, self._subscriptions.options)
-        rows = self._audit.check(snapshot, batch, request, wider, found.rows, self._standing, found.evidence)
+        rows = self._audit.check(snapshot, batch, request, wider, found.rows, self._standing, found.evidence, begun)
         return Answer(rows, found.evidence)
 
     def _history_for(self, snapshot: Snapshot, request: Request) -> History | None:

@@ -185,6 +185,24 @@ def test_a_wrong_partition_is_found(monkeypatch: pytest.MonkeyPatch, caplog: pyt
         assert matcher.audit.missed == matcher.audit.invented == 0
 
 
+def test_only_matches_of_the_matcher_earn_time_for_its_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # It once had a share of the time of the process: of building the index, and of all other matchers.
+    monkeypatch.setattr(audit_module, "HEAD_START", 1.0)
+    with subscribed(audit=1.0) as matcher, subscribed() as other:
+        audit = matcher._audit
+        assert audit is not None
+        other.match_batch(events(2000))
+        assert audit._budget == 1.0
+        matcher.match_batch(events(2000))
+        by_batch = audit._budget
+        assert by_batch > 1.0
+        matcher.match(events(1)[0])
+        by_event = audit._budget
+        assert by_event > by_batch
+        matcher.top_k(events(1)[0], k=3)
+        assert audit._budget > by_event
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_is_a_share(share: float) -> None:
     with pytest.raises(OptionError, match="audit"):

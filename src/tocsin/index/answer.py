@@ -193,7 +193,8 @@ def match_one(
         if numbers.size:
             # Subscriptions are numbered in the order of their ids.
             numbers = np.sort(numbers)
-            ids += ids_at(state.segment.ids, numbers)
+            found = ids_at(state.segment.ids, numbers)
+            ids = ids + found if ids else found
             same = state.same_score
             if state.segment.with_utility.size:
                 scores += _worth_of(state, batch, Ragged(np.array([0, numbers.size]), numbers), options).tolist()

@@ -12,7 +12,7 @@ from tocsin.language.normal_form import NormalForm, RangeColumn
 from tocsin.model.predicate import Accepts, Test
 from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
-from tocsin.predicates.ranges.domain import Domain
+from tocsin.predicates.ranges.domain import Domain, sorted_distinct
 from tocsin.predicates.xpath.family import XPathFamily
 
 
@@ -51,8 +51,9 @@ def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32s, Int32s]:
         domain = Domain(kind, np.empty(0, np.int64))
         return domain, np.zeros(column.conjunction.size, np.int32), np.zeros(column.conjunction.size, np.int32)
     if constants.dtype == object:
-        domain = Domain.of(kind, constants.tolist())
-        number = {constant: place for place, constant in enumerate(sorted(set(constants.tolist())))}
+        in_order = sorted_distinct(kind, constants.tolist())
+        domain = Domain.of_sorted(kind, in_order)
+        number = {constant: place for place, constant in enumerate(in_order)}
         low_place = np.array([number.get(value, 0) for value in column.low.tolist()], np.int64)
         high_place = np.array([number.get(value, 0) for value in column.high.tolist()], np.int64)
     else:

@@ -8,7 +8,7 @@ a view of the first n of them stays as it is.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -23,14 +23,13 @@ from tocsin.model.condition import HistoryTest, XPathExists
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import Conjunction, Range, Ranges
+from tocsin.model.predicate import EXACT_FLOAT, Conjunction, Points, Range, Ranges
 from tocsin.model.result import Evidence
 from tocsin.model.sql_text import shown_name
 from tocsin.model.subscription import Subscription
 from tocsin.model.values import Kind, Number, Scalar, is_null, kind_of
 from tocsin.predicates.evaluate import holds
 
-_EXACT_AS_FLOAT = 2**53
 _NO_CONSTANT = -1.0
 """The value of a string that equals no constant."""
 
@@ -47,14 +46,14 @@ KINDS = (Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.ANY)
 _NO_SLOTS = _Slots((-1,) * len(KINDS), frozenset())
 
 
-class _Row(NamedTuple):
+class _Rows(NamedTuple):
+    """The rows of one predicate: what all have, or one entry for each."""
+
     slot: int
-    low: float
-    high: float
+    low: Sequence[float] | Float64s
+    high: Sequence[float] | Float64s
     or_null: bool
     """Whether NULL will do."""
-    goes_on: bool
-    """Whether the next row is another range of the same predicate."""
 
 
 @kernel
@@ -105,7 +104,7 @@ class FreshRows:
         """Where the rows of each conjunction start; one more entry at the end of those that there are."""
         types: tuple[Any, ...] = np.int32, np.float64, np.float64, np.bool_, np.bool_
         self.columns: tuple[Any, ...] = tuple(np.zeros(1, of_field) for of_field in types)
-        """The fields of rows."""
+        """The fields of rows, and whether the next row is another range of the same predicate."""
 
     def add(self, subscription: Subscription, expression: Expression) -> int:
         """Add a subscription and return its number. O(its predicates)."""
@@ -128,7 +127,7 @@ class FreshRows:
             return number
         for conjunction in expression.leaves:
             ranges = (predicate for predicate in conjunction if isinstance(predicate, Ranges))
-            self._append(number, [row for predicate in ranges for row in self._rows_of(predicate)])
+            self._append(number, [self._rows_of(predicate) for predicate in ranges])
         return number
 
     def leave(self, number: int) -> None:
@@ -150,11 +149,18 @@ class FreshRows:
             slots = slots._replace(compared=slots.compared | {kind})
         self.slots[attribute] = slots
 
-    def _rows_of(self, predicate: Ranges) -> Iterator[_Row]:
+    def _rows_of(self, predicate: Ranges) -> _Rows:
         slot = self.slots[predicate.attribute].of_kind[KINDS.index(predicate.kind)]
+        points = predicate.ranges if isinstance(predicate.ranges, Points) else None
+        if points is not None and points.floats is not None:
+            return _Rows(slot, points.floats, points.floats, predicate.or_null)
+        if points is not None:
+            strings = self.strings
+            numbers = [strings.setdefault(str(value), float(len(strings))) for value in points.values]
+            return _Rows(slot, numbers, numbers, predicate.or_null)
         ends = [self._ends(predicate.kind, one) for one in predicate.ranges] or [(math.inf, -math.inf)]
-        for place, (low, high) in enumerate(ends, 1):
-            yield _Row(slot, low, high, predicate.or_null, place < len(ends))
+        low, high = zip(*ends, strict=True)
+        return _Rows(slot, low, high, predicate.or_null)
 
     def _ends(self, kind: Kind, one: Range) -> tuple[float, float]:
         """A range as closed ends."""
@@ -170,27 +176,34 @@ class FreshRows:
             high = high if one.high_closed else math.nextafter(high, -math.inf)
         return low, high
 
-    def _append(self, number: int, rows: list[_Row]) -> None:
+    def _append(self, number: int, predicates: Sequence[_Rows]) -> None:
         place = len(self.owner)
         start = int(self.starts[place])
-        end = start + len(rows)
+        last = start + sum(len(rows.low) for rows in predicates)
         if place + 2 > self.starts.size:
             self.starts = np.concatenate([self.starts, np.zeros_like(self.starts)])
-        if end > self.columns[0].size:
-            more = max(end, self.columns[0].size)
+        if last > self.columns[0].size:
+            more = max(last, self.columns[0].size)
             self.columns = tuple(np.concatenate([column, np.zeros(more, column.dtype)]) for column in self.columns)
-        for column, values in zip(self.columns, zip(*rows, strict=True), strict=False):
-            column[start:end] = values
-        self.starts[place + 1] = end
+        *columns, goes_on = self.columns
+        for rows in predicates:
+            end = start + len(rows.low)
+            for column, values in zip(columns, rows, strict=True):
+                column[start:end] = values
+            goes_on[start : end - 1] = True
+            start = end
+        self.starts[place + 1] = last
         self.owner.append(number)
 
 
 def _is_plain(predicate: Ranges) -> bool:
     """Whether a predicate can be a row: numbers that are floats, strings that equal a constant, booleans, presence."""
+    if isinstance(predicate.ranges, Points):
+        return predicate.kind is Kind.STRING or predicate.ranges.floats is not None
     ends = [end for one in predicate.ranges for end in (one.low, one.high)]
     if predicate.kind is Kind.NUMBER:
         numbers = (end for end in ends if isinstance(end, Number))
-        return all(number.is_float and -_EXACT_AS_FLOAT <= number.exact <= _EXACT_AS_FLOAT for number in numbers)
+        return all(number.is_float and -EXACT_FLOAT <= number.exact <= EXACT_FLOAT for number in numbers)
     if predicate.kind is Kind.STRING:
         return all(one.low == one.high and one.low is not None and one.low_closed for one in predicate.ranges)
     return predicate.kind in KINDS
@@ -271,7 +284,7 @@ class FreshView:
             place = -1
             if kind is Kind.NUMBER:
                 place = number
-                is_exact = isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_AS_FLOAT)
+                is_exact = isinstance(value, float) or (isinstance(value, int) and abs(value) <= EXACT_FLOAT)
                 if place >= 0 and not is_exact:
                     return None
             elif kind is Kind.STRING:

@@ -41,14 +41,14 @@ def normalise_texts(
     ([0], [1], [2])
     """
     work = _Work(Builder(check_xpath), ids, limit, analyzers, most_attributes)
-    with _no_collection():
+    with no_collection():
         for start in range(0, len(texts), BATCH):
             work.add_batch(start, texts[start : start + BATCH])
         return work.builder.finish(len(texts))
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Pause garbage collection: millions of pieces are allocated here, and none is in a cycle."""
     enabled = gc.isenabled()
     gc.disable()

@@ -7,6 +7,7 @@ both to one answer. A piece of code is cut into tokens once; the pieces of many 
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading
@@ -37,6 +38,8 @@ from tocsin.model.expression_tree import AttributeValue, Call, derived_name
 
 ReadLiteral = Callable[[int, Reading], Value]
 """Return the value of a literal, given its number in the text, or a slot for it."""
+ReadLiterals = Callable[[list[str], Reading], list[Any]]
+"""Return the values of literals as written, all with one reading."""
 
 _OPS = {op.value: op for op in Op} | {"==": Op.EQ, "!=": Op.NE}
 _TYPES = {"DATE": Reading.DATE, "TIMESTAMP": Reading.TIMESTAMP, "TIMESTAMPTZ": Reading.TIMESTAMP}
@@ -113,18 +116,22 @@ def _tokens(code: str) -> tuple[str | _Name, ...] | None:
     return tuple(found)
 
 
-def read_condition(pieces: Sequence[str], read: ReadLiteral) -> Condition | None:
-    """Return the condition of the pieces of a text, or None if sqlglot is to decide. Linear in the text."""
+def read_condition(pieces: Sequence[str], read: ReadLiteral, read_all: ReadLiterals | None = None) -> Condition | None:
+    """Return the condition of the pieces of a text, or None if sqlglot is to decide. Linear in the text.
+
+    `read_all` reads the items of a list at once; without it, `read` reads one after the other.
+    """
     tokens: list[_Token] = []
-    for place in range(0, len(pieces), 2):
-        found = _tokens(pieces[place])
+    known = {code: _tokens(code) for code in set(pieces[::2])}
+    for place, code in enumerate(pieces[::2]):
+        found = known[code]
         if found is None:
             return None
         tokens += found
-        tokens.append(place >> 1)
+        tokens.append(place)
     tokens[-1] = ""
     try:
-        return _Parser(tokens, pieces, read).whole()
+        return _Parser(tokens, pieces, read, read_all).whole()
     except (Declined, SubscriptionError):
         return None
 
@@ -132,10 +139,12 @@ def read_condition(pieces: Sequence[str], read: ReadLiteral) -> Condition | None
 class _Parser:
     """The tokens of one text, read from left to right."""
 
-    __slots__ = ("_depth", "_next", "_pieces", "_place", "_read", "_tokens")
+    __slots__ = ("_depth", "_next", "_pieces", "_place", "_read", "_read_all", "_tokens")
 
-    def __init__(self, tokens: list[_Token], pieces: Sequence[str], read: ReadLiteral) -> None:
-        self._tokens, self._pieces, self._read = tokens, pieces, read
+    def __init__(
+        self, tokens: list[_Token], pieces: Sequence[str], read: ReadLiteral, read_all: ReadLiterals | None
+    ) -> None:
+        self._tokens, self._pieces, self._read, self._read_all = tokens, pieces, read, read_all
         self._place = 0
         self._depth = 0
         self._next = tokens[0]
@@ -241,11 +250,8 @@ class _Parser:
             test: Condition = Between(attribute, low, high)
         elif word == "IN":
             self._expect("(")
-            constants = [self._constant()]
-            while self._takes(","):
-                constants.append(self._constant())
+            test = InList(attribute, tuple(self._constants()))
             self._expect(")")
-            test = InList(attribute, tuple(constants))
         else:
             pattern = self._text()
             escape = self._text() if self._takes("ESCAPE") else None
@@ -305,6 +311,36 @@ class _Parser:
             found.append(Between(address, *bounds))
             if not self._takes(","):
                 return Or(tuple(found)) if len(found) > 1 else found[0]
+
+    def _constants(self) -> list[Value | None]:
+        """Read constants with commas between them, up to a parenthesis: many at once, if all are numbers or strings."""
+        many = None if self._read_all is None else self._many_constants(self._read_all)
+        if many is not None:
+            return many
+        found = [self._constant()]
+        while self._takes(","):
+            found.append(self._constant())
+        return found
+
+    def _many_constants(self, read_all: ReadLiterals) -> list[Value | None] | None:
+        """Read constants as a list, up to a parenthesis, unless they are of several types."""
+        start = self._place
+        try:
+            end = self._tokens.index(")", start)
+        except ValueError:
+            raise Declined from None
+        items, commas = self._tokens[start:end:2], self._tokens[start + 1 : end : 2]
+        if commas.count(",") != len(commas) or len(commas) != len(items) - 1 or set(map(type, items)) != {int}:
+            return None
+        first: Any = items[0]
+        literals = list(self._pieces[2 * first + 1 : 2 * (first + len(items)) : 2])
+        strings = {literal[0] == "'" for literal in literals}
+        if len(strings) > 1:
+            return None
+        if True in strings and any(map(string_format, literals)):
+            raise Declined
+        self._place, self._next = end, ")"
+        return read_all(literals, Reading.STRING if True in strings else Reading.NUMBER)
 
     def _constant(self) -> Value | None:
         token = self._next

@@ -16,14 +16,11 @@ from tocsin.arrays import Bools, Int32s, Int64s, UInt8s
 from tocsin.errors import SubscriptionError
 from tocsin.language.normalise import Expression, check_path
 from tocsin.model.condition import XPathExists
-from tocsin.model.predicate import Conjunction, Predicate, Range, Ranges, Tested
+from tocsin.model.predicate import EXACT_FLOAT, Conjunction, Points, Predicate, Range, Ranges, Tested
 from tocsin.model.values import Kind, Number, Scalar
 
 Values = npt.NDArray[Any]
 ColumnKey = tuple[str, Kind]
-
-EXACT_FLOAT = 2**53
-"""Every integer up to this one is a float64."""
 
 _DTYPES = {
     Kind.TIME: np.int64,
@@ -258,6 +255,9 @@ class Builder:
         key = predicate.attribute, predicate.kind
         if predicate.or_null:
             self._single_null.setdefault(key, []).append(number)
+        if isinstance(predicate.ranges, Points):
+            self.add_rows(key, _rows_of_points(number, predicate.ranges))
+            return
         rows = self._singles.setdefault(key, [])
         for candidate in predicate.ranges:
             rows.append((number, candidate))
@@ -362,6 +362,16 @@ def _rows(kind: Kind, singles: list[tuple[int, Range]]) -> RangeColumn:
         np.array([value is not None for value in high], np.bool_),
         np.array([r.high_closed for r in ranges], np.bool_),
     )
+
+
+def _rows_of_points(number: int, points: Points) -> RangeColumn:
+    """Return the rows of the many single values of one conjunction."""
+    values: Values | None = points.floats
+    if values is None:
+        constants = list(map(points.scalar, points.values))
+        values, _ = _values(points.kind, constants, constants)
+    true = np.ones(len(points), np.bool_)
+    return RangeColumn(np.full(len(points), number, np.int32), values, values, true, true, true, true)
 
 
 def _values(kind: Kind, low: list[Any], high: list[Any]) -> tuple[Values, Values]:

@@ -206,7 +206,10 @@ def expression(root: Node) -> Expression:
     part, _ = done.pop()
     if isinstance(part, _Tree):
         return _nested(part)
-    settled = (settle(merged.values()) for merged in part)
+    settled = [settle(merged.values()) for merged in part]
+    if len(settled) == 1 and settled[0] is not None:
+        # The hash of an IN list is that of its items.
+        return Expression((settled[0],))
     distinct = {frozenset(found): found for found in settled if found is not None}
     return Expression(((),) if frozenset() in distinct else tuple(distinct.values()))
 

@@ -1,6 +1,6 @@
 """Parse the text of a subscription into its condition: by the grammar, and by sqlglot what the grammar declines."""
 
-from tocsin.language.constants import LiteralSource, Reading, read
+from tocsin.language.constants import LiteralSource, Reading, read, read_all
 from tocsin.language.declared_words import with_analyzers
 from tocsin.language.grammar import read_condition
 from tocsin.language.shape import Shape, literal_types, split
@@ -41,7 +41,7 @@ def parse_pieces(pieces: list[str], analyzers: Analyzers = NO_ANALYZERS) -> Cond
     def constant(number: int, reading: Reading) -> Constant:
         return read(pieces[2 * number + 1], reading)
 
-    condition = read_condition(pieces, constant)
+    condition = read_condition(pieces, constant, read_all)
     if condition is None:
         shape = Shape(pieces)
         condition = _known_template(shape).bind(shape)

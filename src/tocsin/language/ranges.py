@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tocsin.model.condition import Op
-from tocsin.model.predicate import EVERYTHING, Range
+from tocsin.model.predicate import EVERYTHING, Points, Range
 from tocsin.model.untyped import SPANS, untyped_constants
 from tocsin.model.values import Constant, Kind, Scalar
 
@@ -94,7 +94,7 @@ def complement(ranges: Sequence[Range]) -> tuple[Range, ...]:
     return (*outside, Range(low, closed, None, False))
 
 
-def canonical(kind: Kind, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+def canonical(kind: Kind, ranges: tuple[Range, ...] | Points) -> tuple[Range, ...] | Points:
     """Return the same set in its one form: of booleans, only points are kept."""
     if kind is not Kind.BOOLEAN:
         return ranges

@@ -5,7 +5,7 @@ condition be TRUE. Each rule replaces the goals of some kinds of condition by sm
 left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No goal accepts both TRUE and FALSE.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -52,10 +52,12 @@ from tocsin.model.condition import (
 )
 from tocsin.model.predicate import (
     EVERYTHING,
+    MANY_POINTS,
     Accepts,
     AnyPattern,
     AnyWord,
     Phrase,
+    Points,
     Predicate,
     Range,
     Ranges,
@@ -74,7 +76,7 @@ from tocsin.model.text import (
     pattern_text,
 )
 from tocsin.model.untyped import is_untyped
-from tocsin.model.values import Kind, kind_of, scalar
+from tocsin.model.values import Kind, Number, kind_of, scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +160,30 @@ def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
     """Turn `a IN (1, 2)` into two points; constants of several kinds, or NULL, are an OR of equalities."""
     if is_untyped(condition.attribute):
         return _untyped(condition.attribute, condition.constants, Op.EQ, accepts)
-    by_kind: dict[Kind, list[Range]] = {}
-    for constant in condition.constants:
-        kind = kind_of(constant)
-        if kind is not None:
-            by_kind.setdefault(kind, []).append(point(scalar(constant)))  # type: ignore[arg-type]  # slots are bound
+    by_kind: dict[Kind, set[Any]] = {}
+    for kind, of_type in _by_kind(condition.constants):
+        by_kind.setdefault(kind, set()).update(of_type)
     affirmed = Accepts.TRUE in accepts
     found: list[Node] = []
-    for kind, points in by_kind.items():
-        inside = union(points)
+    for kind, values in by_kind.items():
+        points = Points(kind, tuple(sorted(values)))
+        inside = points if affirmed and len(points) >= MANY_POINTS else tuple(points)
         found.append(_ranges(condition.attribute, kind, inside if affirmed else complement(inside), accepts))
     if None in condition.constants:
         found.append(fold_truth(Truth(None), accepts))
     return Some(tuple(found)) if affirmed else All(tuple(found))
+
+
+def _by_kind(constants: Sequence[Any]) -> Iterator[tuple[Kind, Iterable[Any]]]:
+    """Yield the constants of each type, as `Points` has them, with their kind; NULL has none."""
+    for of_type in dict.fromkeys(map(type, constants)):
+        same: list[Any] = [constant for constant in constants if type(constant) is of_type]
+        kind = kind_of(same[0])
+        if of_type in (int, str, bool):
+            yield kind, same  # type: ignore[misc]  # these have a kind
+        elif kind is not None:
+            exact = [scalar(constant) for constant in same]
+            yield kind, [one.exact if isinstance(one, Number) else one for one in exact]
 
 
 def is_null_to_presence(condition: IsNull, accepts: Accepts) -> Node:
@@ -313,7 +326,7 @@ def _untyped(attribute: str, constants: Sequence[Any], op: Op, accepts: Accepts)
     return _ranges(attribute, Kind.STRING, inside, accepts)
 
 
-def _ranges(attribute: str, kind: Kind, ranges: tuple[Range, ...], accepts: Accepts) -> Ranges:
+def _ranges(attribute: str, kind: Kind, ranges: tuple[Range, ...] | Points, accepts: Accepts) -> Ranges:
     return Ranges(attribute, kind, canonical(kind, ranges), Accepts.NULL in accepts)
 
 

@@ -7,7 +7,7 @@ not know.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -256,7 +256,7 @@ def _describe_ranges(predicate: Ranges) -> str:
     return f"({text}) IS NOT FALSE" if predicate.or_null else text
 
 
-def _left_out(ranges: tuple[Range, ...]) -> Scalar | None:
+def _left_out(ranges: Sequence[Range]) -> Scalar | None:
     """Return the one value that ranges leave out; None if it is another set of values."""
     if len(ranges) != 2 or ranges[0].low is not None or ranges[1].high is not None:
         return None
@@ -265,7 +265,7 @@ def _left_out(ranges: tuple[Range, ...]) -> Scalar | None:
     return below if below == above else None
 
 
-def _describe_untyped(attribute: str, ranges: tuple[Range, ...]) -> str:
+def _describe_untyped(attribute: str, ranges: Sequence[Range]) -> str:
     """Describe ranges of an untyped attribute: by strings alone if they mean all of it, else kind by kind."""
     strings = union(
         Range(_string(each.low), each.low_closed, _string(each.high), each.high_closed)

@@ -9,12 +9,12 @@ import pyarrow as pa
 from tocsin.arrays import Bools, Float64s, Int32s
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import Reading, number, read, unquote
-from tocsin.language.normal_form import EXACT_FLOAT, Builder, RangeColumn, Values
+from tocsin.language.normal_form import Builder, RangeColumn, Values
 from tocsin.language.normalise import always, never
 from tocsin.language.rewrite import VALUES, All, Goal, Some, rewrite
 from tocsin.language.shape_plan import Part
 from tocsin.model.condition import Op, Slot
-from tocsin.model.predicate import Ranges, Tested
+from tocsin.model.predicate import EXACT_FLOAT, Ranges, Tested
 from tocsin.model.untyped import SPANS, is_untyped, untyped_constants
 from tocsin.model.values import Kind, Number, Scalar, scalar
 

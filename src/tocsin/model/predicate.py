@@ -4,9 +4,15 @@ A subscription is an OR of *conjunctions*; a conjunction is an AND of *predicate
 and is never NULL. Equal predicates are equal objects, so that each distinct predicate is stored and evaluated once.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Flag
 
+import numpy as np
+
+from tocsin.arrays import Float64s
+from tocsin.forks import cached
 from tocsin.model.condition import (
     Aggregated,
     ArrayContains,
@@ -19,7 +25,7 @@ from tocsin.model.condition import (
     WithinPolygon,
     XPathExists,
 )
-from tocsin.model.values import Kind, Scalar
+from tocsin.model.values import Kind, Number, Scalar
 
 
 class Accepts(Flag):
@@ -42,6 +48,60 @@ class Range:
 
 EVERYTHING = Range(None, False, None, False)
 
+EXACT_FLOAT = 2**53
+"""Every integer up to this one is a float64."""
+
+MANY_POINTS = 64
+"""Single values from this number on are `Points`."""
+
+
+class Points(Sequence[Range]):
+    """Many single values, as ranges that are made only where they are asked for: an IN list may have a million.
+
+    It equals the tuple of its ranges.
+
+    >>> Points(Kind.NUMBER, (1, 2))[1]
+    Range(low=Number(2), low_closed=True, high=Number(2), high_closed=True)
+    """
+
+    def __init__(self, kind: Kind, values: tuple[int | Decimal | str, ...]) -> None:
+        self.kind = kind
+        self.values = values
+        """Sorted and distinct: strings, microseconds, or the `exact` values of numbers."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, place: int) -> Range:  # type: ignore[override]  # nobody takes slices
+        constant = self.scalar(self.values[place])
+        return Range(constant, True, constant, True)
+
+    def __iter__(self) -> Iterator[Range]:
+        return (Range(constant, True, constant, True) for constant in map(self.scalar, self.values))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Points):
+            return self.kind is other.kind and self.values == other.values
+        return isinstance(other, tuple) and len(self) == len(other) and tuple(self) == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Points({self.kind}, {len(self):,} values)"
+
+    def scalar(self, value: int | Decimal | str) -> Scalar:
+        """Return a value in the form in which it is compared."""
+        return Number(value) if self.kind is Kind.NUMBER else value  # type: ignore[arg-type, return-value]  # the kind says so
+
+    @cached
+    def floats(self) -> Float64s | None:
+        """The values as float64, if they are numbers that are one, and at most 2**53."""
+        if self.kind is not Kind.NUMBER or self.values[0] < -EXACT_FLOAT or self.values[-1] > EXACT_FLOAT:  # type: ignore[operator]
+            return None
+        fractions = [value for value in self.values if isinstance(value, Decimal)]
+        return np.array(self.values, np.float64) if all(Number(value).is_float for value in fractions) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
@@ -53,7 +113,7 @@ class Ranges:
 
     attribute: str
     kind: Kind
-    ranges: tuple[Range, ...]
+    ranges: tuple[Range, ...] | Points
     or_null: bool = False
 
 

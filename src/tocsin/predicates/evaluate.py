@@ -4,6 +4,7 @@ Indexes find the same answers for millions of predicates at a time; this evaluat
 without an index, and for the reference.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -39,6 +40,7 @@ from tocsin.model.predicate import (
     AnyWord,
     Pattern,
     Phrase,
+    Points,
     Predicate,
     Range,
     Ranges,
@@ -276,7 +278,21 @@ def _in_ranges(predicate: Ranges, value: object) -> bool:
         return predicate.or_null if is_null(value) else bool(predicate.ranges)
     if kind_of(value) is not predicate.kind:
         return predicate.or_null
+    if isinstance(predicate.ranges, Points):
+        return _is_one_of(predicate.ranges, value)
     return any(_in_range(value, candidate) for candidate in predicate.ranges)
+
+
+def _is_one_of(points: Points, value: Any) -> bool:
+    """Tell whether a value of the kind of the points is one of them. Costs a binary search."""
+    if points.kind is Kind.TIME:
+        value, finer = moment(value)
+        if finer:
+            return False
+    elif isinstance(value, float):
+        value = Number(value).exact
+    place = bisect_left(points.values, value)
+    return place < len(points) and points.values[place] == value
 
 
 def _in_range(value: Any, candidate: Range) -> bool:

@@ -568,9 +568,9 @@ def match_bitmaps_of_one(
     """
     cells = cells_of_codes(events.codes, columns, bounds, counts)
     found = FoundRuns(np.empty(room, np.int32), 0, np.empty((room, 2), np.int32), 0)
-    by_event, no_bits = events.codes.reshape(1, -1), np.empty((0, 0), np.uint64)
+    by_event, no_order, no_bits = events.codes.reshape(1, -1), np.empty((0, 0), np.int32), np.empty((0, 0), np.uint64)
     progress, found, candidates = match_bitmaps(
-        bitmaps, demands, events, by_event, columns, cells, Progress(0, 0, 0), found, no_bits
+        bitmaps, demands, events, by_event, columns, cells, no_order, Progress(0, 0, 0), found, no_bits
     )
     pairs = np.empty((found.used, 2), np.int32)
     for place in range(found.used):

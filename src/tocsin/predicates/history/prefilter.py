@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Term = OldComparedToConstant | OldIsNull | Required
 """A condition on an old event alone."""
-KnownRanges = Mapping[str, tuple[Kind, tuple[Range, ...]]]
+KnownRanges = Mapping[str, tuple[Kind, Sequence[Range]]]
 """The kind and the ranges of attributes of the new event."""
 _MOST_RANGES = 4
 """Of more ranges than this only the outer ends are used: conditions on the gaps would cost more than they rule out."""

@@ -19,6 +19,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ _DIGITS_OF_FLOAT = 15
 """Decimals of so many digits are different floats, in the same order."""
 _POWERS_OF_FLOAT = 22
 """Up to here every power of ten is a float64."""
+
+
+def sorted_distinct(kind: Kind, constants: Sequence[Any]) -> list[Any]:
+    """Return the distinct constants in their order. Linear if they are nearly in order, as those of IN lists are."""
+    return sorted(dict.fromkeys(constants), key=attrgetter("exact") if kind is Kind.NUMBER else None)
 
 
 class Domain:
@@ -77,7 +83,11 @@ class Domain:
     @classmethod
     def of(cls, kind: Kind, constants: Sequence[Scalar]) -> "Domain":
         """Build from constants in any order, with repetitions. O(n log n)."""
-        distinct: list[Any] = sorted(set(constants))
+        return cls.of_sorted(kind, sorted_distinct(kind, constants))
+
+    @classmethod
+    def of_sorted(cls, kind: Kind, distinct: Sequence[Any]) -> "Domain":
+        """Build from distinct constants in their order."""
         if kind is Kind.NUMBER:
             nearest = np.array([number.nearest for number in distinct], np.float64)
             exact = {place: number.exact for place, number in enumerate(distinct) if not number.is_float}
