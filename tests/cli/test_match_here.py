@@ -105,6 +105,37 @@ def test_standard_input_and_output() -> None:
     assert done.stderr == ""
 
 
+SMALL_COMMAND = """
+import sys
+from tocsin.cli import main
+code = main()
+print(code, sorted({"pandas", "numba", "sqlglot"} & set(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["match"], ["match", "--explain"], ["match", "--format", "parquet"], ["check"], ["explain", "cheap"]]
+)
+def test_a_small_command_loads_neither_pandas_nor_a_compiler(
+    write_lines: "WriteLines", arguments: list[str], tmp_path: Path
+) -> None:
+    subscriptions = str(write_lines("s.jsonl", [{"id": "cheap", "where": "price < 10"}]))
+    given = {
+        "match": ["--subscriptions", subscriptions, "--events", str(write_lines("e.jsonl", EVENTS)), "--quiet"],
+        "check": [subscriptions],
+        "explain": ["--subscriptions", subscriptions, "--event", '{"price": 5}'],
+    }[arguments[0]]
+    if "parquet" in arguments:
+        given += ["--output", str(tmp_path / "m.parquet")]
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_COMMAND, *arguments, *given],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TOCSIN_KERNELS": "auto"},
+    )
+    assert done.stderr.splitlines()[-1:] == ["0 []"], done.stderr
+
+
 @pytest.mark.parametrize("name", ["m.jsonl.gz", "m.csv.zst", "m.parquet.bz2", "m.arrow.lz4"])
 def test_outputs_are_compressed_as_their_names_say(
     run: "Run", write_lines: "WriteLines", tmp_path: Path, name: str

@@ -72,16 +72,26 @@ class Process:
     is_ours = False
 
 
+class _NoPandas:
+    """A finder of modules that finds no pandas."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        """Raise for pandas; let others look for what else is imported."""
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is left out", name=name)
+
+
 def leave_pandas_out() -> None:
     """Let pyarrow find no pandas in a process of ours: it loads it for any list, in 0.3 s, to see if it is a Series."""
     if Process.is_ours and "pandas" not in sys.modules:
         import pyarrow as pa
 
-        sys.modules["pandas"] = None  # type: ignore[assignment]  # what makes an import of it fail
+        finder = _NoPandas()
+        sys.meta_path.insert(0, finder)
         try:
             pa.array([0])
         finally:
-            del sys.modules["pandas"]
+            sys.meta_path.remove(finder)
 
 
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
