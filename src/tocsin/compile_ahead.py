@@ -22,8 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin._compile import load_compiler
+from tocsin.arrays import FEW_STRINGS, MANY_PLACES, Strings
 from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.errors import OptionError, TocsinError
+from tocsin.index.id_order import ids_at
 from tocsin.matcher import Matcher
 from tocsin.model.values import Kind
 from tocsin.predicates.history.tree import FENCED, TAIL
@@ -299,8 +301,13 @@ def _match_many_keys() -> None:
         index.match(np.arange(events + 1), np.zeros(events, np.int32))
 
 
+def _take_some_ids() -> None:
+    """Take the ids of a single event with some matches among many subscriptions."""
+    ids_at(Strings.of([str(number) for number in range(FEW_STRINGS + 1)]), np.arange(MANY_PLACES - 1, dtype=np.int32))
+
+
 FURTHER = {
-    "ranges": (_match_many_ranges, _score_by_a_function),
+    "ranges": (_match_many_ranges, _score_by_a_function, _take_some_ids),
     "words": (_match_many_keys,),
     "history": (_look_far_back, _look_back_in_many_ways),
 }
