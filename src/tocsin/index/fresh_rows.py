@@ -137,6 +137,8 @@ class FreshRows:
 
     def _open_slot(self, attribute: str, kind: Kind) -> None:
         slots = self.slots.get(attribute, _NO_SLOTS)
+        if kind in slots.compared:
+            return
         if slots is _NO_SLOTS and is_derived(attribute):
             self.derived.append(attribute)
         elif slots is _NO_SLOTS and "." in attribute:

@@ -12,12 +12,17 @@ _Key = tuple[bool, Scalar | None, bool]
 
 def compared(op: Op, constant: Scalar) -> tuple[Range, ...]:
     """Return the values that compare so with the constant."""
-    if op is Op.NE:
-        return Range(None, False, constant, False), Range(constant, False, None, False)
-    below, above = op in (Op.LT, Op.LE), op in (Op.GT, Op.GE)
-    low, high = None if below else constant, None if above else constant
-    closed = op in (Op.LE, Op.EQ, Op.GE)
-    return (Range(low, closed and not below, high, closed and not above),)
+    if op is Op.GE:
+        return (Range(constant, True, None, False),)
+    if op is Op.LE:
+        return (Range(None, False, constant, True),)
+    if op is Op.EQ:
+        return (Range(constant, True, constant, True),)
+    if op is Op.GT:
+        return (Range(constant, False, None, False),)
+    if op is Op.LT:
+        return (Range(None, False, constant, False),)
+    return Range(None, False, constant, False), Range(constant, False, None, False)
 
 
 def spans(kind: Kind) -> tuple[Range, ...]:
@@ -69,6 +74,11 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 def intersection(left: Sequence[Range], right: Sequence[Range]) -> tuple[Range, ...]:
     """Return the values in both sets. Linear in their ranges."""
+    if len(left) == 1 and len(right) == 1 and left[0].high is None and right[0].low is None:
+        # As in BETWEEN: nothing but the ends is to be compared.
+        low, high = left[0], right[0]
+        between = Range(low.low, low.low_closed, high.high, high.high_closed)
+        return () if is_empty(between) else (between,)
     common, i, j = [], 0, 0
     while i < len(left) and j < len(right):
         start, end = max(left[i], right[j], key=_by_low), min(left[i], right[j], key=_by_high)
