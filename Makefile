@@ -5,11 +5,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .PHONY: demo warm wheel test test-cluster fuzz fuzz-guided soak lint types docs canary constraints clean
 
-demo: warm
+# What the demo needs and no more: it is the first thing that a new user waits for.
+demo: $(INSTALLED)
+	$(BIN)/tocsin warm --family ranges --family words --family patterns --family attributes
 	$(BIN)/tocsin demo
 
 # Compile all kernels ahead of time; what is compiled already costs a few seconds.
@@ -69,11 +72,15 @@ canary:
 	.venv-canary/bin/pip install --quiet --upgrade numba llvmlite
 	.venv-canary/bin/pytest -m "not slow and not cluster"
 
-# Set up once, and again when what is to be installed has changed.
-$(READY): pyproject.toml constraints.txt
+# Set up once, and again when what is to be installed has changed: the package with Spark, then what the checks need.
+$(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Tocsin needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check "pip>=25.1"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark]'
+	touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[spark,serve,sigma,text,bench]' --group dev
 	touch $(READY)
 

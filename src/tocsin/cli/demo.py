@@ -56,8 +56,10 @@ def demo(
         with clock.stage("read the events, on Spark"):
             kinds = {name: matcher.kinds.get(name, set()) for name in matcher.attributes}
             read_events(session, event_file, kinds, "id").events.write.parquet(str(read))
-        # Workers start, and load the index, with the first events.
-        match(session.read.parquet(str(read)).limit(100), index, id="id").write.format("noop").mode("overwrite").save()
+        with clock.stage("start the workers, on Spark"):
+            # Some events of every file, so that all workers start and load the index.
+            some = session.read.parquet(str(read)).sample(0.001, seed=seed)
+            match(some, index, id="id").write.format("noop").mode("overwrite").save()
         with clock.stage("match, on Spark") as on_spark:
             match(read, index, id="id").write.format("noop").mode("overwrite").save()
         target = folder / "matches"
