@@ -5,14 +5,16 @@ import math
 from tocsin.errors import SubscriptionError
 from tocsin.language.constants import read
 from tocsin.language.normalise import Expression
-from tocsin.language.ranges import canonical, compared, intersection
+from tocsin.language.ranges import canonical, compared, intersection, is_empty
 from tocsin.language.shape_plan import Part, plans_of
 from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
+from tocsin.model.condition import Op
 from tocsin.model.predicate import Range, Ranges
 from tocsin.model.values import scalar
 
 OFTEN = 3
 """A clause is planned when it is met so often: to plan it takes longer than to normalise it once."""
+BETWEEN = [Op.GE, Op.LE]
 
 
 def normalise_clauses(
@@ -25,11 +27,9 @@ def normalise_clauses(
 
     None also if its clauses were not met often, or if it can never match or is in error: then `normalise` tells.
     """
-    has_strings = any("'" in literal for literal in pieces[1::2])
-    clauses = plans_of(analyzers).of_clauses(pieces, has_strings, OFTEN)
-    if clauses is None:
+    parts = plans_of(analyzers).of_text(pieces, OFTEN)
+    if parts is None:
         return None
-    parts, _ = clauses
     if sum(len(part.bounds) for part, _, _ in parts) > limit or len(parts) > most_attributes:
         return None
     predicates = []
@@ -49,9 +49,12 @@ def normalise_clauses(
 
 def _range_of(part: Part, literals: list[str]) -> Range | None:
     """Return the values that satisfy all bounds of a part; None if there are none."""
-    held: tuple[Range, ...] | None = None
-    for op, slot in part.bounds:
-        constant = scalar(read(literals[slot.index], part.readings[slot.index]))
-        within = compared(op, constant)
-        held = within if held is None else intersection(held, within)
-    return held[0] if held else None
+    constants = [scalar(read(literals[slot.index], part.readings[slot.index])) for _, slot in part.bounds]
+    operators = [op for op, _ in part.bounds]
+    if operators == BETWEEN:
+        held = Range(constants[0], True, constants[1], True)
+        return None if is_empty(held) else held
+    within = compared(operators[0], constants[0])
+    for op, constant in zip(operators[1:], constants[1:], strict=True):
+        within = intersection(within, compared(op, constant))
+    return within[0] if within else None

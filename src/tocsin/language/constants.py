@@ -100,10 +100,10 @@ def read(literal: str, reading: Reading) -> Constant:
     >>> read("'2026-01-31'", Reading.DATE)
     datetime.date(2026, 1, 31)
     """
-    if reading is Reading.STRING:
-        return unquote(literal)
     if reading is Reading.NUMBER:
         return number(literal)
+    if reading is Reading.STRING:
+        return unquote(literal)
     if reading is Reading.NEGATIVE:
         value = number(literal)
         # A minus sign before a Decimal would round it.

@@ -32,6 +32,8 @@ MAX_CONJUNCTIONS = 16
 REMEMBERED = 16_384
 """How many pieces of code, clauses and shapes are remembered, each."""
 
+SHORT = 64
+"""Pieces of a text whose parts are remembered: at most 2 KB each."""
 MAX_LITERALS = 1_000
 """Texts with more literals are rare: they are bound text by text, which takes less than planning their clauses."""
 MIN_FIXED = 4
@@ -94,6 +96,8 @@ class Plans:
         self._met: dict[Key, int] = {}
         """How often a clause was met that is not planned yet."""
         self._shapes: dict[Key, Alternatives | None] = {}
+        self._texts: dict[tuple[tuple[str, ...], tuple[bool | str, ...]], list[Placed]] = {}
+        """The parts of texts that are clauses whose literals may be any, by what stands between the literals."""
         self._joint: dict[tuple[Part, Part], Part] = {}
 
     def of_clauses(self, pieces: list[str], has_strings: bool, often: int = 1) -> tuple[list[Placed], list[int]] | None:
@@ -135,6 +139,21 @@ class Plans:
                         return None
                 code, first = [following], place
         return list(found.values()), fixed
+
+    def of_text(self, pieces: list[str], often: int) -> list[Placed] | None:
+        """Return the parts of a text of clauses joined by AND, as `of_clauses` does; those of a short text are kept."""
+        literals = pieces[1::2]
+        has_strings = "'" in "".join(literals)
+        shape = tuple(pieces[::2]), literal_types(literals) if has_strings else ()
+        placed = self._texts.get(shape)
+        if placed is None:
+            clauses = self.of_clauses(pieces, has_strings, often)
+            if clauses is None:
+                return None
+            placed, fixed = clauses
+            if not fixed and len(pieces) <= SHORT:
+                _remember(self._texts, shape, placed)
+        return placed
 
     def _plan_clause(self, key: Key, code: list[str], literals: list[str], often: int) -> list[Placed] | None:
         if key[0].count("(") != key[0].count(")"):
