@@ -58,7 +58,7 @@ def demo(
             read_events(session, event_file, kinds, "id").events.write.parquet(str(read))
         with clock.stage("start the workers, on Spark"):
             # Some events of every file, so that all workers start and load the index.
-            some = session.read.parquet(str(read)).sample(0.001, seed=seed)
+            some = session.read.parquet(str(read)).sample(fraction=0.001, seed=seed)
             match(some, index, id="id").write.format("noop").mode("overwrite").save()
         with clock.stage("match, on Spark") as on_spark:
             match(read, index, id="id").write.format("noop").mode("overwrite").save()
