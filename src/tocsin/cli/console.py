@@ -1,9 +1,11 @@
 """What the commands share on the terminal: results on standard output, all the rest on standard error."""
 
 import functools
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, ParamSpec, TextIO
@@ -105,6 +107,8 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
             errors().print("interrupted")
             raise typer.Exit(130) from None
 
+    # Typer would break the lines of a paragraph where the source does.
+    run.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(command.__doc__ or ""))
     return run
 
 
