@@ -46,6 +46,25 @@ def test_a_condition_of_its_own(run: "Run", write_lines: "WriteLines", tmp_path:
     assert rows(run("match", "--where-file", file, "--events", events)) == CHEAP
 
 
+def test_attributes_that_no_event_has_are_named_and_texts_that_are_no_numbers_counted(
+    run: "Run", write_lines: "WriteLines", tmp_path: Path
+) -> None:
+    events = write_lines("e.jsonl", [*EVENTS, {"id": "d", "price": "many", "at": {"x": 1}}, {"id": "e", "price": " "}])
+    answer = run("match", "--where", "pric < 10 OR at.x = 1", "--events", events)
+    assert (answer.code, rows(answer)) == (0, [("d", "where", 1.0)])
+    assert [line for line in answer.err.splitlines() if line.startswith("warning")] == [
+        "warning: no event has 'pric'. Did you mean 'price'?"
+    ]
+    cheap = run("match", "--where", "price < 10", "--events", events)
+    assert rows(cheap) == CHEAP
+    assert "warning" not in cheap.err
+    assert any("unreadable values" in line and "price (1)" in line for line in cheap.err.splitlines())
+    output = tmp_path / "m.csv"
+    report = json.loads(run("match", "--where", "no = 1", "--events", events, "--json", "--output", output).out)
+    assert report["warnings"] == ["no event has 'no'. There are at, id, price, shop"]
+    assert "warning" not in run("match", "--where", "no = 1", "--events", events, "--quiet").err
+
+
 def test_an_index(run: "Run", write_lines: "WriteLines", tmp_path: Path) -> None:
     subscriptions = [{"id": n, "where": "price < 10", "tags": {"user": user}} for n, user in ((1, "ada"), (2, "bob"))]
     index = tmp_path / "index"

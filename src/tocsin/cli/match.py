@@ -62,6 +62,8 @@ ON_SPARK_FROM = 4 << 30
 """Bytes of events from which on Spark is used if it is installed: some minutes of work for one process."""
 MOST_SHOWN = 1_000
 """Rows of a table on the terminal."""
+MOST_WARNINGS = 10
+"""Attributes that no event has, on the terminal."""
 
 
 class Format(Enum):
@@ -292,10 +294,15 @@ def _report(target: str, matcher: "Matcher", outcome: "MatchJobResult", as_json:
             "rejected_subscriptions": len(matcher.rejected),
             "matches": outcome.matches,
             "seconds": outcome.seconds,
+            "warnings": [str(warning) for warning in outcome.warnings],
             "evidence": dataclasses.asdict(outcome.evidence),
         }
         print_json(report, err=target == str(STANDARD))
     elif not quiet:
+        for warning in outcome.warnings[:MOST_WARNINGS]:
+            errors().print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+        if len(outcome.warnings) > MOST_WARNINGS:
+            errors().print(f"{len(outcome.warnings) - MOST_WARNINGS:,} more attributes like these")
         errors().print(facts("standard output" if target == str(STANDARD) else target, summary(matcher, outcome)))
 
 

@@ -10,6 +10,7 @@ import datetime as dt
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from pathlib import Path
@@ -63,8 +64,8 @@ def read_events(
     """Read events from JSON Lines, CSV, Parquet or Arrow into a table: a file, compressed or not, a folder, or `-`.
 
     With a matcher, texts become the times and numbers that its subscriptions compare them with. A column with values of
-    several types becomes text. Lines that are not events are left out, and the log says which. `progress` is called
-    with the number of events so far.
+    several types becomes text. Lines that are not events are left out, and texts that cannot be read as what they are
+    compared with are NULL; the log says which. `progress` is called with the number of events so far.
 
     >>> import tempfile
     >>> from tocsin import Matcher
@@ -80,6 +81,9 @@ def read_events(
     if source.bad:
         shown = "; ".join(f"line {number}: {line[:60]}" for number, line in source.bad_lines)
         _log.warning("%s: %d lines are not events and were left out (%s)", path, source.bad, shown)
+    if source.unread:
+        counts = ", ".join(f"{attribute} ({count:,})" for attribute, count in sorted(source.unread.items()))
+        _log.warning("%s: texts that cannot be read as what they are compared with are NULL: %s", path, counts)
     return joined(tables) if tables else pa.table({})
 
 
@@ -104,12 +108,30 @@ class EventFiles:
         """Lines that are not events."""
         self.bad_lines: list[tuple[int | None, str]] = []
         """The first of them: the number of the line, and its text."""
+        self.names: set[str] = set()
+        """The columns of the events read so far."""
+        self.unread: Counter[str] = Counter()
+        """Texts that cannot be read as what their attribute is compared with, by attribute; they count as NULL."""
         self._order = order
         self.progress = progress
         self._keep_given = keep_given
-        self._of_json = conversions_of_json(kinds)
-        self._of_csv = dict(_conversions(kinds))
+        self._of_json = self._counted(conversions_of_json(kinds))
+        self._of_csv = self._counted(dict(_conversions(kinds)))
         self._texts = {name for name, compared in kinds.items() if compared - {Kind.ANY} == {Kind.STRING}}
+
+    def _counted(self, conversions: Mapping[str, Callable[[str], object]]) -> dict[str, Callable[[str], object]]:
+        """The conversions, which count the texts that they cannot read."""
+
+        def counted(attribute: str, conversion: Callable[[str], object]) -> Callable[[str], object]:
+            def read(text: str) -> object:
+                value = conversion(text)
+                if value is None and text.strip():
+                    self.unread[attribute] += 1
+                return value
+
+            return read
+
+        return {attribute: counted(attribute, conversion) for attribute, conversion in conversions.items()}
 
     def batches(self) -> Iterator[Rows | pa.RecordBatch]:
         """The events in order: dicts from JSON and CSV, record batches from Parquet and Arrow."""
@@ -121,6 +143,7 @@ class EventFiles:
         for file in self.files:
             for batch in self._batches_of(file):
                 read += len(batch)
+                self.names |= names_of(batch)
                 self.progress(read)
                 yield batch
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tocsin.model.result import Evidence
+from tocsin.model.subscription import SubscriptionWarning
 
 if TYPE_CHECKING:
     from tocsin.ranking.question import Question
@@ -54,3 +55,5 @@ class MatchJobResult:
     bad_events: int = 0
     bad_lines: list[tuple[int | None, str]] = field(default_factory=list)
     """Some of the malformed lines: line number, if known, and text."""
+    warnings: list[SubscriptionWarning] = field(default_factory=list)
+    """Of attributes that no event has; on Spark the log says so, before the job starts."""

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import time
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,11 @@ from tocsin.files.event_files import EventFiles, ReadEvent, Rows, column, demand
 from tocsin.files.formats import STANDARD
 from tocsin.files.job import EXPLANATION, MatchJob, MatchJobResult
 from tocsin.files.match_writer import MatchWriter
+from tocsin.language.lint import lint_attributes
 from tocsin.matcher import Matcher
 from tocsin.model.result import Evidence
+from tocsin.model.schema import EventSchema
+from tocsin.model.subscription import SubscriptionWarning
 
 
 def match_locally(job: MatchJob, matcher: Matcher, events: EventFiles, writer: MatchWriter) -> MatchJobResult:
@@ -33,7 +37,16 @@ def match_locally(job: MatchJob, matcher: Matcher, events: EventFiles, writer: M
         writer.write(_rows(job, matcher, batch, now, names, found))
         first += len(batch)
     writer.close()
-    return MatchJobResult(first, writer.rows, time.perf_counter() - start, evidence, events.bad, events.bad_lines)
+    evidence.errors = dict(Counter(evidence.errors) + events.unread)
+    seconds = time.perf_counter() - start
+    warnings = _unknown_attributes(matcher, events.names) if first else []
+    return MatchJobResult(first, writer.rows, seconds, evidence, events.bad, events.bad_lines, warnings)
+
+
+def _unknown_attributes(matcher: Matcher, names: set[str]) -> list[SubscriptionWarning]:
+    """Attributes that subscriptions compare and no event has, each with the nearest name that events have."""
+    unknown = [one for one in matcher.attributes if one not in names and one.split(".")[0] not in names]
+    return lint_attributes(unknown, {}, EventSchema(dict.fromkeys(names, frozenset())))
 
 
 def _match(job: MatchJob, matcher: Matcher, batch: Rows | pa.RecordBatch, now: dt.datetime, remember: bool) -> pa.Table:
