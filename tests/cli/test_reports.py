@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from tocsin import Matcher, cli
+from tocsin import Matcher, SubscriptionError, cli
+from tocsin.cli.console import MOST_COMPLAINTS, errors, rejected_table
 
 if TYPE_CHECKING:
     from cli.conftest import Run, WriteLines
@@ -149,3 +150,16 @@ def test_a_server_that_cannot_start_says_so_and_ends(run: "Run", folder: str, co
         answer = run("serve", folder, "--port", "0")
     assert (answer.code, len(answer.err.splitlines())) == (2, 1), answer.err
     assert complaint in answer.err
+
+
+def test_a_terminal_gets_the_first_of_many_complaints_and_a_file_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def printed() -> str:
+        rejected = [SubscriptionError("no", "none", subscription=f"s{n}") for n in range(MOST_COMPLAINTS + 7)]
+        with (console := errors()).capture() as captured:
+            console.print(rejected_table(rejected))
+        return captured.get()
+
+    assert f"s{MOST_COMPLAINTS + 6} " in printed()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert f"{MOST_COMPLAINTS + 7} rejected subscriptions, the first {MOST_COMPLAINTS}" in printed()
+    assert f"s{MOST_COMPLAINTS} " not in printed()

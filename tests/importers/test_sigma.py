@@ -177,3 +177,33 @@ def test_what_has_no_equivalent_is_reported_rule_by_rule(tmp_path: Path) -> None
     assert "etection" in reasons["4"]
     assert "placeholder" in reasons["5"].lower()
     assert "several events" in reasons["6"]
+
+
+def test_a_correlation_of_rules_in_other_files_leaves_its_neighbours_alone(tmp_path: Path) -> None:
+    good = rule("s: {Port: 22}\n  condition: s", "id: 00000000-0000-0000-0000-000000000001\nname: good\n")
+    correlation = (
+        "title: many\nid: 00000000-0000-0000-0000-000000000006\ncorrelation:\n  type: event_count\n"
+        "  rules: [of_another_file]\n  group-by: [User]\n  timespan: 5m\n  condition: {gte: 10}\n"
+    )
+    matcher, rejected = imported(tmp_path, f"{good}---\n{correlation}---\naction: unheard\n")
+    assert list(matcher) == ["00000000-0000-0000-0000-000000000001"]
+    assert "several events" in rejected.pop("00000000-0000-0000-0000-000000000006")
+    assert ["unheard" in message for message in rejected.values()] == [True]
+
+
+def test_filters_narrow_the_rules_of_other_files(tmp_path: Path) -> None:
+    """pySigma says what a filter does: its SQLite backend has `and not` for it."""
+    port = rule("s: {Port: 22}\n  condition: s", "id: 00000000-0000-0000-0000-000000000001\nname: port\n")
+    other = rule("s: {Port: 22}\n  condition: s", "id: 00000000-0000-0000-0000-000000000002\nname: other\n")
+    narrow = (
+        "title: no robots\nid: 00000000-0000-0000-0000-000000000007\nlogsource: {category: x}\nfilter:\n"
+        "  rules: [port]\n  robots: {User|startswith: bot}\n  condition: not robots\n"
+    )
+    idle = narrow.replace("[port]", "[nobody]").replace("07\n", "08\n")
+    wrong = narrow.replace("  condition: not robots\n", "").replace("07\n", "09\n")
+    source = port[port.index("logsource:") :].splitlines()[0]
+    narrow, idle, wrong = (text.replace("logsource: {category: x}", source) for text in (narrow, idle, wrong))
+    matcher, rejected = imported(tmp_path, port, other, narrow, idle, wrong)
+    ids = {user: sorted(id[-1] for id in matcher.match({"Port": 22, "User": user}).ids) for user in ("Ada", "bot7")}
+    assert ids == {"Ada": ["1", "2"], "bot7": ["2"]}
+    assert {str(id)[-1]: message.split(":")[0] for id, message in rejected.items()} == {"8": "filter", "9": "filter"}

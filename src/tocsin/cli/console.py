@@ -26,6 +26,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print no report and no pro
 WIDTH_OF_FILES = 500
 """Columns of a line where there is no terminal: nothing is cut that a person or `grep` looks for."""
 
+MOST_COMPLAINTS = 100
+"""Rows of a table of what is wrong, on a terminal: a wrong file may have a million."""
+
 
 def output() -> Console:
     """The console for results."""
@@ -113,7 +116,7 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def rejected_table(rejected: Sequence[SubscriptionError]) -> Group:
-    """All rejected subscriptions: which, where in its text, why, and the way out."""
+    """The rejected subscriptions: which, where in its text, why, and the way out; on a terminal the first of them."""
     return _complaints(rejected, "rejected subscription")
 
 
@@ -128,11 +131,13 @@ def _complaints(found: Sequence[SubscriptionError | SubscriptionWarning], title:
     table.add_column("position", justify="right")
     table.add_column("reason", overflow="fold", ratio=2)
     table.add_column("way out", overflow="fold", ratio=2)
-    for error in found:
+    shown = found[:MOST_COMPLAINTS] if sys.stderr.isatty() else found
+    for error in shown:
         position = "" if error.position is None else str(error.position)
         # Text, not str: what a user wrote may look like markup.
         table.add_row(Text(error.subscription or "?"), position, Text(error.message), Text(error.hint))
-    return titled(counted(len(found), title), table)
+    more = f", the first {len(shown)}; a file or a pipe gets all" if len(shown) < len(found) else ""
+    return titled(counted(len(found), title) + more, table)
 
 
 def bad_lines_table(count: int, lines: Sequence[tuple[int | None, str]], file: str) -> Group:

@@ -19,6 +19,7 @@ from sigma.conditions import (
 )
 from sigma.correlations import SigmaCorrelationRule
 from sigma.exceptions import SigmaError
+from sigma.filters import SigmaFilter
 from sigma.processing.pipeline import ProcessingPipeline
 from sigma.rule import SigmaRule
 from sigma.types import (
@@ -61,28 +62,74 @@ def import_rules(
     """
     pipeline = _pipeline(pipelines)
     imported = Imported()
-    for path in paths:
-        for file in _rule_files(path):
-            for rule in _rules(file, imported):
-                progress(len(imported.subscriptions) + len(imported.rejected))
-                id = str(getattr(rule, "id", None) or rule.title or file.name)
-                try:
-                    imported.subscriptions.append(_subscription(rule, id, pipeline, raw))
-                except (UntranslatableError, SigmaError) as error:
-                    message = error.message if isinstance(error, UntranslatableError) else str(error)
-                    hint = f"{file.name}: {rule.title}"
-                    imported.rejected.append(SubscriptionError(message, hint, subscription=id))
+    found = [(file, rule) for path in paths for file in _rule_files(path) for rule in _rules(file, imported)]
+    # A filter may stand in another file than the rules that it narrows.
+    filters = [rule for _, rule in found if isinstance(rule, SigmaFilter) and not rule.errors]
+    used: set[int] = set()
+    for file, rule in found:
+        if rule in filters:
+            continue
+        progress(len(imported.subscriptions) + len(imported.rejected))
+        try:
+            _check(rule)
+            used |= _apply(filters, rule)
+            imported.subscriptions.append(_subscription(rule, _id(rule, file), pipeline, raw))
+        except (UntranslatableError, SigmaError) as error:
+            message = error.message if isinstance(error, UntranslatableError) else str(error)
+            _reject(imported, message, file, rule)
+    for file, rule in found:
+        if rule in filters and id(rule) not in used:
+            _reject(imported, "filter: it narrows no rule of these files", file, rule)
     return imported
 
 
 def _rules(file: Path, imported: Imported) -> Sequence[Any]:
-    """The rules of a file; one that is not YAML is rejected as a whole."""
+    """The rules of a file, correlations and filters among them; one that is not YAML is rejected as a whole."""
     try:
-        return SigmaCollection.from_yaml(file.read_text(encoding="utf-8-sig"), collect_errors=True).rules
+        text = file.read_text(encoding="utf-8-sig")
+        # A correlation may refer to rules of other files, and is not translated anyway.
+        collection = SigmaCollection.from_yaml(
+            text, collect_errors=True, collect_filters=True, resolve_references=False
+        )
     except (yaml.YAMLError, SigmaError, UnicodeDecodeError, AttributeError, TypeError) as error:
         message = f"not a file of rules: {' '.join(str(error).split())}"
         imported.rejected.append(SubscriptionError(message, "Write it as YAML", subscription=file.name))
         return []
+    rules = [*collection.rules, *collection.filters]
+    of_rules = [id(error) for rule in rules for error in rule.errors]
+    for other in collection.errors:
+        if id(other) not in of_rules:
+            imported.rejected.append(SubscriptionError(str(other), "Check the file", subscription=file.name))
+    return rules
+
+
+def _id(rule: Any, file: Path) -> str:
+    return str(getattr(rule, "id", None) or rule.title or file.name)
+
+
+def _reject(imported: Imported, message: str, file: Path, rule: Any) -> None:
+    hint = f"{file.name}: {rule.title}"
+    imported.rejected.append(SubscriptionError(message, hint, subscription=_id(rule, file)))
+
+
+def _check(rule: Any) -> None:
+    if isinstance(rule, SigmaCorrelationRule):
+        raise UntranslatableError("correlation", "a rule over several events is not a condition")
+    if rule.errors:
+        raise UntranslatableError(
+            "filter" if isinstance(rule, SigmaFilter) else "rule", "; ".join(map(str, rule.errors))
+        )
+
+
+def _apply(filters: Sequence[SigmaFilter], rule: SigmaRule) -> set[int]:
+    """Narrow a rule by the filters that are for it; return which these are."""
+    applied = set()
+    for one in filters:
+        before = list(rule.detection.condition)
+        one.apply_on_rule(rule)
+        if rule.detection.condition != before:
+            applied.add(id(one))
+    return applied
 
 
 def _pipeline(paths: Sequence[Path]) -> ProcessingPipeline | None:
@@ -105,11 +152,7 @@ def _rule_files(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _subscription(rule: Any, id: str, pipeline: ProcessingPipeline | None, raw: str | None) -> Subscription:
-    if isinstance(rule, SigmaCorrelationRule):
-        raise UntranslatableError("correlation", "a rule over several events is not a condition")
-    if rule.errors:
-        raise UntranslatableError("rule", "; ".join(map(str, rule.errors)))
+def _subscription(rule: SigmaRule, id: str, pipeline: ProcessingPipeline | None, raw: str | None) -> Subscription:
     if pipeline is not None:
         pipeline.apply(rule)
     where = any_of([_condition(condition.parsed, raw) for condition in rule.detection.parsed_condition])
