@@ -87,6 +87,7 @@ if sys.argv[2] == "killed":
 elif sys.argv[2] == "forks and is killed":
     if os.fork():
         os.kill(os.getpid(), 9)
+    print("the child runs", flush=True)
     sys.stdin.read()
 elif sys.argv[2] == "lives":
     sys.stdin.read()
@@ -103,6 +104,8 @@ def other_process(index: Path, end: str) -> Iterator[Path]:
         path = Path(process.stdout.readline().strip())
         if end != "lives":
             process.wait()
+        if end == "forks and is killed":
+            process.stdout.readline()  # the child lets go of what its parent held before it says so
         yield path
 
 
