@@ -202,6 +202,8 @@ def test_ctrl_c_leaves_no_half_output(write_lines: "WriteLines", tmp_path: Path)
     job.send_signal(signal.SIGINT)
     errors = job.communicate(timeout=60)[1]
     assert job.returncode == 130, errors
+    assert errors.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in errors
     assert [file.name for file in output.iterdir()] == ["old"]
     left = {file.name for file in tmp_path.iterdir()} - before
     assert not [name for name in left if name.startswith((".out", "tocsin"))]

@@ -28,7 +28,7 @@ from tocsin.cli import (
     top_k,
     warm,
 )
-from tocsin.cli.console import Process, errors, interruptible, tell_of_compilation
+from tocsin.cli.console import Process, errors, interruptible, leave_out_py4j, tell_of_compilation
 from tocsin.cli.matcher_options import with_matcher_options
 from tocsin.errors import TocsinError
 
@@ -80,6 +80,8 @@ app.add_typer(bench.app, name="bench")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     Process.is_ours = arguments is None
+    if Process.is_ours:
+        leave_out_py4j()
     tell_of_compilation(is_wanted="--quiet" not in (sys.argv[1:] if arguments is None else arguments))
     try:
         # Not by itself: it would say in a box of several lines, cut at 80 characters, what is wrong with an option.

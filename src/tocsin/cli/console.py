@@ -71,6 +71,11 @@ def tell_of_compilation(*, is_wanted: bool) -> None:
     log.setLevel(logging.INFO if is_wanted else logging.WARNING)
 
 
+def leave_out_py4j() -> None:
+    """Print nothing of what py4j logs when Ctrl-C breaks into a call of Java; the command tells of errors itself."""
+    logging.getLogger().addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)
+
+
 class Process:
     """What this process is, beside running a command: nothing if it was started by `tocsin`."""
 

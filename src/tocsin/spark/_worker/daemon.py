@@ -4,6 +4,7 @@
 """
 
 import gc
+import select
 
 import pyarrow as pa
 from pyspark.daemon import manager
@@ -22,9 +23,17 @@ def load() -> int:
     return sum(batch.num_rows for batch in match_slices(matcher.match_batch, [events]))
 
 
+def is_left_alone() -> bool:
+    """Tell whether the JVM has ended meanwhile: standard input is closed, and nothing comes there before we answer."""
+    readable, _, _ = select.select([0], [], [], 0)
+    return bool(readable)
+
+
 if __name__ == "__main__":
     load()
     # A worker runs the garbage collector after each task; to scan the objects loaded so far took 0.1 s a task.
     gc.collect()
     gc.freeze()
-    manager()
+    # The manager would make its socket and fail to say so, and the file would stay.
+    if not is_left_alone():
+        manager()
