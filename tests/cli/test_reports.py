@@ -1,14 +1,16 @@
 """Every command that reports can do so as JSON and nothing else, or not at all."""
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from rich.console import Console
 
 from tocsin import Matcher, SubscriptionError, cli
-from tocsin.cli.console import MOST_COMPLAINTS, errors, rejected_table
+from tocsin.cli.console import MOST_COMPLAINTS, print_rejected
 
 if TYPE_CHECKING:
     from cli.conftest import Run, WriteLines
@@ -152,14 +154,13 @@ def test_a_server_that_cannot_start_says_so_and_ends(run: "Run", folder: str, co
     assert complaint in answer.err
 
 
-def test_a_terminal_gets_the_first_of_many_complaints_and_a_file_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def printed() -> str:
+def test_a_terminal_gets_the_first_of_many_complaints_and_a_file_all() -> None:
+    def printed(*, is_terminal: bool) -> str:
         rejected = [SubscriptionError("no", "none", subscription=f"s{n}") for n in range(MOST_COMPLAINTS + 7)]
-        with (console := errors()).capture() as captured:
-            console.print(rejected_table(rejected))
-        return captured.get()
+        written = io.StringIO()
+        print_rejected(Console(file=written, force_terminal=is_terminal, width=200), rejected)
+        return written.getvalue()
 
-    assert f"s{MOST_COMPLAINTS + 6} " in printed()
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert f"{MOST_COMPLAINTS + 7} rejected subscriptions, the first {MOST_COMPLAINTS}" in printed()
-    assert f"s{MOST_COMPLAINTS} " not in printed()
+    assert f"s{MOST_COMPLAINTS + 6} " in printed(is_terminal=False)
+    assert f"{MOST_COMPLAINTS + 7} rejected subscriptions, the first {MOST_COMPLAINTS}" in printed(is_terminal=True)
+    assert f"s{MOST_COMPLAINTS} " not in printed(is_terminal=True)

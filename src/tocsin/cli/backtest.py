@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
 
 import typer
 
-from tocsin.cli.console import AsJson, Quiet, errors, facts, print_json, rejected_table
+from tocsin.cli.console import AsJson, Quiet, errors, facts, print_json, print_rejected
 from tocsin.cli.inputs import STANDARD, Events, demand_one_standard_input
 from tocsin.cli.match import Format, destination, show_rows
 from tocsin.cli.matcher_options import MatcherOptions
@@ -86,7 +86,7 @@ def backtest(
         with stage("comparing the subscriptions", quiet=quiet):
             contrast = Contrast.of(before, after, keywords)
         if contrast.rejected:
-            errors().print(rejected_table(contrast.rejected))
+            print_rejected(errors(), contrast.rejected)
         if on_spark:
             counts, read = _on_spark(contrast, events, folder, format, columns, master, verbose)
         else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin.cli.console import AsJson, complaints, leave_pandas_out, output, print_json, rejected_table, warnings_table
+from tocsin.cli.console import AsJson, complaints, leave_pandas_out, output, print_json, print_rejected, print_warnings
 from tocsin.cli.inputs import load, read_text
 from tocsin.cli.matcher_options import MatcherOptions
 from tocsin.cli.progress import stage
@@ -52,11 +52,11 @@ def check(
         print_json(report | complaints(warnings, "warnings") | complaints(matcher.rejected))
     else:
         if warnings:
-            output().print(warnings_table(warnings))
+            print_warnings(output(), warnings)
         _tell(stands.never_count, "can never match", stands.never)
         _tell(stands.unindexed_count, "are verified for every event", stands.unindexed)
         if matcher.rejected:
-            output().print(rejected_table(matcher.rejected))
+            print_rejected(output(), matcher.rejected)
         else:
             output().print(f"{len(matcher):,} subscriptions, all well")
     if matcher.rejected:

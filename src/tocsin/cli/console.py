@@ -120,29 +120,29 @@ def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def rejected_table(rejected: Sequence[SubscriptionError]) -> Group:
-    """The rejected subscriptions: which, where in its text, why, and the way out; on a terminal the first of them."""
-    return _complaints(rejected, "rejected subscription")
+def print_rejected(console: Console, rejected: Sequence[SubscriptionError]) -> None:
+    """Print rejected subscriptions: which, where in its text, why, and the way out; on a terminal the first of them."""
+    _print_complaints(console, rejected, "rejected subscription")
 
 
-def warnings_table(warnings: Sequence[SubscriptionWarning]) -> Group:
-    """What is probably not meant: in which subscription, where in its text, and the way out."""
-    return _complaints(warnings, "warning")
+def print_warnings(console: Console, warnings: Sequence[SubscriptionWarning]) -> None:
+    """Print what is probably not meant: in which subscription, where in its text, and the way out."""
+    _print_complaints(console, warnings, "warning")
 
 
-def _complaints(found: Sequence[SubscriptionError | SubscriptionWarning], title: str) -> Group:
+def _print_complaints(console: Console, found: Sequence[SubscriptionError | SubscriptionWarning], title: str) -> None:
     table = Table(show_lines=True)
     table.add_column("subscription", overflow="fold")
     table.add_column("position", justify="right")
     table.add_column("reason", overflow="fold", ratio=2)
     table.add_column("way out", overflow="fold", ratio=2)
-    shown = found[:MOST_COMPLAINTS] if sys.stderr.isatty() else found
+    shown = found[:MOST_COMPLAINTS] if console.is_terminal else found
     for error in shown:
         position = "" if error.position is None else str(error.position)
         # Text, not str: what a user wrote may look like markup.
         table.add_row(Text(error.subscription or "?"), position, Text(error.message), Text(error.hint))
     more = f", the first {len(shown)}; a file or a pipe gets all" if len(shown) < len(found) else ""
-    return titled(counted(len(found), title) + more, table)
+    console.print(titled(counted(len(found), title) + more, table))
 
 
 def bad_lines_table(count: int, lines: Sequence[tuple[int | None, str]], file: str) -> Group:
@@ -182,7 +182,7 @@ def report(
         print_json({name.replace(" ", "_"): figure for name, figure in figures.items()} | complaints(rejected))
     else:
         if rejected:
-            errors().print(rejected_table(rejected))
+            print_rejected(errors(), rejected)
         if not quiet:
             rows = [(name, figure if isinstance(figure, str) else f"{figure:,}") for name, figure in figures.items()]
             errors().print(facts(title, rows))

@@ -20,7 +20,7 @@ from tocsin.cli.console import (
     leave_pandas_out,
     output,
     print_json,
-    rejected_table,
+    print_rejected,
     report,
     titled,
 )
@@ -216,7 +216,7 @@ def upgrade(
     with stage("upgrading", quiet=quiet):
         done = upgrade_folder(index, drop_rejected=drop_rejected)
     if done.rejected and not done.is_committed:
-        errors().print(rejected_table(done.rejected))
+        print_rejected(errors(), done.rejected)
         raise StorageError(
             f"{index} stays at version {done.version}: {len(done.rejected):,} subscriptions cannot be read",
             "Change them with the Tocsin that wrote them, or leave them out with --drop-rejected",

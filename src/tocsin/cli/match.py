@@ -21,8 +21,8 @@ from tocsin.cli.console import (
     leave_pandas_out,
     output,
     print_json,
+    print_rejected,
     rate,
-    rejected_table,
 )
 from tocsin.cli.inputs import (
     STANDARD,
@@ -149,7 +149,7 @@ def match(
         check_columns(events, job.event_columns)
         matcher = stack.enter_context(matcher_of(source, quiet=quiet))
         if matcher.rejected:
-            errors().print(rejected_table(matcher.rejected))
+            print_rejected(errors(), matcher.rejected)
         if on_spark:
             outcome = _match_on_spark(matcher, events, folder, format, job, master, quiet, verbose)
         else:

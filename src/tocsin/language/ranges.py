@@ -74,11 +74,6 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 def intersection(left: Sequence[Range], right: Sequence[Range]) -> tuple[Range, ...]:
     """Return the values in both sets. Linear in their ranges."""
-    if len(left) == 1 and len(right) == 1 and left[0].high is None and right[0].low is None:
-        # As in BETWEEN: nothing but the ends is to be compared.
-        low, high = left[0], right[0]
-        between = Range(low.low, low.low_closed, high.high, high.high_closed)
-        return () if is_empty(between) else (between,)
     common, i, j = [], 0, 0
     while i < len(left) and j < len(right):
         start, end = max(left[i], right[j], key=_by_low), min(left[i], right[j], key=_by_high)

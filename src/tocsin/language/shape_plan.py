@@ -32,8 +32,8 @@ MAX_CONJUNCTIONS = 16
 REMEMBERED = 16_384
 """How many pieces of code, clauses and shapes are remembered, each."""
 
-SHORT = 64
-"""Pieces of a text whose parts are remembered: at most 2 KB each."""
+SHORT = 512
+"""Characters of a text whose parts are remembered, so that all of them take some tens of MB at most."""
 MAX_LITERALS = 1_000
 """Texts with more literals are rare: they are bound text by text, which takes less than planning their clauses."""
 MIN_FIXED = 4
@@ -151,7 +151,7 @@ class Plans:
             if clauses is None:
                 return None
             placed, fixed = clauses
-            if not fixed and len(pieces) <= SHORT:
+            if not fixed and sum(map(len, pieces)) <= SHORT:
                 _remember(self._texts, shape, placed)
         return placed
 
