@@ -13,7 +13,6 @@ from tocsin.conjunctions.common.kernels import (
     _mark_outside,
     match_common,
 )
-from tocsin.conjunctions.pairs.kernels import FoundPairs
 
 COLUMNS, TESTS = 3, 4
 
@@ -90,10 +89,9 @@ def test_a_block_is_found_as_one_or_by_its_conjunctions() -> None:
     random = np.random.default_rng(3)
     blocks = random_blocks(random, 2 * BLOCK + 40)
     events, truth = random_events(random, EVENTS_AT_ONCE + 30)
-    none = FoundPairs(np.empty((1, 2), np.int32), 0)
-    found, candidates = match_common(blocks, events, 1000, none)
+    found, candidates = match_common(blocks, events, 1000)
     held = holds(blocks, events, truth)
-    pairs = found.pairs[: found.used].tolist()
+    pairs = found.tolist()
     whole = [pair for pair in pairs if pair[1] >= 1000]
     expanded = [(e, p) for e, number in whole for p in range(len(held))[(number - 1000) * BLOCK :][:BLOCK]]
     place = {int(number): at for at, number in enumerate(blocks.conjunction)}

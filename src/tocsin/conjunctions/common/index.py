@@ -16,7 +16,6 @@ from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Ragged
 from tocsin.conjunctions.coded import FALSE, NOT_TRUE, Conjunctions, Events, popularity, range_predicates
 from tocsin.conjunctions.common.kernels import BLOCK, BOX_COLUMN, CommonBlocks, match_common
 from tocsin.conjunctions.estimate import share_of_conjunctions
-from tocsin.conjunctions.pairs.kernels import FoundPairs
 from tocsin.conjunctions.protocol import Extent, Filing, Pairs, Step
 from tocsin.invariants import check_fields, check_starts, check_within, demand
 from tocsin.tuning import TUNING
@@ -57,9 +56,8 @@ class CommonIndex:
 
     def match(self, events: Events) -> Pairs:
         """Return the pairs (event, conjunction or block) that match, those of an event in the order of blocks."""
-        room = np.empty((events.codes.shape[1] * (self.blocks.core_starts.size - 1), 2), np.int32)
-        found, candidates = match_common(self.blocks, events, self.first_block, FoundPairs(room, 0))
-        return found.pairs[: found.used], candidates
+        pairs, candidates = match_common(self.blocks, events, self.first_block)
+        return pairs, candidates
 
     @property
     def members(self) -> Ragged:

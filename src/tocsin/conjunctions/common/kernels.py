@@ -12,7 +12,7 @@ import numpy as np
 from tocsin._compile import kernel
 from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.conjunctions.coded import Events
-from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, FoundPairs, contains, grown
+from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, contains, grown
 
 BLOCK = 128
 """Conjunctions of a block. An event pays for each core, and for a block whose core it is not in. Not measured."""
@@ -79,13 +79,13 @@ def _is_common(blocks: CommonBlocks, place: int, events: Events, event: int) -> 
 
 
 @kernel
-def match_common(blocks: CommonBlocks, events: Events, first_block: int, found: FoundPairs) -> tuple[FoundPairs, int]:
-    """Add the matches, those of an event by block; also return how many candidates were verified for them.
+def match_common(blocks: CommonBlocks, events: Events, first_block: int) -> tuple[Int32s, int]:
+    """Return the pairs that match, those of an event by block, and how many candidates were verified for them.
 
     Block i, if it is found as one, is the number `first_block + i`.
     """
-    pairs, used, candidates = found.pairs, found.used, 0
     count, places = blocks.core_starts.size - 1, blocks.conjunction.size
+    pairs, used, candidates = np.empty((events.codes.shape[1] * count, 2), np.int32), 0, 0
     for first in range(0, events.codes.shape[1], EVENTS_AT_ONCE):
         size = min(EVENTS_AT_ONCE, events.codes.shape[1] - first)
         outside = np.empty((count, size), np.bool_)
@@ -107,4 +107,4 @@ def match_common(blocks: CommonBlocks, events: Events, first_block: int, found: 
                     if _is_common(blocks, place, events, first + event):
                         pairs[used, EVENT], pairs[used, FOUND] = first + event, blocks.conjunction[place]
                         used += 1
-    return FoundPairs(pairs, used), candidates
+    return pairs[:used], candidates

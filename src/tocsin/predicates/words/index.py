@@ -18,6 +18,8 @@ from tocsin.predicates.protocol import Arrays
 from tocsin.predicates.texts import TextBytes, TextIndex, as_bytes
 from tocsin.predicates.words.kernels import STRING_BITS, NamedWords, WordTable, fill_table, find_words
 
+_NO_CHARACTERS = np.zeros(0, np.bool_)
+
 
 class Vocabulary(TextIndex):
     """Find, in one pass over a column of texts, the predicates on words that hold for each text.
@@ -88,16 +90,18 @@ class Vocabulary(TextIndex):
 
     def probe_texts(self, texts: pa.Array) -> tuple[Int64s, Int32s]:
         """Return where the predicates that hold for each text start, and these, ascending; no text is NULL."""
-        return self._find(as_bytes(texts, FOLD))
+        read = as_bytes(texts, FOLD)
+        return self._find(read, bool(len(read.data)) and int(read.data.max()) >= ASCII)
 
     def probe_text(self, text: str) -> Int32s:
         """Return the predicates that hold for one text, ascending."""
-        data = np.frombuffer((text if text.isascii() else fold(text)).encode(), np.uint8)
-        return self._find(TextBytes(np.array([0, data.size]), data))[1]
+        is_ascii = text.isascii()
+        data = np.frombuffer((text if is_ascii else fold(text)).encode(), np.uint8)
+        return self._find(TextBytes(np.array([0, data.size]), data), not is_ascii)[1]
 
-    def _find(self, read: TextBytes) -> tuple[Int64s, Int32s]:
-        # Only texts that were rewritten have bytes beyond ASCII, and only they need the table.
-        is_word = _word_characters() if len(read.data) and int(read.data.max()) >= ASCII else np.zeros(0, np.bool_)
+    def _find(self, read: TextBytes, beyond_ascii: bool) -> tuple[Int64s, Int32s]:
+        """Find the predicates of texts; only those with bytes beyond ASCII need the table of characters."""
+        is_word = _word_characters() if beyond_ascii else _NO_CHARACTERS
         try:
             seen, last_at = self._scratch.pop()
         except IndexError:
