@@ -52,6 +52,11 @@ class Tuning:
     """Matches an event for which there is room before the room must grow. Only what is used costs memory. The workload
     of a million range subscriptions has 119. Not measured."""
 
+    # What is taken of events before any was seen (index/build.py).
+
+    attributes_of_an_event: int = 64
+    """Attributes that an event has at most. Not measured: those of the field's workloads have 20 to 80."""
+
     # Bitmaps: rows and their cells (conjunctions/bitmaps/build.py).
 
     min_named: int = 32
@@ -66,6 +71,9 @@ class Tuning:
     """A block has the ends of its ranges by cell if its conjunctions are expected to match more than this share of the
     events. Measured with the bitsets that were there before ends, 300,000 conjunctions, µs an event without and with:
     0.8 percent match 61.9 and 52.6, 0.24 percent 34.7 and 36.6."""
+    edge_optimism: float = 1.25
+    """Selectivities are guesses. Where these decide whether matches are frequent, ranges are taken to accept so many
+    times more: of 0.8 of the values, 0.65 of the events are expected (half as the ends are spread, half evenly)."""
     in_order_matches: float = 1 / 64
     """Conjunctions that are expected to match more than this share of the events stay in their own order: hardly a
     group fails as a whole, and matches come in the order of ids."""
@@ -73,6 +81,10 @@ class Tuning:
     """Blocks with ends are swept if a batch has at least so many events (match.py). 300,000 conjunctions of 5 of 20
     ranges of width 0.5, µs an event by marks and swept: batches of 16 346 and 431, of 32 302 and 289, of 64 315 and
     190, of 1,000 152 and 75."""
+    rows_a_candidate: int = 2
+    """To verify a candidate takes as long as to sweep so many rows of a block: with fewer candidates an event in the
+    block before, a block does without its ends. 100,000 conjunctions of 5 of 80 ranges of width 0.4 on events of 60
+    attributes, 10 candidates a block of 68 rows: 61 µs an event swept, 50 verified. Other values were not measured."""
     places_a_match: int = 64
     """Matches are found as bits if there is more than one for so many places, else in runs (match.py). Not measured
     for other values: a bit a place is a word to look at for each 64."""
@@ -89,6 +101,10 @@ class Tuning:
     short_codes_pay: float = 2.0
     """Access pairs without rest lists read short codes and share layouts; so bitmaps must be this many times cheaper.
     With it, `tocsin bench attributes` stays with access pairs. Other values were not measured."""
+    pair_ns: float = 10.0
+    """A match by access pairs: it is written as a pair, counted and grouped by event. 100,000 conjunctions of 1 to 10
+    ranges of any width, 3,600 matches an event: with it all are in bitmaps, 129 µs an event; 190 without. Other values
+    were not measured."""
     block_ns: float = 40.0
     """A block of bitmaps, dead or not: 3 to 5 µs an event for 74 blocks of narrow ranges, most of them dead."""
     vector_ns: float = 3.3
@@ -135,9 +151,11 @@ class Tuning:
     """At least so many attributes, those that most ranges name, have a column of codes. 100,000 range
     subscriptions beside 50,000 on an attribute each, µs an event: 442 without rare attributes, 4.0 with 256 common
     ones, 2.6 with 64."""
-    rare_ranges: int = 256
-    """Attributes that more ranges name are never rare: an event that has one is compared with each of its ranges. Not
-    measured."""
+    rare_ranges: int = 64
+    """Attributes that more ranges name are never rare: an event that has one is compared with each of its ranges.
+    100,000 subscriptions of 5 ranges of width 0.8, events of 20 attributes, µs an event with rare attributes and
+    without: 654 and 252 with 3,000 attributes of 167 ranges each, 955 and 796 with 10,000 of 50, most of it to read
+    columns."""
 
     # Tests that conjunctions demand together (index/combined_tests.py).
 

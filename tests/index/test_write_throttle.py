@@ -74,16 +74,26 @@ def test_a_change_rests_for_the_work_of_the_one_before_it(clock: Clock) -> None:
 def test_what_a_match_builds_for_changes_counts(clock: Clock) -> None:
     taken = WriteThrottle()
     with taken.matching():
-        with taken.working():
+        with taken.building():
             clock.now += 0.04
         change(taken, clock, 0.0)
     assert clock.slept == pytest.approx([0.04 * turns.REST])
 
 
-def test_short_rests_are_put_off_and_long_ones_cut(clock: Clock) -> None:
+def test_beside_matches_that_build_nothing_each_change_rests_at_once(clock: Clock) -> None:
     taken = WriteThrottle()
     with taken.matching():
-        for _ in range(7):
+        for _ in range(3):
+            change(taken, clock, 0.0001)
+    assert clock.slept == pytest.approx([0.0001 * turns.REST] * 2)
+
+
+def test_short_rests_are_put_off_where_matches_build_and_long_ones_cut(clock: Clock) -> None:
+    taken = WriteThrottle()
+    with taken.matching():
+        with taken.building():
+            pass
+        for _ in range(5):
             change(taken, clock, 0.003 / turns.REST)
         assert clock.slept == pytest.approx([0.012])
         change(taken, clock, 60.0)
@@ -94,7 +104,7 @@ def test_short_rests_are_put_off_and_long_ones_cut(clock: Clock) -> None:
 def test_a_thread_that_matches_and_changes_by_turns_never_rests(clock: Clock) -> None:
     taken = WriteThrottle()
     for _ in range(10):
-        with taken.matching(), taken.working():
+        with taken.matching(), taken.building():
             clock.now += 0.05
         change(taken, clock, 0.05)
     assert clock.slept == []

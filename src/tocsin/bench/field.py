@@ -20,8 +20,8 @@ from tocsin.arrays import Float64s, Int32s
 from tocsin.bench.field_rivals import Ends, Ranges, hem, match_events, nbytes, rein
 from tocsin.bench.runner import Cell, Figure, Report, Result, processor_timed
 from tocsin.conjunctions.choose import CombinedIndex
-from tocsin.conjunctions.coded import popularity
 from tocsin.conjunctions.protocol import Filing
+from tocsin.index.build import CodedColumn, spread_of_events
 from tocsin.index.intake import SubscriptionRows
 from tocsin.index.options import Options
 from tocsin.index.rare_attributes import RareRanges
@@ -166,10 +166,12 @@ def by_one_way(segment: Segment, in_bitmaps: bool) -> Segment:
     numbers, conjunctions = segment.owners.owner, segment.conjunctions()
     first_of = np.sort(numbers[numbers >= 0]) if not segment.is_one_to_one else np.arange(conjunctions.count)
     assert first_of.size == conjunctions.count, "no two subscriptions are equal"
-    shares = []
+    coded = []
     for place, column in enumerate(segment.columns):
         rows = np.flatnonzero(conjunctions.column == place)
-        shares.append(popularity(conjunctions.low[rows], conjunctions.high[rows], column.domain.last))
+        fields = (array[rows] for array in (conjunctions.conjunction, conjunctions.low, conjunctions.high))
+        coded.append(CodedColumn(column.attribute, column.kind, column.domain, *fields))
+    shares = spread_of_events(coded)
     short = {p: c.quantizer.of_codes(c.domain) for p, c in enumerate(segment.columns) if c.quantizer is not None}
     none = np.full(conjunctions.count, -1, np.int32)
     filing = Filing(conjunctions, conjunctions.count, shares, none, np.empty(0), short, np.empty(0, bool))

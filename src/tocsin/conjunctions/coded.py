@@ -102,15 +102,26 @@ class RangePredicates:
         return replace(self, width=(total[self.end] - total[self.first]) / (self.end - self.first))
 
 
-def popularity(low: Int32s, high: Int32s, last: int) -> Float64s:
-    """Estimate the share of events at or below each code, from -1 on: as the ends of ranges are spread.
+def popularity(
+    low: Int32s, high: Int32s, last: int, even: Float64s | None = None, null_share: float = NULL_SHARE
+) -> Float64s:
+    """Estimate the share of events at or below each code, from -1 on.
 
-    `last` is the largest code.
+    Half of them are taken to be spread as the ends of ranges are, the others evenly over the values: `even` is the
+    share of values that has each code, or None. Ends alone say of wide ranges that few events lie in their middle,
+    where there is no end; values alone know nothing of what is frequent. `last` is the largest code.
+
+    >>> popularity(np.array([1, 1], np.int32), np.array([3, 3], np.int32), 4, None, 0.0).round(2).tolist()
+    [0.0, 0.17, 0.33, 0.67, 0.83, 1.0]
+    >>> popularity(np.array([1]), np.array([3]), 4, np.array([0.0, 0.0, 1.0, 0.0, 0.0]), 0.0).round(2).tolist()
+    [0.0, 0.08, 0.33, 0.67, 0.92, 1.0]
     """
     named = np.concatenate([low[low > 0], high[(high >= 0) & (high < last)]])
     weight = np.bincount(np.minimum(named, last), minlength=last + 1).astype(np.float64)
+    if even is not None:
+        weight += even * max(weight.sum(), 1.0)
     spread = np.convolve(weight, np.ones(3))[1:-1] + 1e-3
-    return np.concatenate([[NULL_SHARE], NULL_SHARE + (1 - NULL_SHARE) * np.cumsum(spread) / spread.sum()])
+    return np.concatenate([[null_share], null_share + (1 - null_share) * np.cumsum(spread) / spread.sum()])
 
 
 def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> RangePredicates:

@@ -18,16 +18,19 @@ CARRIED = 3
 
 
 def cost_by_pairs(prepared: Prepared) -> Float64s:
-    """Return what each conjunction costs an event: being a candidate, and having its rest list verified.
+    """Return what each conjunction costs an event: being a candidate, having its rest list verified, and being a match.
 
-    A conjunction without a rest list needs no full codes of most events, hence the discount.
+    A conjunction without a rest list needs no full codes of most events, hence the discount. How often tests hold is
+    not known: a conjunction that has one is taken to match rarely.
     """
     candidates = expected_candidates(prepared.access, prepared.shortened.last_code)
     carried = np.minimum(candidates, _shares(prepared.predicates, CARRIED))
     has_rest = np.diff(prepared.predicates.starts) > CARRIED
     has_rest[prepared.conjunctions.test_conjunction] = True
     cost = TUNING.posting_ns * candidates + TUNING.rest_ns * carried * has_rest
-    return np.where(has_rest, cost, cost / TUNING.short_codes_pay)
+    matches = share_of_conjunctions(prepared.predicates)
+    matches[prepared.conjunctions.test_conjunction] = 0.0
+    return np.where(has_rest, cost, cost / TUNING.short_codes_pay) + TUNING.pair_ns * matches
 
 
 def cost_in_bitmaps(prepared: Prepared) -> Float64s:

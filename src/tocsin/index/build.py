@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tocsin.arrays import Bools, Int32s
-from tocsin.conjunctions.coded import Conjunctions
+from tocsin.arrays import Bools, Float64s, Int32s
+from tocsin.conjunctions.coded import NULL_SHARE, Conjunctions, popularity
 from tocsin.index.options import Options
 from tocsin.language.normal_form import NormalForm, RangeColumn
 from tocsin.model.predicate import Accepts, Test
@@ -14,6 +14,7 @@ from tocsin.model.values import Kind
 from tocsin.predicates.families import FAMILIES, Family, family_of, is_selective, order_of
 from tocsin.predicates.ranges.domain import Domain, sorted_distinct
 from tocsin.predicates.xpath.family import XPathFamily
+from tocsin.tuning import TUNING
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,27 @@ def _code(kind: Kind, column: RangeColumn) -> tuple[Domain, Int32s, Int32s]:
     low = np.where(column.has_low, 2 * low_place + 1 + ~column.low_closed, 0)
     high = np.where(column.has_high, 2 * high_place + 1 - ~column.high_closed, domain.last)
     return domain, low.astype(np.int32), high.astype(np.int32)
+
+
+def spread_of_events(columns: Sequence[CodedColumn]) -> list[Float64s]:
+    """Estimate for each column the share of events at or below each code, from -1 on, before any event was seen.
+
+    Where subscriptions name more attributes than an event is taken to have, it has those that are named most often.
+    """
+    named: dict[str, int] = {}
+    for column in columns:
+        named[column.attribute] = named.get(column.attribute, 0) + column.low.size
+    of_a_range = TUNING.attributes_of_an_event / max(sum(named.values()), 1)
+    return [
+        popularity(
+            column.low,
+            column.high,
+            column.domain.last,
+            column.domain.even_shares(),
+            max(NULL_SHARE, 1 - named[column.attribute] * of_a_range),
+        )
+        for column in columns
+    ]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
 from tocsin.conjunctions.boolean.build import cover_of
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
-from tocsin.conjunctions.coded import Conjunctions, Events, popularity
+from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.dedupe import share
 from tocsin.conjunctions.owners import (
     Owners,
@@ -30,7 +30,14 @@ from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
 from tocsin.forks import cached
-from tocsin.index.build import code_columns, conjunctions_of, family_type, number_tests, rarest_test
+from tocsin.index.build import (
+    code_columns,
+    conjunctions_of,
+    family_type,
+    number_tests,
+    rarest_test,
+    spread_of_events,
+)
 from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
@@ -128,9 +135,7 @@ class Segment:
         filed_under = rarest_test(conjunctions, selective)
         owner = form.owner
         alone = of_tests_alone(conjunctions, filed_under, on_history) & options.is_auto
-        shares = [popularity(column.low, column.high, column.domain.last) for column in columns] + [
-            np.array([0.0, 1.0])
-        ] * len(tests.families)
+        shares = spread_of_events(columns) + [np.array([0.0, 1.0])] * len(tests.families)
         trees, filed = _plant(form, conjunctions, shares, selective, len(rows.ids))
         combined, together = combine_tests(
             conjunctions, shares, (filed_under < 0) & filed & options.is_auto, ~on_history, selective.size

@@ -582,7 +582,7 @@ class SubscriptionSet:
             if to_remember:
                 self._begin_write()
             if self._snapshot is None:
-                with self._throttle.working():
+                with self._throttle.building():
                     self._buffer.index(self._build)
                     self._snapshot = self._snapshot_now()
             return self._snapshot

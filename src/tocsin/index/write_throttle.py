@@ -1,9 +1,12 @@
 """Throttle changes while other threads match: both share one interpreter.
 
 A thread that changes subscriptions runs Python throughout and holds the interpreter's lock, which a match waits for
-whenever it returns from a kernel. After every change, the next match must also build a small segment. So while other
+whenever it returns from a kernel. After every change, the next batch must also build a small segment. So while other
 threads match, changes sleep `REST` times as long as they and the builds that they caused took. Where no other thread
 matches, changes never sleep.
+
+Single events need no build. Beside them a change sleeps at once, so that a match waits for one change; several in a row
+would be one long wait.
 
 Measured: beside a thread that only subscribes, single events kept 0.02 to 0.17 of their speed without the throttle and
 keep 0.61 to 0.74 with it; batches kept 0.4 to 0.6 and keep 0.74 (`tocsin bench segments`).
@@ -12,13 +15,13 @@ keep 0.61 to 0.74 with it; batches kept 0.4 to 0.6 and keep 0.74 (`tocsin bench 
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 REST = 4.0
 """Seconds of sleep for each second of work: changes take a fifth of the time. With 2 seconds, and more segments in the
 buffer, single events kept 0.39 to 0.5 of their speed."""
 SHORTEST = 0.01
-"""Shorter sleeps are put off, so that several changes in a row make the next match build one segment, not one each."""
+"""Where matches build, shorter sleeps are put off: several changes in a row make the next one build one segment."""
 LONGEST = 0.25
 """The longest sleep of one change, in seconds."""
 LATELY = 0.02
@@ -50,6 +53,8 @@ class WriteThrottle:
         self._last_match, self._last_thread = -LATELY, 0
         self._owed = 0.0
         """Seconds of sleep that are due for work done so far."""
+        self._builds = False
+        """Whether a match has built a segment since the last sleep."""
 
     def matching(self) -> "_UnderWay":
         """Count a match as under way, within the block of a `with`."""
@@ -72,15 +77,20 @@ class WriteThrottle:
         with self._queue:
             if not self._is_stream():
                 self._owed = 0.0
-            elif self._owed > SHORTEST:
+            elif self._owed > (SHORTEST if self._builds else 0.0):
                 time.sleep(min(self._owed, LONGEST))
-                self._owed = 0.0
+                self._owed, self._builds = 0.0, False
             with self.working():
                 yield
 
+    def building(self) -> AbstractContextManager[None]:
+        """Measure what a match builds because of changes."""
+        self._builds = True
+        return self.working()
+
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Measure work that changes cause."""
+        """Measure the work of a change."""
         start = time.monotonic()
         try:
             yield

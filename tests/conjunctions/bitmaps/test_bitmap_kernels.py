@@ -10,6 +10,7 @@ from tocsin.arrays import Bools, Int32s, UInt64s
 from tocsin.conjunctions.bitmaps import build, kernels, match
 from tocsin.conjunctions.bitmaps.arrangement import arrange
 from tocsin.conjunctions.bitmaps.kernels import (
+    BEGIN,
     BITSET_WORDS,
     BLOCK,
     GROUP,
@@ -19,7 +20,6 @@ from tocsin.conjunctions.bitmaps.kernels import (
     MIDDLES,
     ROOM,
     Bitmaps,
-    Progress,
     cells_of_codes,
     count_dead,
     fill_keys,
@@ -33,6 +33,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     weigh_columns,
 )
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
+from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.runs import FoundRuns, pairs_of
 from tocsin.tuning import TUNING
 
@@ -278,7 +279,7 @@ def test_matches_are_those_of_the_definition(
     by_event, columns = np.ascontiguousarray(case.events.codes.T), index.cells.columns
     by_code = np.argsort(case.events.codes[columns], axis=1).astype(np.int32) if swept else np.empty((0, 0), np.int32)
     bits = np.zeros((case.events.codes.shape[1], BITSET_WORDS), np.uint64)
-    progress, parts, all_found, all_candidates = Progress(0, 0, 0), 0, set[tuple[int, int]](), 0
+    progress, parts, all_found, all_candidates = BEGIN, 0, set[tuple[int, int]](), 0
     while progress.block < 1:
         now = bits if bits_from is not None and parts >= bits_from else bits[:0]
         progress, found, candidates = match_bitmaps(
@@ -301,6 +302,53 @@ def test_matches_are_those_of_the_definition(
     lists, candidates = index.match_lists(case.events)
     assert candidates == all_candidates
     assert set(map(tuple, pairs_of(lists).tolist())) == all_found
+
+
+@pytest.mark.parametrize("in_bits", [False, True])
+@pytest.mark.parametrize("swept", [False, True])
+def test_ends_are_used_where_the_block_before_had_many_candidates(
+    swept: bool, in_bits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three blocks that match often, three that hardly ever do, two that do: the way changes in the middle of parts."""
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, edge_matches=-1.0, in_order_matches=-1.0))
+    blocks, events, last = [True] * 3 + [False] * 3 + [True] * 2, 60, 2000
+    count = len(blocks) * BLOCK
+    random = np.random.default_rng(5)
+    often = np.repeat(blocks, BLOCK)
+    low = np.where(often, random.integers(0, 200, count), random.integers(0, last - 2, count)).astype(np.int32)
+    high = np.where(often, random.integers(1800, last, count), low + 2).astype(np.int32)
+    number, zeros = np.arange(count, dtype=np.int32), np.zeros(count, np.int32)
+    conjunctions = Conjunctions(count, np.array([last], np.int32), number, zeros, low, high, *[NOTHING] * 4)
+    index = BitmapIndex.build(conjunctions, [popularity(low, high, last)])
+    # Where an event is NULL all groups are dead, and events are numbered otherwise than where blocks are swept.
+    codes = np.where(random.random((1, events)) < 0.3, -1, random.integers(0, last + 1, (1, events))).astype(np.int32)
+    none = np.zeros(events + 1, np.int64)
+    batch = Events(codes, none, NOTHING, none, NOTHING)
+    holds = (low[None, :] <= codes[0][:, None]) & (codes[0][:, None] <= high[None, :])
+    cells = cells_of_codes(codes, *index._cells)
+    by_code = np.argsort(codes, axis=1).astype(np.int32) if swept else np.empty((0, 0), np.int32)
+    bits = np.zeros((events if in_bits else 0, len(blocks) * BITSET_WORDS), np.uint64)
+    progress, all_found, ways = BEGIN, set[tuple[int, int]](), set[bool]()
+    by_event, columns = np.ascontiguousarray(codes.T), index.cells.columns
+    while progress.block < len(blocks):
+        progress, found, _ = match_bitmaps(
+            index.bitmaps,
+            index.demands,
+            batch,
+            by_event,
+            columns,
+            cells,
+            by_code,
+            progress,
+            FoundRuns.with_room(ROOM),
+            bits,
+        )
+        ways.add(progress.ends_pay)
+        more = found_pairs(found, bits if progress.block == len(blocks) else bits[:0], index.demands.conjunction)
+        assert not more & all_found
+        all_found |= more
+    assert all_found == set(map(tuple, np.argwhere(holds).tolist()))
+    assert in_bits or ways == {True, False}, "parts end in blocks of both ways"
 
 
 @pytest.mark.parametrize("seed", range(6))

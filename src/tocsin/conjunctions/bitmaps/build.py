@@ -135,7 +135,8 @@ def file_conjunctions(conjunctions: Conjunctions, popularity: list[Float64s]) ->
     predicates = range_predicates(conjunctions, popularity)
     cells = Cells.of(conjunctions, popularity)
     accepted = _accepted(conjunctions, predicates, cells)
-    expected = np.exp(np.bincount(predicates.conjunction, np.log(predicates.selectivity + 1e-9), conjunctions.count))
+    accepting = np.minimum(TUNING.edge_optimism * predicates.selectivity, 1.0)
+    expected = np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), conjunctions.count))
     if expected.sum() > TUNING.in_order_matches * conjunctions.count:
         order = np.arange(conjunctions.count, dtype=np.int32)
     else:

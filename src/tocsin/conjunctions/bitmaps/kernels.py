@@ -19,6 +19,7 @@ from tocsin.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from tocsin.conjunctions.coded import FALSE, NULL, TRUE, Events
 from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, contains, in_ranges
 from tocsin.conjunctions.runs import RUN_EVENT, RUN_LENGTH, WRITTEN_AT_ONCE, FoundRuns, write_places
+from tocsin.tuning import TUNING
 
 BLOCK = 4096
 GROUP = 512
@@ -32,6 +33,7 @@ MAX_CELLS = 64
 CANDIDATES_PER_FLUSH = 256
 ROOM = 2 * GROUP + CANDIDATES_PER_FLUSH + WRITTEN_AT_ONCE
 """Conjunctions that are found before anyone asks for room: a group, and the candidates that wait."""
+_ROWS_A_CANDIDATE = TUNING.rows_a_candidate
 _MARKED_TOGETHER = 32
 """Events whose marks of a block are made together: 16 kB of them, half of a first-level cache."""
 _LINE = 16
@@ -92,6 +94,11 @@ class Progress(NamedTuple):
     block: int
     group: int
     number: int
+    ends_pay: bool
+    """Whether the ends of the block are used, if it has them."""
+
+
+BEGIN = Progress(0, 0, 0, True)
 
 
 class Demands(NamedTuple):
@@ -122,12 +129,15 @@ def cells_of_codes(codes: Int32s, columns: Int32s, bounds: Int32s, counts: Int32
         column = columns[number]
         for event in range(events):
             code = codes[column, event]
+            if code < 0:
+                cells[number, event] = counts[number]
+                continue
             cell = 0
             step = MAX_CELLS // 2
             while step > 0:
                 cell += step if bounds[number, cell + step] <= code else 0
                 step >>= 1
-            cells[number, event] = cell if code >= 0 else counts[number]
+            cells[number, event] = cell
     return cells
 
 
@@ -407,8 +417,9 @@ def match_bitmaps(
     nothing: there are too few events to be swept. Matches
     are added to the runs, which have ROOM at least; or, if there are `bits`, the bit of each (event, place) is set
     there. Returns the progress, the runs and the number of candidates verified. In blocks with ends, a group and an
-    event are finished at once, and few candidates are partial. In the others candidates wait, and what they demand is
-    prefetched, until there are enough of them; verified one by one, each would wait for memory.
+    event are finished at once, and few candidates are partial; but if a block had few candidates, the ends of the next
+    one are not worth their time. In the others candidates wait, and what they demand is prefetched, until there are
+    enough of them; verified one by one, each would wait for memory.
     """
     values, used, runs, count_of_runs = found
     candidates = 0
@@ -426,13 +437,14 @@ def match_bitmaps(
     # The places of a group that fail; where there are ends, those that are left.
     failed, marked = np.zeros(GROUP_WORDS, np.uint64), np.empty((0, BITSET_WORDS), np.uint64)
     waiting = np.empty((CANDIDATES_PER_FLUSH + GROUP, 2), np.int32)
-    end = 0
+    end, ends_pay = 0, progress.ends_pay
     first_group, first_number = progress.group, progress.number
     for block in range(progress.block, blocks):
         rows = bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
         first_of_block = bitmaps.bitset_starts[block]
         bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
-        has_ends = bitmaps.has_ends[block]
+        has_ends = bitmaps.has_ends[block] and ends_pay
+        before_block = candidates + end
         if has_ends and len(marked) == 0:
             marked = np.empty((cells.shape[1], BITSET_WORDS), np.uint64)
         if has_ends and by_code.size > 0:
@@ -442,6 +454,7 @@ def match_bitmaps(
                 some_partial |= partial[word]
             if in_bits and some_partial == np.uint64(0) and first_group == 0 and first_number == 0:
                 candidates += _set_others(marked, block, count, bits)
+                ends_pay = (candidates + end - before_block) * _ROWS_A_CANDIDATE > rows * cells.shape[1]
                 continue
             # All that fails is marked: no event takes a vector.
             size = cells.shape[1]
@@ -480,7 +493,7 @@ def match_bitmaps(
                 if used + ROOM > values.size and not in_bits:
                     found = FoundRuns(values, used, runs, count_of_runs)
                     found = verify_candidates(demands, events, by_event, waiting[:end], found, bits)
-                    return Progress(block, group, at_event), found, candidates + end
+                    return Progress(block, group, at_event, ends_pay), found, candidates + end
                 event = alive[number]
                 if first_place + GROUP > count:
                     for word in range(GROUP_WORDS):
@@ -553,9 +566,10 @@ def match_bitmaps(
                     end = 0
             first_number = 0
         first_group = 0
+        ends_pay = (candidates + end - before_block) * _ROWS_A_CANDIDATE > rows * cells.shape[1]
     found = FoundRuns(values, used, runs, count_of_runs)
     found = verify_candidates(demands, events, by_event, waiting[:end], found, bits)
-    return Progress(blocks, 0, 0), found, candidates + end
+    return Progress(blocks, 0, 0, True), found, candidates + end
 
 
 @kernel
@@ -570,7 +584,7 @@ def match_bitmaps_of_one(
     found = FoundRuns(np.empty(room, np.int32), 0, np.empty((room, 2), np.int32), 0)
     by_event, no_order, no_bits = events.codes.reshape(1, -1), np.empty((0, 0), np.int32), np.empty((0, 0), np.uint64)
     progress, found, candidates = match_bitmaps(
-        bitmaps, demands, events, by_event, columns, cells, no_order, Progress(0, 0, 0), found, no_bits
+        bitmaps, demands, events, by_event, columns, cells, no_order, BEGIN, found, no_bits
     )
     pairs = np.empty((found.used, 2), np.int32)
     for place in range(found.used):

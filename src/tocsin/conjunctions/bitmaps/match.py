@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tocsin.arrays import Float64s, Int32s, Ragged, UInt64s
 from tocsin.conjunctions.bitmaps.build import NO_BOUND, Cells, file_conjunctions
 from tocsin.conjunctions.bitmaps.kernels import (
+    BEGIN,
     BITSET_WORDS,
     BLOCK,
     DEMAND_COLUMN,
@@ -22,7 +23,6 @@ from tocsin.conjunctions.bitmaps.kernels import (
     TEST_NULL_COLUMN,
     Bitmaps,
     Demands,
-    Progress,
     cells_of_codes,
     match_bitmaps,
     match_bitmaps_of_one,
@@ -81,13 +81,18 @@ class BitmapIndex:
         return bool(self.bitmaps.has_ends.any())
 
     @cached
+    def _expects_many(self) -> bool:
+        """Whether events are expected to match many conjunctions: `build.py` leaves these in order."""
+        return self._has_ends and self._is_in_order
+
+    @cached
     def _is_in_order(self) -> bool:
         """Whether each conjunction stands at the place of its number."""
         return np.array_equal(self.demands.conjunction, np.arange(len(self)))
 
     def match(self, events: Events) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
-        if events.codes.shape[1] == 1:
+        if events.codes.shape[1] == 1 and not self._expects_many:
             # What makes lists of several costs more than most matches of one event.
             room = ROOM + TUNING.matches_per_event
             pairs, candidates, is_done = match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, room)
@@ -107,15 +112,19 @@ class BitmapIndex:
     def _found(self, events: Events) -> tuple[list[FoundRuns], UInt64s, int]:
         """Find the conjunctions of each event, in runs and in bits.
 
-        The first ones are found in runs. Where they turn out to be dense, a bit for each place is less to write.
+        The first ones are found in runs, unless many are expected. Where they turn out to be dense, a bit for each
+        place is less to write.
         """
         count, places, blocks = events.codes.shape[1], len(self), self.bitmaps.row_starts.size - 1
+        size = 8 * blocks * BITSET_WORDS * count
         cells = cells_of_codes(events.codes, *self._cells)
         by_event = np.ascontiguousarray(events.codes.T)
         by_code = _NO_ORDER
         if count >= TUNING.sweep_events and self._has_ends:
             by_code = np.argsort(events.codes[self.cells.columns], axis=1).astype(np.int32)
-        progress, parts, bits, candidates = Progress(0, 0, 0), [], _NO_BITS, 0
+        progress, parts, bits, candidates = BEGIN, [], _NO_BITS, 0
+        if self._expects_many and size < TUNING.most_bytes_of_bits:
+            bits = np.zeros((count, blocks * BITSET_WORDS), np.uint64)
         room = ROOM + TUNING.matches_per_event * count
         while True:
             progress, found, verified = match_bitmaps(
@@ -135,7 +144,6 @@ class BitmapIndex:
             if progress.block == blocks:
                 return parts, bits, candidates
             done = (progress.block * GROUPS + progress.group + 1) * GROUP
-            size = 8 * blocks * BITSET_WORDS * count
             if found.used * TUNING.places_a_match > done * count and size < TUNING.most_bytes_of_bits:
                 bits, room = np.zeros((count, blocks * BITSET_WORDS), np.uint64), ROOM
             else:

@@ -186,6 +186,28 @@ class Domain:
         value = int(self.constants[place])
         return bool(value) if self.kind is Kind.BOOLEAN else value
 
+    def even_shares(self) -> Float64s | None:
+        """The share of values that has each code, if they lie evenly between nearly the first and the last constant.
+
+        None if the constants are not numbers or times, or have no span. The values of a constant itself have no width.
+
+        >>> Domain(Kind.NUMBER, np.array([10.0, 20.0, 50.0])).even_shares().tolist()
+        [0.0, 0.0, 0.25, 0.0, 0.75, 0.0, 0.0]
+        """
+        if self.kind not in (Kind.NUMBER, Kind.TIME) or len(self.constants) < 2:
+            return None
+        constants: Any = self.constants
+        beyond = constants.size >> TUNING.tail_bits
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            first, last = constants[beyond].astype(np.float64), constants[-1 - beyond].astype(np.float64)
+            inside = np.clip(constants.astype(np.float64), first, last)
+            widths = np.diff(inside) / (last - first)
+        if not np.isfinite(widths).all():
+            return None
+        shares = np.zeros(self.last + 1)
+        shares[2:-1:2] = widths
+        return shares
+
     def values_at(self, places: Int64s) -> npt.NDArray[Any]:
         """The constants at some positions as the columns of a normal form have them; anything where it is -1."""
         if isinstance(self.constants, Strings):
