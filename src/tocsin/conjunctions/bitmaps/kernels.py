@@ -36,6 +36,8 @@ ROOM = 2 * GROUP + CANDIDATES_PER_FLUSH + WRITTEN_AT_ONCE
 _ROWS_A_CANDIDATE = TUNING.rows_a_candidate
 _MARKED_TOGETHER = 32
 """Events whose marks of a block are made together: 16 kB of them, half of a first-level cache."""
+_TAKEN_TOGETHER = 128
+"""Events whose vectors of a block are found together: 10 to 40 kB of numbers."""
 _LINE = 16
 """Numbers of a cache line."""
 _STARTS_AHEAD = 8
@@ -203,15 +205,28 @@ def _take_vectors(
     multiple of OR_AT_ONCE.
     """
     first, rows = bitmaps.row_starts[block], bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
-    clear = bitmaps.clear[bitmaps.bitset_starts[block] :]
-    for number in range(alive.size):
-        taken[number] = 0
-    for row in range(first, first + rows):
-        base, wider, of_event = bitmaps.first_bitset[row], bitmaps.shift[row], cells[bitmaps.column[row]]
-        for number in range(np.uint64(alive.size)):
-            bitset = np.uint64(base + (of_event[np.uint64(alive[number])] >> wider))
-            vectors[number * np.uint64(stride) + np.uint64(taken[number])] = bitset * np.uint64(GROUP_WORDS)
-            taken[number] += not clear[bitset]
+    clear = bitmaps.clear[bitmaps.bitset_starts[block] : bitmaps.bitset_starts[block + 1]]
+    some_clear = alive.size * rows <= clear.size
+    if not some_clear:
+        # Many events: it costs less to look at all bitsets once than to ask for each that is taken.
+        for bitset in range(np.uint64(clear.size)):
+            some_clear |= clear[bitset]
+    for some in range(0, alive.size, _TAKEN_TOGETHER):
+        behind = min(some + _TAKEN_TOGETHER, alive.size)
+        for number in range(np.uint64(some), np.uint64(behind)):
+            taken[number] = 0 if some_clear else rows
+        for row in range(first, first + rows):
+            base, wider, of_event = bitmaps.first_bitset[row], bitmaps.shift[row], cells[bitmaps.column[row]]
+            if not some_clear:
+                place = np.uint64(row - first)
+                for number in range(np.uint64(some), np.uint64(behind)):
+                    bitset = np.uint64(base + (of_event[np.uint64(alive[number])] >> wider))
+                    vectors[number * np.uint64(stride) + place] = bitset * np.uint64(GROUP_WORDS)
+                continue
+            for number in range(np.uint64(some), np.uint64(behind)):
+                bitset = np.uint64(base + (of_event[np.uint64(alive[number])] >> wider))
+                vectors[number * np.uint64(stride) + np.uint64(taken[number])] = bitset * np.uint64(GROUP_WORDS)
+                taken[number] += not clear[bitset]
     for number in range(alive.size):
         while taken[number] % OR_AT_ONCE > 0:
             vectors[number * stride + taken[number]] = vectors[number * stride + taken[number] - 1]
