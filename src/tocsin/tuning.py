@@ -64,8 +64,8 @@ class Tuning:
     Not measured: an OR costs 3 ns, a verification 25, so that it pays if it rules out one candidate in eight events."""
     named_per_cell: int = 16
     """A row has a cell for each so many conjunctions that name its column, or for half as many where its block has
-    ends, and at most 64. µs an event with 16, 64 and 128: 300,000 conjunctions of 10 of 20 ranges of width 0.4 10.9, 12.4
-    and 17.9; 100,000 of 5 of 20 of width 0.1 3.0, 3.6 and 3.8; with 64, a fifth to a quarter fewer bytes."""
+    ends, and at most 64. µs an event with 16, 64 and 128: 300,000 conjunctions of 10 of 20 ranges of width 0.4 10.9,
+    12.4 and 17.9; 100,000 of 5 of 20 of width 0.1 3.0, 3.6 and 3.8. 64 takes a fifth to a quarter fewer bytes."""
     min_row_cells: int = 8
     """But at least so many. Not measured."""
     edge_matches: float = 1 / 128
