@@ -59,7 +59,7 @@ def publish(*values: int, key: str | None = None) -> dict[str, Any]:
 
 
 def ids(answer: dict[str, Any]) -> list[str]:
-    return [match["id"] for match in answer["matches"]]
+    return [id for of_event, _ in answer["found"] for id in of_event]
 
 
 def test_a_group_is_carried_out_in_order_with_one_commit(bench: Bench) -> None:

@@ -33,6 +33,7 @@ from tocsin.model.limits import Limits
 from tocsin.serve import frames
 from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
 from tocsin.serve.errors_as_json import HttpError, document, status_of
+from tocsin.serve.match_queue import split
 from tocsin.serve.settings import ServerSettings
 from tocsin.serve.tenants import Tenant, inbox_of
 from tocsin.storage.atomic_files import write_file
@@ -276,29 +277,27 @@ class Writer:
                 self._settle_at = now + SETTLE_S
         else:
             table = self._matcher.match_batch(timed, tags=tags)
-        if tenant.limits.matches is not None and len(table):
-            most = max(Counter(table["event"].to_pylist()).values())
-            if most > tenant.limits.matches:
-                hint = f"The limit is {tenant.limits.matches:,}: delete subscriptions that match everything"
-                raise HttpError(422, f"an event matches {most:,} subscriptions", hint)
-        rows = zip(*(table[name].to_pylist() for name in ("event", "subscription", "score")), strict=True)
+        found = split(table, len(events))
+        most = max((len(ids) for ids, _ in found), default=0)
+        if tenant.limits.matches is not None and most > tenant.limits.matches:
+            hint = f"The limit is {tenant.limits.matches:,}: delete subscriptions that match everything"
+            raise HttpError(422, f"an event matches {most:,} subscriptions", hint)
         numbers = self._inboxes.add_events([json.dumps(event) for event in events], tenant.name, now)
         by_inbox: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-        found = []
-        for row, id, score in rows:
-            found.append({"event": row, "id": id, "score": score})
-            inbox = self._address(id)
-            if inbox is not None:
-                owner = inbox.partition("/")[0]
-                seen = id.removeprefix(f"{owner}/") if owner else id
-                match = {"subscription": seen, "score": score, "event_number": numbers[row]}
-                by_inbox.setdefault(inbox, []).append((match, events[row]))
-        self._inboxes.count_hits(Counter(match["id"] for match in found), now)
+        for event, number, (ids, scores) in zip(events, numbers, found, strict=True):
+            for id, score in zip(ids, scores, strict=True):
+                inbox = self._address(id)
+                if inbox is not None:
+                    owner = inbox.partition("/")[0]
+                    seen = id.removeprefix(f"{owner}/") if owner else id
+                    match = {"subscription": seen, "score": score, "event_number": number}
+                    by_inbox.setdefault(inbox, []).append((match, event))
+        self._inboxes.count_hits(Counter(id for ids, _ in found for id in ids), now)
         for inbox, matches in by_inbox.items():
             self._board.count("suppressed", self._inboxes.tell(inbox, matches, now))
         self._board.count("published_events", len(events))
-        self._board.count("published_matches", len(found))
-        answer = {"status": 200, "numbers": numbers, "matches": found}
+        self._board.count("published_matches", len(table))
+        answer = {"status": 200, "numbers": numbers, "found": found}
         if key is not None:
             self._inboxes.remember_answer(key, answer, now)
         return answer
