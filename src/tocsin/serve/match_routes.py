@@ -152,7 +152,8 @@ def routes(service: Service) -> list[Route]:
             events, is_one, tags = [], False, tenant.bound(tags_of(request))
             for line, event in bodies.parse_lines(body):
                 if isinstance(event, HttpError):
-                    raise HttpError(400, f"line {line}: {event.message}", event.hint)
+                    event.message = f"line {line}: {event.message}"
+                    raise event
                 events.append(event)
         elif kind == bodies.ARROW:
             events, is_one, tags = bodies.parse_arrow(body).to_pylist(), False, tenant.bound(tags_of(request))

@@ -78,9 +78,10 @@ class Writer:
         self._settle_at: float | None = None
         self._next_commit = self._next_look = 0.0
         self._addresses: dict[str, str | None] = {}
+        self._limited: dict[str, Limits] = {}
+        """Tenants that have asked for something, and what they may have."""
         self._conversions = conversions_of_json(self._matcher.kinds)
         self._follow()
-        """By the prefix of a tenant: its subscriptions, counted when they are first limited."""
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
         self._sending: set[str] = set()
         """Inboxes with an entry on its way: one at a time, so that a slow webhook holds up no other inbox."""
@@ -243,6 +244,14 @@ class Writer:
         """Let the limits of a tenant's key hold: its subscriptions have its name as their tag."""
         if not tenant.is_admin:
             self._matcher.limit_tenant(tenant.name, tenant.limits)
+            self._limited[tenant.name] = tenant.limits
+
+    def _may_be_refused(self) -> bool:
+        """Whether an event can satisfy more subscriptions of a tenant than the tenant may have matches."""
+        return any(
+            limits.matches is not None and self._matcher.tenant_usage(tenant).subscriptions > limits.matches
+            for tenant, limits in self._limited.items()
+        )
 
     def _subscriptions_changed(self, count: int) -> None:
         self._changed = True
@@ -274,7 +283,11 @@ class Writer:
             self._follow()
         events, tags = message["events"], message["tags"] or None
         timed = [converted(event, self._conversions) for event in events]
+        self._limit(tenant)
         if self._remembers:
+            if self._may_be_refused():
+                # Now, and not when it is remembered already.
+                self._matcher.match_batch(timed, tags=tags)
             table = self._matcher.publish_batch(timed, tags=tags)
             if self._looks_back:
                 self._changed = True
@@ -284,10 +297,6 @@ class Writer:
         else:
             table = self._matcher.match_batch(timed, tags=tags)
         found = split(table, len(events))
-        most = max((len(ids) for ids, _ in found), default=0)
-        if tenant.limits.matches is not None and most > tenant.limits.matches:
-            hint = f"The limit is {tenant.limits.matches:,}: delete subscriptions that match everything"
-            raise HttpError(422, f"an event matches {most:,} subscriptions", hint)
         numbers = self._inboxes.add_events([json.dumps(event) for event in events], tenant.name, now)
         by_inbox: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
         for event, number, (ids, scores) in zip(events, numbers, found, strict=True):
