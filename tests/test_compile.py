@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import _compile
-from tocsin._compile import VECTOR_WIDTH, kernel
+from tocsin._compile import COMPILED, VECTOR_WIDTH, kernel
 from tocsin.arrays import Int32s, UInt8s, UInt16s, UInt64s
 
 SIZE = 3 * VECTOR_WIDTH
@@ -238,3 +238,31 @@ def test_kernels_keep_no_array_and_free_none() -> None:
     part = last_part(Lists(starts, values.copy()))
     np.full(values.size, 99, np.int32)
     assert part.tolist() == [10, 11, 12, 13]
+
+
+@kernel
+def sum_of(values: Int32s) -> int:
+    total = 0
+    for value in values:
+        total += value
+    return total
+
+
+@pytest.mark.skipif(not COMPILED, reason="TOCSIN_KERNELS=python compiles nothing")
+def test_read_only_arrays_that_two_threads_bring_at_once_go_past_the_compiler_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tocsin._numba import Kernel
+
+    values, calls = np.arange(5, dtype=np.int32), []
+    values.flags.writeable = False
+    real = Kernel.compile
+
+    def compile_as_two_threads(self: Kernel, signature: object) -> object:
+        calls.append(signature)
+        real(self, signature)
+        return real(self, signature)
+
+    monkeypatch.setattr(Kernel, "compile", compile_as_two_threads)
+    assert [sum_of(values) for _ in range(3)] == [10, 10, 10]
+    assert len(calls) == 1

@@ -315,6 +315,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
             self._compiler = _LinkedCompiler(function, self.targetdescr, self.targetoptions, {}, _Compiler)
         self._cache = _Cache(function, linked)
         self._linked: Kernel | None = self if linked else None
+        self._known: set[tuple[Any, ...]] = set()
+        """Types of arguments that the dispatcher was told of beside those that the kernel was compiled for."""
         _made.append(self)
         self._annotations = [function.__annotations__.get(name) for name in inspect.signature(function).parameters]
 
@@ -324,10 +326,12 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
             arguments = tuple(sigutils.normalize_signature(sig)[0])
             wanted = tuple(map(_from_python, self._numbers_typed(arguments)))
             function = self._compiled(wanted)
-            if wanted != arguments:
+            if wanted != arguments and arguments not in self._known:
                 self._refuse_writes(arguments)
-                # So that the next call with such arguments finds it without coming here.
+                # So that the next call with such arguments finds it without coming here. Two threads may come here with
+                # the same ones: of two equal entries the dispatcher takes neither, and each call would come here.
                 self._insert([argument._code for argument in arguments], function, False)
+                self._known.add(arguments)
             return function
 
     def get_call_template(self, args: Any, kws: Any) -> Any:

@@ -183,6 +183,13 @@ def _drive_in_process(family: str) -> int:
 
 def compile_for(matcher: Matcher, top_k: int | None = None, mode: Mode = "exact") -> None:
     """Compile, or load, what a matcher needs for a batch, by matching two events with a value for each attribute."""
+    load_compiler()
+    event = full_event(matcher)
+    matcher.match_batch(pa.Table.from_pylist([event, event]), top_k=top_k, mode=mode, ordered=False)
+
+
+def full_event(matcher: Matcher) -> dict[str, Any]:
+    """Return an event with a value for each attribute that subscriptions name, of a kind that they compare it with."""
     values = {
         Kind.NUMBER: 1.5,
         Kind.BOOLEAN: True,
@@ -191,10 +198,8 @@ def compile_for(matcher: Matcher, top_k: int | None = None, mode: Mode = "exact"
         Kind.STRING: "<a>some text</a>",
         Kind.ANY: 1.5,
     }
-    load_compiler()
     event = {name: values[min(kinds)] if kinds else values[Kind.STRING] for name, kinds in matcher.kinds.items()}
-    event |= dict.fromkeys(matcher.attributes - event.keys(), values[Kind.STRING])
-    matcher.match_batch(pa.Table.from_pylist([event, event]), top_k=top_k, mode=mode, ordered=False)
+    return event | dict.fromkeys(matcher.attributes - event.keys(), values[Kind.STRING])
 
 
 def drive(family: str) -> int:

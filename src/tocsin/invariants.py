@@ -8,7 +8,8 @@ their bounds. A failure names the array. These are not `assert` statements, whic
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, get_args, get_type_hints
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -83,11 +84,16 @@ def check_type(name: str, array: Array, dtype: type[np.generic], width: int | No
 
 def check_fields(kind: type, arrays: Any, widths: Mapping[str, int] | None = None) -> None:
     """Demand the types that a class of arrays declares; `widths` has the fields that are tables, by their columns."""
-    for name, hint in get_type_hints(kind).items():
-        # npt.NDArray[np.int32] is ndarray[shape, dtype[int32]].
-        if getattr(hint, "__origin__", None) is np.ndarray:
-            [scalar] = get_args(get_args(hint)[1])
-            check_type(name, getattr(arrays, name), scalar, (widths or {}).get(name))
+    for name, scalar in _scalars_of(kind):
+        check_type(name, getattr(arrays, name), scalar, (widths or {}).get(name))
+
+
+@cache
+def _scalars_of(kind: type) -> list[tuple[str, type[np.generic]]]:
+    """Return the fields of a class that are arrays, with what they are arrays of."""
+    # npt.NDArray[np.int32] is ndarray[shape, dtype[int32]].
+    hints = [(name, hint) for name, hint in get_type_hints(kind).items() if get_origin(hint) is np.ndarray]
+    return [(name, get_args(get_args(hint)[1])[0]) for name, hint in hints]
 
 
 def check_starts(name: str, starts: Array, count: int, end: int) -> None:

@@ -195,3 +195,13 @@ def test_ten_thousand_malformed_requests_leave_it_serving(server: ServerProcess)
     workers = {child.pid for child in server.children("worker")}
     fuzz(server, 10_000, seed=2)
     assert {child.pid for child in server.children("worker")} == workers
+
+
+def test_a_bad_line_of_published_events_is_named_and_none_is_taken(client: httpx.Client, name: str) -> None:
+    lines = f'{{"{name}": 1}}\n{{"{name}": }}\n'
+    answer = client.post("/publish", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["message"].startswith("line 2: ")
+    assert error["position"] == lines.index("}\n", 20) - lines.index("\n") - 1
+    assert not [event for event in client.get("/events").json()["events"] if name in event["event"]]

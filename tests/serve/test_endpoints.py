@@ -12,6 +12,7 @@ from pyarrow import parquet
 from serving import ServerProcess
 from tocsin import Matcher
 from tocsin.serve.openapi import CALLS
+from tocsin.serve.service import RECENT
 
 ARROW, LINES = "application/vnd.apache.arrow.stream", "application/x-ndjson"
 
@@ -160,6 +161,7 @@ def test_a_list_warns_of_what_is_probably_not_meant(client: httpx.Client, name: 
         "fine": f"{name} < 5",
         "never": f"{name} < 1 AND {name} > 2",
         "always": f"{name} IS NULL OR {name} IS NOT NULL",
+        "unknown": f"{name}x < 5",
     }
     for code, where in wheres.items():
         put(client, f"{name}-{code}", where, tags={"group": name})
@@ -168,7 +170,13 @@ def test_a_list_warns_of_what_is_probably_not_meant(client: httpx.Client, name: 
         ("always", True),
         ("fine", False),
         ("never", True),
+        ("unknown", True),
     ]
+    assert rows[3]["warnings"] == [f"no event has '{name}x'"]
+    client.post("/publish", json={"event": {f"{name}x": 1}})
+    client.post("/publish", json={"events": [{name: 1}] * RECENT})
+    (row,) = client.get("/subscriptions", params={"text": f"{name}-unknown"}).json()["subscriptions"]
+    assert (row["hits"], row["warnings"]) == (1, [])
     assert "every event satisfies it" in rows[0]["warnings"]
     assert all("cost_share" in row for row in rows)
     # Other tests have no use for it.

@@ -30,8 +30,8 @@ class Bench:
         self.board = Board(self.settings.board, 1, row=1)
         self.writer = Writer(self.settings, self.board)
 
-    def do(self, *messages: dict[str, Any]) -> list[dict[str, Any]]:
-        return self.writer._carry_out([(message | {"tenant": ADMIN}, lambda _: None) for message in messages])
+    def do(self, *messages: dict[str, Any], tenant: list[Any] = ADMIN) -> list[dict[str, Any]]:
+        return self.writer._carry_out([(message | {"tenant": tenant}, lambda _: None) for message in messages])
 
     def crash(self) -> None:
         self.writer._matcher.close()
@@ -59,7 +59,7 @@ def publish(*values: int, key: str | None = None) -> dict[str, Any]:
 
 
 def ids(answer: dict[str, Any]) -> list[str]:
-    return [match["id"] for match in answer["matches"]]
+    return [id for of_event, _ in answer["found"] for id in of_event]
 
 
 def test_a_group_is_carried_out_in_order_with_one_commit(bench: Bench) -> None:
@@ -122,6 +122,19 @@ def test_a_fault_of_one_request_spares_the_others(
     assert [answer["status"] for answer in answers] == [200, 500, 200]
     assert [entry.body["event"]["x"] for entry in bench.writer._inboxes.read("/ada", 0, 10)] == [1, 3]
     assert "a fault of ours" in capsys.readouterr().err
+
+
+def test_an_event_with_too_many_matches_of_a_tenant_is_not_remembered(bench: Bench) -> None:
+    acme = ["acme", {"tenant": "acme"}, dataclasses.asdict(Limits(matches=1))]
+    bench.do(put("acme/a", "x > 0", tenant="acme"), put("acme/b", "x > 5", tenant="acme"), tenant=acme)
+    bench.do(put("record", "x > ALL (SELECT x FROM history)"))
+    for asks in (acme, ADMIN):
+        answers = bench.do(publish(4), publish(9), publish(3), tenant=asks)
+        assert [answer["status"] for answer in answers] == [200, 422, 200]
+        assert "2 subscriptions of tenant 'acme'" in answers[1]["error"]["message"]
+    assert [event.body["x"] for event in bench.writer._inboxes.events(None, 10)] == [4, 3, 4, 3]
+    assert len(bench.writer._matcher.history) == 4
+    assert ids(bench.do(publish(5))[0]) == ["acme/a", "record"]
 
 
 def test_workers_are_told_what_published_events_cost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

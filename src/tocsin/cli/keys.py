@@ -66,7 +66,8 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
         return
     table = Table("id", "tenant", "tags", "limits", "added")
     for entry in KeyFile(file).entries():
-        limits = ", ".join(f"{name} {value:g}" for name, value in entry["limits"].items() if value is not None)
+        given = {} if entry["admin"] else entry["limits"]
+        limits = ", ".join(f"{name} {value:,}" for name, value in given.items() if value is not None)
         tags = ", ".join(f"{name}={value}" for name, value in entry["tags"].items())
         added = dt.datetime.fromtimestamp(entry["added"], dt.UTC).isoformat(" ", "minutes")
         table.add_row(entry["id"], entry["name"] + (" (admin)" if entry["admin"] else ""), tags, limits, added)

@@ -110,7 +110,10 @@ class SubscriptionRows(NamedTuple):
     def subscriptions(self) -> list[Subscription]:
         """The subscriptions of the rows."""
         columns = zip(self.ids, self.texts, self.scores.tolist(), self.extras, strict=True)
-        return [Subscription(id, where, score, **json.loads(extras or "{}")) for id, where, score, extras in columns]
+        return [
+            Subscription(id, where, score, **(json.loads(extras) if extras else {}))
+            for id, where, score, extras in columns
+        ]
 
     def take(self, rows: Int64s) -> "SubscriptionRows":
         """Some of the rows, in this order."""

@@ -69,7 +69,7 @@ def parse(body: bytes | str) -> Any:
         raise HttpError(400, f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
     except json.JSONDecodeError as error:
         problem = HttpError(400, f"the body is not JSON: {error.msg}", "Check the place in `position`")
-        problem.position = error.pos  # type: ignore[attr-defined]  # as SubscriptionError has it
+        problem.position = error.pos
         raise problem from None
     except ValueError as error:
         raise HttpError(400, f"the body is not JSON: {error}") from None

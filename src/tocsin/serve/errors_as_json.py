@@ -29,6 +29,7 @@ class HttpError(TocsinError):
         super().__init__(message, hint)
         self.status = status
         self.headers = headers or {}
+        self.position: int | None = None
 
 
 def status_of(error: TocsinError) -> int:

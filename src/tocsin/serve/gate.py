@@ -1,5 +1,6 @@
 """The gate: every request passes here. Who asks, how often, and what becomes of an error."""
 
+import math
 import time
 import traceback
 from collections.abc import Awaitable, Callable
@@ -98,7 +99,9 @@ class Gate:
         rate = tenant.limits.requests
         if rate is not None and (wait := self._board.take_turn(tenant.name, rate, time.time())):
             hint = f"Wait {wait:.2f} s"
-            raise HttpError(429, f"{tenant.name} may ask {rate:g} times a second", hint, {"retry-after": f"{wait:.0f}"})
+            raise HttpError(
+                429, f"{tenant.name} may ask {rate:g} times a second", hint, {"retry-after": str(math.ceil(wait))}
+            )
         return tenant
 
     def _demand_local(self, scope: Scope) -> None:

