@@ -209,8 +209,8 @@ def _take_vectors(
     some_clear = alive.size * rows <= clear.size
     if not some_clear:
         # Many events: it costs less to look at all bitsets once than to ask for each that is taken.
-        for bitset in range(np.uint64(clear.size)):
-            some_clear |= clear[bitset]
+        for each in range(np.uint64(clear.size)):
+            some_clear |= clear[each]
     for some in range(0, alive.size, _TAKEN_TOGETHER):
         behind = min(some + _TAKEN_TOGETHER, alive.size)
         for number in range(np.uint64(some), np.uint64(behind)):
