@@ -8,7 +8,7 @@ import datetime as dt
 import html
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -544,6 +544,9 @@ class Matcher:
 
     def _match_one(self, event: Event, request: Request, now: dt.datetime | None) -> Matches:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
+        if request.remember and self._subscriptions.may_exceed_matches():
+            # An event with too many matches is refused before it is remembered.
+            self._match_one(event, replace(request, remember=False), now)
         batch, evidence, view = EventBatch([event], now), Evidence(events=1), None
         with self._subscriptions.matching():
             begun = 0.0 if self._audit is None else time.thread_time()
@@ -565,11 +568,19 @@ class Matcher:
         return Matches(ids, scores, evidence)
 
     def _match_many(self, events: Events, id: str | None, request: Request, now: dt.datetime | None) -> pa.Table:
+        batches: Iterable[EventBatch] = event_batches(events, now)
+        if request.remember and self._subscriptions.may_exceed_matches():
+            # Events with too many matches are refused before any is remembered. What is read once is kept for it.
+            batches = list(batches)
+            self._match_batches(batches, id, replace(request, remember=False))
+        return self._match_batches(batches, id, request)
+
+    def _match_batches(self, batches: Iterable[EventBatch], id: str | None, request: Request) -> pa.Table:
         evidence, tables, type_of_events = Evidence(), [], pa.int64()
         most = BATCH if request.question is None else min(BATCH, request.question.events_at_once)
         with self._subscriptions.matching():
             snapshot = self._subscriptions.current(request.remember)
-            for batch in event_batches(events, now):
+            for batch in batches:
                 names = _event_names(batch, id)
                 of_names = Evidence(errors=dict(batch.unreadable))
                 type_of_events = pa.int64() if names is None else names.type

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tocsin import EventError, Limits, Matcher, TenantLimitError, TenantUsage
@@ -158,6 +159,24 @@ def test_predicates_and_attributes_of_one_subscription() -> None:
             )
             usage = matcher.tenant_usage("acme")
             assert (usage.predicates, usage.attributes) == (predicates, attributes)
+
+
+def test_an_event_that_matches_too_many_is_not_remembered() -> None:
+    """Neither alone nor in a batch, nor the events before it in a batch, also if they can be read once only."""
+    matcher = Matcher(limits=Limits(matches=1))
+    matcher.subscribe("a", "x > 0", tags={"tenant": "acme"})
+    matcher.subscribe("b", "x > 5", tags={"tenant": "acme"})
+    matcher.subscribe("record", "x > ALL (SELECT x FROM history)")
+    with pytest.raises(EventError, match="'acme'"):
+        matcher.publish({"x": 9})
+    several = pa.table({"x": [3, 9]})
+    for events in (several, several.to_reader(), (row for row in several.to_pylist())):
+        with pytest.raises(EventError, match="'acme'"):
+            matcher.publish_batch(events)
+    assert len(matcher.history) == 0
+    assert matcher.publish({"x": 4}).ids == ["a", "record"]
+    assert len(matcher.publish_batch(pa.table({"x": [3, 5]}).to_reader())) == 3
+    assert len(matcher.history) == 3
 
 
 def test_an_event_may_match_so_many_of_one_tenant() -> None:

@@ -231,6 +231,14 @@ class SubscriptionSet:
         most = self.options.limits.matches
         return self._fewest_matches if most is None else min(most, self._fewest_matches)
 
+    def may_exceed_matches(self) -> bool:
+        """Whether an event can satisfy more subscriptions of a tenant than it may: `check_matches` may raise."""
+        if len(self) <= self.fewest_matches:
+            return False
+        with self._lock:
+            limits = ((self._limits_of(tenant).matches, usage.subscriptions) for tenant, usage in self._counted.items())
+            return any(most is not None and count > most for most, count in limits)
+
     def check_matches(self, event: str, ids: Sequence[str]) -> None:
         """Raise EventError if an event satisfies more subscriptions of one tenant than it may."""
         standing = (self[id].tags.get(TENANT_TAG) for id in ids if id in self)

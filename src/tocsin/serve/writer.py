@@ -78,8 +78,6 @@ class Writer:
         self._settle_at: float | None = None
         self._next_commit = self._next_look = 0.0
         self._addresses: dict[str, str | None] = {}
-        self._limited: dict[str, Limits] = {}
-        """Tenants that have asked for something, and what they may have."""
         self._conversions = conversions_of_json(self._matcher.kinds)
         self._follow()
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="webhook")
@@ -244,14 +242,6 @@ class Writer:
         """Let the limits of a tenant's key hold: its subscriptions have its name as their tag."""
         if not tenant.is_admin:
             self._matcher.limit_tenant(tenant.name, tenant.limits)
-            self._limited[tenant.name] = tenant.limits
-
-    def _may_be_refused(self) -> bool:
-        """Whether an event can satisfy more subscriptions of a tenant than the tenant may have matches."""
-        return any(
-            limits.matches is not None and self._matcher.tenant_usage(tenant).subscriptions > limits.matches
-            for tenant, limits in self._limited.items()
-        )
 
     def _subscriptions_changed(self, count: int) -> None:
         self._changed = True
@@ -285,9 +275,6 @@ class Writer:
         timed = [converted(event, self._conversions) for event in events]
         self._limit(tenant)
         if self._remembers:
-            if self._may_be_refused():
-                # Now, and not when it is remembered already.
-                self._matcher.match_batch(timed, tags=tags)
             table = self._matcher.publish_batch(timed, tags=tags)
             if self._looks_back:
                 self._changed = True
