@@ -118,6 +118,9 @@ def _written(element: etree._Element, space: str) -> Iterator[str]:
         elif own:
             yield f" xmlns:n{number}={_quoted(own)}"
             local_name = f"n{number}:{local_name}"
+        elif local_name.startswith("xmlns:"):
+            # `xmlns:=""` beside an undeclared entity is an attribute for lxml: one that no expression can name.
+            local_name = f".{local_name}"
         yield f" {local_name}={_quoted(str(value))}"
     yield ">"
     yield _escaped(element.text)
