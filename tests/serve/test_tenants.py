@@ -176,7 +176,10 @@ def test_a_websocket_takes_its_key_as_a_subprotocol(tenants: Tenants) -> None:
         assert socket.recv(10)
 
 
-def test_keys_are_added_listed_and_revoked(tenants: Tenants, capsys: pytest.CaptureFixture[str]) -> None:
+def test_keys_are_added_listed_and_revoked(
+    tenants: Tenants, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     file = str(tenants.file.path)
     assert cli.main(["keys", "add", file, "newcomer", "--requests", "5"]) == 0
     key = capsys.readouterr().out.strip()

@@ -111,6 +111,29 @@ def test_what_subscribers_said_is_verified_when_it_is_asked_for(index: Path, arr
         Matcher.open(index, verify="full")
 
 
+@pytest.mark.parametrize(
+    "extras", ['{"tags" {"t": "a"}}', '{"tags": ["t", "a"]}', '{"tags": {"t": 12}}', '{"where": {"t":"a"}}', "[" * 19]
+)
+def test_weights_and_tags_that_cannot_be_read_are_named(tmp_path: Path, extras: str) -> None:
+    """With a right checksum: a subscription, a merge and a ranking by weights ask for them."""
+    with Matcher.from_table([{"id": f"s{i}", "where": f"x > {i}", "tags": {"t": "a"}} for i in range(9)]) as matcher:
+        matcher.save(tmp_path / "index")
+    path = segment_of(tmp_path / "index")
+    stored = container.read(path)
+    arrays = dict(stored.arrays)
+    texts = arrays["extras.bytes"].tobytes().replace(b'{"tags": {"t": "a"}}', extras.ljust(20).encode())
+    container.write(path, container.Container(arrays | {"extras.bytes": np.frombuffer(texts, np.uint8)}, stored.meta))
+    for ask in (
+        lambda matcher: matcher["s1"],
+        lambda matcher: (matcher.unsubscribe("s0"), matcher.compact()),
+        lambda matcher: matcher.top_k({"x": 5}, 3, mode="relaxed"),
+    ):
+        with Matcher.open(tmp_path / "index") as matcher:
+            assert "s1" in matcher.match({"x": 5}).ids
+            with pytest.raises(StorageError, match=r"segment-.*extras\.bytes"):
+                ask(matcher)
+
+
 def test_an_array_that_failed_is_not_used_the_second_time(index: Path) -> None:
     path = segment_of(index)
     stored = container.read(path)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from tocsin.arrays import Float64s, Int64s
 from tocsin.errors import OptionError, SubscriptionError
 from tocsin.index.options import Options
+from tocsin.invariants import demand
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.parameters import bind_parameters
 from tocsin.language.utility import has_utility
@@ -110,10 +111,7 @@ class SubscriptionRows(NamedTuple):
     def subscriptions(self) -> list[Subscription]:
         """The subscriptions of the rows."""
         columns = zip(self.ids, self.texts, self.scores.tolist(), self.extras, strict=True)
-        return [
-            Subscription(id, where, score, **(json.loads(extras) if extras else {}))
-            for id, where, score, extras in columns
-        ]
+        return [Subscription(id, where, score, **unpacked(extras)) for id, where, score, extras in columns]
 
     def take(self, rows: Int64s) -> "SubscriptionRows":
         """Some of the rows, in this order."""
@@ -151,9 +149,9 @@ def refuse_unkept(
     missing = (
         {n: sorted(attributes_of([test]) - known) for n, test in looking_back.items()} if known is not None else {}
     )
-    for demand in np.flatnonzero(np.isin(form.test_id, list(looking_back))).tolist():
-        text = int(form.owner[form.test_conjunction[demand]])
-        unkept = missing.get(int(form.test_id[demand]))
+    for row in np.flatnonzero(np.isin(form.test_id, list(looking_back))).tolist():
+        text = int(form.owner[form.test_conjunction[row]])
+        unkept = missing.get(int(form.test_id[row]))
         if options.history is None:
             message, hint = "it looks back, and no event is remembered", 'Make the matcher with history="all"'
         elif unkept and options.kept is not None and not options.kept.issuperset(unkept):
@@ -201,10 +199,34 @@ def number(id: str, name: str, value: Any) -> float:
     return converted
 
 
+_PACKED: dict[str, tuple[type, ...]] = {"weights": (int, float), "tags": (str,)}
+"""What is packed, and the types of its values."""
+
+
 def packed(weights: Mapping[str, float], tags: Mapping[str, str]) -> str:
     """Weights and tags as JSON; the empty text if there are none, as for most."""
     extras = {name: dict(value) for name, value in (("weights", weights), ("tags", tags)) if value}
     return json.dumps(extras, ensure_ascii=False) if extras else ""
+
+
+def unpacked(text: str) -> dict[str, dict[str, Any]]:
+    """Weights and tags from what `packed` made of them; raise BrokenInvariantError if it did not make this.
+
+    >>> unpacked(packed({}, {"tenant": "acme"})), unpacked("")
+    ({'tags': {'tenant': 'acme'}}, {})
+    """
+    if not text:
+        return {}
+    try:
+        extras = json.loads(text)
+    except (ValueError, RecursionError):
+        extras = None
+    is_packed = isinstance(extras, dict) and all(
+        isinstance(given, dict) and name in _PACKED and all(isinstance(one, _PACKED[name]) for one in given.values())
+        for name, given in extras.items()
+    )
+    demand(is_packed, "extras.bytes", "it is not what a subscription has")
+    return dict(extras)
 
 
 def read(table: pa.Table, limits: Limits) -> tuple[SubscriptionRows, list[SubscriptionError]]:

@@ -74,7 +74,7 @@ def gather(chosen: Iterable[tuple[Segment, Int64s, Float64s]]) -> tuple[Subscrip
         places = pa.array(numbers)
         ids += segment.ids.arrow().take(places).to_pylist()
         texts += segment.texts.arrow().take(places).to_pylist()
-        extras += segment.extras.arrow().take(places).to_pylist()
+        extras += segment.extras_at(numbers)
         scores.append(all_scores[numbers])
         forms.append(segment.normal_form(numbers.astype(np.int32)))
     return SubscriptionRows(ids, texts, np.concatenate(scores), extras), NormalForm.joined(forms)

@@ -1,7 +1,6 @@
 """A segment: an immutable set of subscriptions with its index, as named arrays that a file can hold."""
 
 import contextlib
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.arrays import Bools, Float64s, Int32s, Ragged, Strings
+from tocsin.arrays import Bools, Float64s, Int32s, Int64s, Ragged, Strings
 from tocsin.conjunctions.boolean.build import cover_of
 from tocsin.conjunctions.boolean.match import Trees
 from tocsin.conjunctions.choose import of_tests_alone
@@ -42,7 +42,7 @@ from tocsin.index.combined_tests import CombinedTests, combine_tests
 from tocsin.index.encoding import Column, codes_of, encode, encode_short
 from tocsin.index.event_lane import EventLane
 from tocsin.index.form import FORM_VERSION, StoredForm
-from tocsin.index.intake import SubscriptionRows
+from tocsin.index.intake import SubscriptionRows, unpacked
 from tocsin.index.options import Options
 from tocsin.index.rare_attributes import RareRanges, ranges_to_tests, rare_attributes
 from tocsin.index.tags import TagIndex
@@ -245,8 +245,15 @@ class Segment:
 
     def subscription(self, number: int) -> Subscription:
         """A subscription as it was given."""
-        extras = json.loads(self.extras[number] or "{}")
+        extras = unpacked(self.extras[number])
         return Subscription(self.ids[number], self.texts[number], float(self.scores[number]), **extras)
+
+    def extras_at(self, numbers: Int64s) -> list[str]:
+        """The weights and tags of some subscriptions, as JSON that `unpacked` reads."""
+        texts: list[str] = self.extras.arrow().take(pa.array(numbers)).to_pylist()
+        for text in texts:
+            unpacked(text)
+        return texts
 
     def normal_form(self, numbers: Int32s) -> NormalForm:
         """The normal form of some subscriptions, as if they were parsed in this order."""
@@ -557,6 +564,16 @@ class MappedSegment(Segment):
         """The normal form of some subscriptions, as if they were parsed in this order."""
         with self._reading():
             return super().normal_form(numbers)
+
+    def subscription(self, number: int) -> Subscription:
+        """A subscription as it was given."""
+        with self._reading():
+            return super().subscription(number)
+
+    def extras_at(self, numbers: Int64s) -> list[str]:
+        """The weights and tags of some subscriptions, as JSON that `unpacked` reads."""
+        with self._reading():
+            return super().extras_at(numbers)
 
     def definition(self, test: int) -> Test:
         """The test with this number among those of the normal form."""

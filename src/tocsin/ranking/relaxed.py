@@ -257,10 +257,10 @@ def _predicates(conjunctions: Conjunctions, of_column: Int32s, of_test: Int32s) 
 
 def _weights(segment: Segment, place: Mapping[str, int], owner: Int32s, attribute: Int32s) -> Float64s:
     """Return the weight of each predicate: what its subscription gives to its attribute, or 1."""
-    extras = segment.extras
     given: dict[tuple[int, int], float] = {}
-    for number in np.flatnonzero(np.diff(extras.offsets)).tolist():
-        for name, weight in json.loads(extras[number]).get("weights", {}).items():
+    numbers = np.flatnonzero(np.diff(segment.extras.offsets))
+    for number, text in zip(numbers.tolist(), segment.extras_at(numbers), strict=True):
+        for name, weight in json.loads(text).get("weights", {}).items():
             if name in place:
                 given[number, place[name]] = weight
     weights = np.ones(owner.size)
