@@ -1,5 +1,6 @@
 """Columns of many texts, and one text by its clauses: the same as alone, as an index expects it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from expression_strategies import conditions
 from tocsin import Limits, Matcher
 from tocsin.errors import SubscriptionError
 from tocsin.language import by_clauses, shape_plan
-from tocsin.language.bulk import normalise_texts
+from tocsin.language.bulk import _Work, normalise_texts
 from tocsin.language.by_clauses import normalise_clauses
 from tocsin.language.normal_form import NormalForm
 from tocsin.language.normalise import normalise
@@ -187,6 +188,36 @@ def test_batches_join_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = by_text(normalise_texts(TEXTS))
     monkeypatch.setattr("tocsin.language.bulk.BATCH", 7)
     assert by_text(normalise_texts(TEXTS)) == whole
+
+
+@pytest.mark.parametrize("characters", [1, 200])
+def test_long_texts_make_short_batches(characters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = by_text(normalise_texts(TEXTS))
+    monkeypatch.setattr("tocsin.language.bulk.BATCH_CHARACTERS", characters)
+    sizes: list[int] = []
+    add_batch = _Work.add_batch
+
+    def counted(work: _Work, start: int, texts: Sequence[str]) -> None:
+        sizes.append(len(texts))
+        add_batch(work, start, texts)
+
+    monkeypatch.setattr(_Work, "add_batch", counted)
+    assert by_text(normalise_texts(TEXTS)) == whole
+    assert sum(sizes) == len(TEXTS)
+    assert max(sizes) <= max(characters // 8, 1)
+
+
+def test_rows_of_trees_become_arrays_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of conjunctions that are not counted yet stay right, also where floats and exact numbers meet."""
+    trees = [f"x = {n} AND NOT (a = 'p{n}' AND b = 1) AND (a IS NULL OR b < {n}e20 OR c = 'q')" for n in range(9)]
+    trees += [" AND ".join(f"NOT (a{i} = {n} AND b{i} = 'x')" for i in range(6)) for n in range(9)]
+    whole = normalise_texts(trees)
+    monkeypatch.setattr("tocsin.language.normal_form.MANY_SINGLES", 2)
+    parts = normalise_texts(trees)
+    assert parts.conjunctions() == whole.conjunctions()
+    assert parts.owner.tolist() == whole.owner.tolist()
+    assert [array.tolist() for array in parts.nesting] == [array.tolist() for array in whole.nesting]
+    assert whole.nesting.leaf.size
 
 
 def test_nothing_is_a_normal_form_too() -> None:

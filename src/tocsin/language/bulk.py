@@ -19,6 +19,8 @@ from tocsin.model.analyzer import NO_ANALYZERS, Analyzers
 
 BATCH = 65_536
 """How many texts are split into pieces at a time."""
+BATCH_CHARACTERS = 16_000_000
+"""How many characters they have together, about: a character takes up to ten bytes of pieces."""
 
 SMALL = 4
 """Parts of fewer texts than this are bound text by text: vector operations would cost more."""
@@ -42,9 +44,20 @@ def normalise_texts(
     """
     work = _Work(Builder(check_xpath), ids, limit, analyzers, most_attributes)
     with no_collection():
-        for start in range(0, len(texts), BATCH):
-            work.add_batch(start, texts[start : start + BATCH])
+        start = 0
+        while start < len(texts):
+            end = _end_of_batch(texts, start)
+            work.add_batch(start, texts[start:end])
+            start = end
         return work.builder.finish(len(texts))
+
+
+def _end_of_batch(texts: Sequence[str], start: int) -> int:
+    """Return where the batch of texts ends that begins at `start`."""
+    last = min(start + BATCH, len(texts))
+    # What is not a text is refused when it is split.
+    lengths = np.cumsum([len(text) if isinstance(text, str) else 0 for text in texts[start:last]])
+    return start + max(int(np.searchsorted(lengths, BATCH_CHARACTERS)), 1) if lengths[-1] > BATCH_CHARACTERS else last
 
 
 @contextmanager

@@ -5,6 +5,7 @@ column of its attribute and kind; several rows of one conjunction in one column 
 conjunction must hold; those of the others are the leaves of a tree.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ _DTYPES = {
     Kind.ANY: np.bool_,
 }
 
+MANY_SINGLES = 50_000
+"""Rows of a column that were added one at a time become arrays from this number on."""
 _ENDS = ("low", "high", "has_low", "low_closed", "has_high", "high_closed")
 
 
@@ -216,14 +219,16 @@ class Builder:
     never: list[int] = field(default_factory=list)
     _owners: list[Int32s] = field(default_factory=list)
     _size: int = 0
-    _single_owners: list[int] = field(default_factory=list)
+    _single_owners: "array[int]" = field(default_factory=lambda: array("i"))
     _batches: dict[ColumnKey, list[RangeColumn]] = field(default_factory=dict)
     _singles: dict[ColumnKey, list[tuple[int, Range]]] = field(default_factory=dict)
-    _single_null: dict[ColumnKey, list[int]] = field(default_factory=dict)
+    _single_null: "dict[ColumnKey, array[int]]" = field(default_factory=dict)
     _tests: dict[Tested, int] = field(default_factory=dict)
     _test_rows: list[tuple[Int32s, Int32s]] = field(default_factory=list)
-    _single_tests: list[tuple[int, int]] = field(default_factory=list)
-    _nesting: list[tuple[int, int, int]] = field(default_factory=list)
+    _single_tests: "array[int]" = field(default_factory=lambda: array("i"))
+    """Conjunction and test, in turn."""
+    _nesting: "array[int]" = field(default_factory=lambda: array("i"))
+    """Leaf, opens and closes, in turn."""
 
     def add(self, owner: int, expression: Expression) -> None:
         """Add one text."""
@@ -234,7 +239,7 @@ class Builder:
         if not expression.leaves:
             self.never.append(owner)
         for place, (opens, closes) in enumerate(expression.nesting, len(self._single_owners) + 1):
-            self._nesting.append((-place, opens, closes))
+            self._nesting.extend((-place, opens, closes))
         for conjunction in expression.leaves:
             # Numbered from -1 downwards until the batches, which come first, are counted.
             self._single_owners.append(owner)
@@ -254,17 +259,19 @@ class Builder:
             return
         key = predicate.attribute, predicate.kind
         if predicate.or_null:
-            self._single_null.setdefault(key, []).append(number)
+            self._single_null.setdefault(key, array("i")).append(number)
         if isinstance(predicate.ranges, Points):
             self.add_rows(key, _rows_of_points(number, predicate.ranges))
             return
         rows = self._singles.setdefault(key, [])
         for candidate in predicate.ranges:
             rows.append((number, candidate))
+        if len(rows) >= MANY_SINGLES:
+            self._add_singles(key)
 
     def add_test(self, number: int, test: int) -> None:
         """Add one test, by its number, to one conjunction."""
-        self._single_tests.append((number, test))
+        self._single_tests.extend((number, test))
 
     def test_id(self, predicate: Tested) -> int:
         """Return the number of a test; a new one with an XPath is checked first."""
@@ -299,8 +306,19 @@ class Builder:
             one = _rows(predicate.kind, [(0, candidate)])
             batches.append(RangeColumn(numbers, *(np.repeat(getattr(one, name), len(numbers)) for name in _ENDS)))
 
+    def _add_singles(self, key: ColumnKey) -> None:
+        """Add the rows of a column that were added one at a time, as arrays: as objects they take ten times as much."""
+        rows = _rows(key[1], self._singles.pop(key))
+        if key[1] is Kind.STRING:
+            known: dict[str | None, str | None] = {}
+            rows.low[:] = [known.setdefault(text, text) for text in rows.low]
+            rows.high[:] = [known.setdefault(text, text) for text in rows.high]
+        self.add_rows(key, rows)
+
     def finish(self, texts: int) -> NormalForm:
         """Return the normal form of `texts` texts: conjunctions in the order of the texts, rows in that order."""
+        for key in list(self._singles):
+            self._add_singles(key)
         owners = np.concatenate([*self._owners, np.array(self._single_owners, np.int32)]).astype(np.int32)
         order = np.argsort(owners, kind="stable")
         final = np.empty(len(owners), np.int32)
@@ -308,10 +326,9 @@ class Builder:
         # Conjunctions that were added one at a time are numbered -1, -2, …: turned round, they are found from the end.
         number = np.concatenate([final[: self._size], final[self._size :][::-1]])
         columns: dict[ColumnKey, RangeColumn] = {}
-        for key in sorted({*self._batches, *self._singles}):
-            singles = _rows(key[1], self._singles.get(key, []))
-            singles.null = np.array(self._single_null.get(key, []), np.int32)
-            columns[key] = _joined([*self._batches.get(key, []), singles]).renumbered(number)
+        for key in sorted({*self._batches, *self._single_null}):
+            null = replace(_rows(key[1], []), null=np.array(self._single_null.get(key, ()), np.int32))
+            columns[key] = _joined([*self._batches.pop(key, []), null]).renumbered(number)
         single_tests = np.array(self._single_tests, np.int32).reshape(-1, 2)
         conjunction = number[np.concatenate([*(rows[0] for rows in self._test_rows), single_tests[:, 0]])]
         ids = np.concatenate([*(rows[1] for rows in self._test_rows), single_tests[:, 1]])
