@@ -18,9 +18,9 @@ from tocsin.index.id_order import (
     _sort_by_digit,
     _sorted_until,
     append_lists,
-    gather_texts,
     ids_at,
     ids_before,
+    joined_texts,
     merge_others,
     named_only,
     scores_at,
@@ -167,6 +167,12 @@ def test_ids_at_places(letter: str, count: int) -> None:
     expected = [texts[place] for place in places]
     assert ids_at(ids, places) == expected
     assert ids_at(ids, np.repeat(places, 2)[::2]) == expected, "places need not stand side by side"
-    gathered, ends = gather_texts(places, ids.offsets, ids.data)
-    assert gathered.tobytes() == "".join(expected).encode()
-    assert ends.tolist() == np.cumsum([len(text.encode()) for text in expected]).tolist()
+    if count:
+        assert joined_texts(places, ids.offsets, ids.data).tobytes() == "\0".join(expected).encode()
+
+
+def test_ids_with_nul_and_empty_ones() -> None:
+    texts = ["", "\0", "a\0b", *(f"x{number}" for number in range(5000))]
+    places = np.array([0, 1, 5, 2, 0], np.int32)
+    assert ids_at(Strings.of(texts), places) == [texts[place] for place in places]
+    assert ids_at(Strings.of(texts), places[[0, 2, 4]]) == ["", "x2", ""]

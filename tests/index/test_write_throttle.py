@@ -71,6 +71,25 @@ def test_a_change_rests_for_the_work_of_the_one_before_it(clock: Clock) -> None:
     assert clock.slept == pytest.approx([0.02 * turns.REST, 0.03 * turns.REST])
 
 
+def test_a_change_rests_between_its_steps(clock: Clock) -> None:
+    taken = WriteThrottle()
+    with taken.matching():
+        with taken.changing():
+            clock.now += 0.02
+            taken.between_steps()
+            clock.now += 0.01
+        change(taken, clock, 0.0)
+    assert clock.slept == pytest.approx([0.02 * turns.REST, 0.01 * turns.REST])
+
+
+def test_without_matches_a_change_does_not_rest_between_its_steps(clock: Clock) -> None:
+    taken = WriteThrottle()
+    with taken.changing():
+        clock.now += 0.02
+        taken.between_steps()
+    assert clock.slept == []
+
+
 def test_what_a_match_builds_for_changes_counts(clock: Clock) -> None:
     taken = WriteThrottle()
     with taken.matching():

@@ -34,37 +34,40 @@ BITS_A_VALUE = 256
 1.4; 400 of 100,000 the same."""
 
 
-FEW_IDS = 8
-"""Fewer ids are taken one by one. 23 of 100,000 ids take 17 µs so, and 7 µs together."""
+FEW_IDS = 2
+"""Fewer ids are taken one by one. 5 of 100,000 ids take 9 µs so, and 4 µs together."""
 RUN_STEP = 64
 """Values that are compared at a time to see how many at the beginning of a list are in order."""
 
 
 @kernel
-def gather_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> tuple[UInt8s, Int64s]:
-    """Return the bytes of the texts at some places, one after the other, and where each ends."""
-    ends, total = np.empty(places.size, np.int64), 0
+def joined_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> UInt8s:
+    """Return the bytes of the texts at some places, one after the other, with a NUL between them."""
+    total = places.size - 1
     for number in range(places.size):
         total += offsets[places[number] + 1] - offsets[places[number]]
-        ends[number] = total
-    gathered, end = np.empty(total, np.uint8), 0
+    joined, end = np.empty(total, np.uint8), 0
     for number in range(places.size):
-        for place in range(offsets[places[number]], offsets[places[number] + 1]):
-            gathered[end] = data[place]
+        if number > 0:
+            joined[end] = 0
             end += 1
-    return gathered, ends
+        for place in range(offsets[places[number]], offsets[places[number] + 1]):
+            joined[end] = data[place]
+            end += 1
+    return joined
 
 
 def ids_at(ids: Strings, places: Int32s) -> list[str]:
-    """Return the ids at some places, as `Strings.at` does; some at once are decoded as one text."""
-    if not FEW_IDS <= places.size < MANY_PLACES or len(ids) <= FEW_STRINGS:
-        return ids.at(places)
-    gathered, ends = gather_texts(np.ascontiguousarray(places), ids.offsets, ids.data)
-    content, lasts = gathered.tobytes(), ends.tolist()
-    if content.isascii():
-        text = content.decode()
-        return [text[first:last] for first, last in zip([0, *lasts], lasts, strict=False)]
-    return [content[first:last].decode() for first, last in zip([0, *lasts], lasts, strict=False)]
+    """Return the ids at some places, as `Strings.at` does; some at once are decoded as one text and cut at the NULs.
+
+    100 of 100,000 ids take 5 µs so, and 30 µs if each is cut out of the text by its offsets.
+    """
+    if FEW_IDS <= places.size < MANY_PLACES and len(ids) > FEW_STRINGS:
+        found = str(joined_texts(np.ascontiguousarray(places), ids.offsets, ids.data).data, "utf-8").split("\0")
+        # There are more if an id has a NUL in it.
+        if len(found) == places.size:
+            return found
+    return ids.at(places)
 
 
 @kernel

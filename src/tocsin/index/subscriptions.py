@@ -129,6 +129,7 @@ class SubscriptionSet:
         with self._throttle.changing():
             expression = self.options.normalise_one(subscription.where, id)
             self._check_history(expression, subscription)
+            self._throttle.between_steps()
             with self._writing():
                 added = self._admitted(subscription, expression)
                 self._drop(id)

@@ -351,14 +351,14 @@ def test_ends_are_used_where_the_block_before_had_many_candidates(
     assert in_bits or ways == {True, False}, "parts end in blocks of both ways"
 
 
+@pytest.mark.parametrize("expects_many", [False, True])
+@pytest.mark.parametrize("tests", [0, 3])
 @pytest.mark.parametrize("seed", range(6))
-def test_match_bitmaps_of_one(seed: int) -> None:
-    """One event has its pairs if there is room for them; else it says that there was none."""
-    case = random_case(seed, conjunctions=2000, events=1, columns=2, tests=0, span=10)
+def test_match_bitmaps_of_one(seed: int, tests: int, expects_many: bool) -> None:
+    case = random_case(seed, conjunctions=2000, events=1, columns=2, tests=tests, span=10)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     arguments = (index.bitmaps, index.demands, case.events, *index._cells)
-    found, candidates, is_done = match_bitmaps_of_one(*arguments, ROOM + 2000)
-    assert is_done
+    found, candidates = match_bitmaps_of_one(*arguments, ROOM + 2000, expects_many)
     assert set(map(tuple, found.tolist())) == case.expected()
     assert len(found) == len(case.expected()) <= candidates
     assert set(map(tuple, index.match(case.events)[0].tolist())) == case.expected()
@@ -367,8 +367,9 @@ def test_match_bitmaps_of_one(seed: int) -> None:
 def test_an_event_with_more_matches_than_there_is_room_for() -> None:
     case = random_case(1, conjunctions=9000, events=1, columns=2, tests=0, span=1)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
-    assert not match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, ROOM)[2]
-    assert set(map(tuple, index.match(case.events)[0].tolist())) == case.expected()
+    found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, ROOM, False)
+    assert set(map(tuple, found.tolist())) == case.expected()
+    assert len(found) == len(case.expected()) > ROOM
 
 
 def of_place(order: Int32s, column: Int32s) -> list[set[int]]:

@@ -589,23 +589,48 @@ def match_bitmaps(
 
 @kernel
 def match_bitmaps_of_one(
-    bitmaps: Bitmaps, demands: Demands, events: Events, columns: Int32s, bounds: Int32s, counts: Int32s, room: int
-) -> tuple[Int32s, int, bool]:
-    """Do what `match_bitmaps` does for a batch of one event; return pairs, candidates, and whether the room sufficed.
+    bitmaps: Bitmaps,
+    demands: Demands,
+    events: Events,
+    columns: Int32s,
+    bounds: Int32s,
+    counts: Int32s,
+    room: int,
+    expects_many: bool,
+) -> tuple[Int32s, int]:
+    """Do what `match_bitmaps` does for a batch of one event; return pairs and candidates.
 
-    In one call, whose result is no tuple with a name: Python takes longer to make those than to match an event.
+    In one call, whose result is no tuple with a name: Python takes longer to make those than to match an event. Matches
+    are found in runs, or in bits if many are expected or the room for runs does not suffice.
     """
-    cells = cells_of_codes(events.codes, columns, bounds, counts)
-    found = FoundRuns(np.empty(room, np.int32), 0, np.empty((room, 2), np.int32), 0)
+    cells, blocks = cells_of_codes(events.codes, columns, bounds, counts), bitmaps.row_starts.size - 1
     by_event, no_order, no_bits = events.codes.reshape(1, -1), np.empty((0, 0), np.int32), np.empty((0, 0), np.uint64)
-    progress, found, candidates = match_bitmaps(
-        bitmaps, demands, events, by_event, columns, cells, no_order, BEGIN, found, no_bits
-    )
-    pairs = np.empty((found.used, 2), np.int32)
-    for place in range(found.used):
-        pairs[place, EVENT] = 0
-        pairs[place, FOUND] = found.values[place]
-    return pairs, candidates, progress.block == bitmaps.row_starts.size - 1
+    if not expects_many:
+        found = FoundRuns(np.empty(room, np.int32), 0, np.empty((room, 2), np.int32), 0)
+        progress, found, candidates = match_bitmaps(
+            bitmaps, demands, events, by_event, columns, cells, no_order, BEGIN, found, no_bits
+        )
+        if progress.block == blocks:
+            pairs = np.empty((found.used, 2), np.int32)
+            for place in range(found.used):
+                pairs[place, EVENT] = 0
+                pairs[place, FOUND] = found.values[place]
+            return pairs, candidates
+    bits = np.zeros((1, blocks * BITSET_WORDS), np.uint64)
+    no_runs = FoundRuns(np.empty(ROOM, np.int32), 0, np.empty((ROOM, 2), np.int32), 0)
+    _, _, candidates = match_bitmaps(bitmaps, demands, events, by_event, columns, cells, no_order, BEGIN, no_runs, bits)
+    total = 0
+    for word in bits[0]:
+        total += count_bits(word)
+    pairs, used = np.empty((total, 2), np.int32), 0
+    for word in range(bits.shape[1]):
+        left = bits[0, word]
+        while left != np.uint64(0):
+            pairs[used, EVENT] = 0
+            pairs[used, FOUND] = demands.conjunction[word * 64 + lowest_bit(left)]
+            left &= left - np.uint64(1)
+            used += 1
+    return pairs, candidates
 
 
 @kernel

@@ -92,12 +92,10 @@ class BitmapIndex:
 
     def match(self, events: Events) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
-        if events.codes.shape[1] == 1 and not self._expects_many:
+        if events.codes.shape[1] == 1:
             # What makes lists of several costs more than most matches of one event.
             room = ROOM + TUNING.matches_per_event
-            pairs, candidates, is_done = match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, room)
-            if is_done:
-                return pairs, candidates
+            return match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, room, self._expects_many)
         parts, bits, candidates = self._found(events)
         return pairs_of(self._lists(parts, bits, events)), candidates
 
