@@ -17,7 +17,7 @@ from tocsin.arrays import Bools, Float64s, Int32s, Ragged
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.coded import NOT_TRUE, TRUE, Conjunctions, Events
 from tocsin.conjunctions.common.index import CommonIndex, choose_common
-from tocsin.conjunctions.estimate import cost_by_pairs, cost_in_bitmaps
+from tocsin.conjunctions.estimate import cost_by_pairs, cost_in_bitmaps, cost_of_looks
 from tocsin.conjunctions.key.drift import Drift
 from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.conjunctions.pairs.build import Prepared, prepare
@@ -61,15 +61,18 @@ class CombinedIndex:
     @classmethod
     def by_one_way(cls, filing: Filing, in_bitmaps: bool) -> "CombinedIndex":
         """File the conjunctions before the split by access pairs only, or in bitmaps as far as possible."""
-        return cls._of(filing, lambda _, can_be: can_be & in_bitmaps, np.zeros(filing.split, bool))
+        return cls._of(filing, lambda _, __, can_be: can_be & in_bitmaps, np.zeros(filing.split, bool))
 
     @classmethod
-    def _of(cls, filing: Filing, choose: Callable[[Float64s, Bools], Bools], common: Bools) -> "CombinedIndex":
+    def _of(
+        cls, filing: Filing, choose: Callable[[Float64s, Float64s, Bools], Bools], common: Bools
+    ) -> "CombinedIndex":
         conjunctions, split = filing.conjunctions, filing.split
         all_before = np.arange(split, dtype=np.int32)
         prepared = _prepare(filing, all_before)
-        costs = np.stack([cost_by_pairs(prepared), cost_in_bitmaps(prepared)])
-        in_bitmaps = choose(costs, _can_be_in_bitmaps(filing) & ~common)
+        costs, looks = np.stack([cost_by_pairs(prepared), cost_in_bitmaps(prepared)]), cost_of_looks(prepared.access)
+        in_bitmaps = choose(costs, looks, _can_be_in_bitmaps(filing) & ~common)
+        costs[_PAIRS] += looks
         by_pairs = np.flatnonzero(~in_bitmaps & ~common).astype(np.int32)
         bitmaps = blocks = None
         if by_pairs.size < split:
@@ -269,12 +272,16 @@ def _can_be_in_bitmaps(filing: Filing) -> Bools:
     return can_be
 
 
-def _cheaper(costs: Float64s, can_be: Bools) -> Bools:
-    """Tell which conjunctions go into bitmaps, given what each costs by either way.
+def _cheaper(costs: Float64s, looks: Float64s, can_be: Bools) -> Bools:
+    """Tell which conjunctions go into bitmaps, given what each costs by either way, and by looks into its table.
 
-    A few conjunctions are not worth a second index.
+    Looks are spared only if a table has no conjunction left. So they count if all go into bitmaps, which must then be
+    worth it: a single event takes longer there. A few conjunctions are not worth a second index.
     """
-    chosen = can_be & (costs[_BITMAPS] < costs[_PAIRS])
+    together = np.count_nonzero(can_be) and TUNING.bitmaps_pay * costs[_BITMAPS, can_be].sum() < (
+        costs[_PAIRS, can_be].sum() + looks[can_be].sum()
+    )
+    chosen = can_be if together else can_be & (costs[_BITMAPS] < costs[_PAIRS])
     if np.count_nonzero(chosen) < TUNING.min_in_bitmaps:
         return np.zeros_like(chosen)
     few_left = np.count_nonzero(can_be & ~chosen) * TUNING.left_by_pairs < np.count_nonzero(chosen)

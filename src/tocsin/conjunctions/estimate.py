@@ -9,7 +9,7 @@ import numpy as np
 from tocsin.arrays import Float64s, Int64s
 from tocsin.conjunctions.bitmaps.kernels import BLOCK, GROUP
 from tocsin.conjunctions.coded import RangePredicates
-from tocsin.conjunctions.pairs.access import expected_candidates
+from tocsin.conjunctions.pairs.access import AccessPairs, expected_candidates
 from tocsin.conjunctions.pairs.build import Prepared
 from tocsin.tuning import TUNING
 
@@ -31,6 +31,14 @@ def cost_by_pairs(prepared: Prepared) -> Float64s:
     matches = share_of_conjunctions(prepared.predicates)
     matches[prepared.conjunctions.test_conjunction] = 0.0
     return np.where(has_rest, cost, cost / TUNING.short_codes_pay) + TUNING.pair_ns * matches
+
+
+def cost_of_looks(access: AccessPairs) -> Float64s:
+    """Return the share that each conjunction has in the cost of a look into its table, which every event takes."""
+    sides = (access.a, access.b)
+    keys = np.stack([field for side in sides for field in (side.column, side.level)], axis=1)
+    _, table, sizes = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    return TUNING.look_ns / sizes[table.reshape(-1)]
 
 
 def cost_in_bitmaps(prepared: Prepared) -> Float64s:

@@ -4,6 +4,7 @@ The normal form is an OR of conjunctions. Where an AND of ORs would multiply int
 so that the size of an expression is linear in that of the text.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
@@ -419,10 +420,15 @@ def _product(certain: _Merged, factors: list[list[_Merged]], size: int) -> list[
         predicates = len(product) * sum(map(len, factor)) + len(factor) * sum(map(len, product))
         if pairs > _TRIED * MAX_PRODUCT and predicates > MAX_GROWTH * size:
             return None
-        both = (_meet([left, right]) for left in product for right in factor)
-        product = [merged for merged in both if merged is not None and settle(merged.values()) is not None]
-        if len(product) > MAX_PRODUCT and sum(map(len, product)) > MAX_GROWTH * size:
-            return None
+        both, grown = [], 0
+        for left, right in itertools.product(product, factor):
+            merged = _meet([left, right])
+            if merged is not None and settle(merged.values()) is not None:
+                both.append(merged)
+                grown += len(merged)
+                if len(both) > MAX_PRODUCT and grown > MAX_GROWTH * size:
+                    return None
+        product = both
     return product
 
 
