@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from tocsin.serve.board import Board
+from tocsin.serve.service import Service
 
 PATIENCE_S = 0.005
 """How long a worker with more connections than another leaves a new one to it."""
@@ -23,10 +23,11 @@ NO_MORE_S = 1.0
 class Server(uvicorn.Server):
     """uvicorn's server, which takes its connections one by one, from a socket that it shares with other workers."""
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket, board: Board) -> None:
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, service: Service) -> None:
         super().__init__(config)
         self._listening = listening
-        self._board = board
+        self._service = service
+        self._board = service.board
         self._is_patient = True
         """Whether the next connection is left to a worker with fewer."""
         self._opening: set[asyncio.Task[Any]] = set()
@@ -47,6 +48,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections; let requests under way end."""
         self._rest()
+        self._service.is_stopping = True
         await super().shutdown(sockets)
 
     def _wait(self) -> None:

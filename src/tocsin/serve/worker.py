@@ -71,7 +71,7 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
     gate = application(service)
     protocol: Any = partial(HttpProtocol, lane=MatchLane(gate, service.queue, board))
     config = uvicorn.Config(gate, http=protocol, **options)
-    await Server(config, listening, board).serve()
+    await Server(config, listening, service).serve()
 
 
 def main(argument: str, number: str, handle: str) -> None:
