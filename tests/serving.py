@@ -32,7 +32,7 @@ class ServerProcess:
         command = [sys.executable, "-c", _PROGRAM, "serve", str(self.folder), "--port", str(self.port), *self.options]
         source = str(Path(__file__).parent.parent / "src")
         self.process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source}
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source}, process_group=0
         )
         ready = threading.Event()
         threading.Thread(target=self._read, args=(ready,), daemon=True).start()
@@ -73,6 +73,10 @@ class ServerProcess:
         self.process.wait()
         psutil.wait_procs(children, timeout=10)
         assert not any(child.is_running() for child in children)
+
+    def signal_as_terminal(self, number: signal.Signals) -> None:
+        """Send a signal to the group of the server, as a terminal does for Ctrl-C, or when it is closed."""
+        os.killpg(self.process.pid, number)
 
     def stop(self) -> None:
         if self.process.poll() is None:

@@ -155,6 +155,13 @@ def test_kinds_of_new_subscriptions_build_nothing(monkeypatch: pytest.MonkeyPatc
         "price < 1 AND price > 2",
     ]
     wheres += ["price * quantity > 10", "ok = TRUE", "code IN ('a', 'b') AND code <> 'c'"]
+    wheres += ["has_words(body, 'fire') OR has_phrase(body, 'a fire')", "lower(city) LIKE 'x%y%'", "model ~ 'a.c'"]
+    wheres += ["price > cost", "day > date_trunc('month', now())", "array_contains(labels, 'a')"]
+    wheres += [
+        "within_distance(lat, lon, 1, 2, '3 km')",
+        "xpath_exists(document, '/a/b')",
+        "body LIKE '%x%' AND body > 3",
+    ]
     matcher = Matcher()
     matcher.subscribe("old", "headline LIKE '%a%' AND price > 3")
     matcher.match_batch([{}])
@@ -166,8 +173,9 @@ def test_kinds_of_new_subscriptions_build_nothing(monkeypatch: pytest.MonkeyPatc
     matcher.match_batch([{}])
     assert found == matcher.kinds
     assert found["made"] == {Kind.TIME}
-    matcher.subscribe("words", "has_words(body, 'fire')")
-    assert matcher.kinds["body"] == {Kind.STRING}
+    assert (found["document"], found["day"], found["lat"]) == ({Kind.STRING}, {Kind.TIME}, {Kind.NUMBER})
+    matcher.subscribe("items", "EXISTS (SELECT 1 FROM UNNEST(items) i WHERE i.qty > 3 AND stock > 3)")
+    assert matcher.kinds["stock"] == {Kind.NUMBER}
 
 
 def test_attributes_and_kinds() -> None:

@@ -1,7 +1,11 @@
 """Every endpoint, with a real server."""
 
 import asyncio
+import contextlib
 import json
+import re
+import socket
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from serving import ServerProcess
+from serving import ServerProcess, wait_for
 from tocsin import Matcher
 from tocsin.serve.openapi import CALLS
 from tocsin.serve.service import RECENT
@@ -56,6 +60,32 @@ def test_an_acknowledged_change_is_seen_by_every_worker(server: ServerProcess, n
         for _ in range(4):
             with server.client() as other:
                 assert ids(other.post("/match", json={"event": {name: number}})) == [name]
+
+
+def test_connections_that_stay_open_are_shared_by_the_workers(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "index")
+
+    def by_worker() -> list[int]:
+        with server.client() as client:
+            return [int(count) for count in re.findall(r"requests_total\{.*\} (\d+)", client.get("/metrics").text)]
+
+    try:
+        # The server is ready when one worker is.
+        wait_for(lambda: all(by_worker()))
+        before = by_worker()
+        with contextlib.ExitStack() as stack:
+            opened = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(60)]
+            for one in opened:
+                one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert one.recv(1000).startswith(b"HTTP/1.1 200")
+            # A worker takes one that it should have left if the other does not come for it.
+            counts = [now - then for now, then in zip(by_worker(), before, strict=True)]
+            assert min(counts) >= 5, counts
+            with server.client() as client:
+                # One that was closed is counted until its worker looks.
+                wait_for(lambda: client.get("/stats").json()["counters"]["connections"] == 61)
+    finally:
+        server.stop()
 
 
 def test_many_changes_at_once_share_commits(server: ServerProcess, client: httpx.Client, name: str) -> None:

@@ -162,3 +162,31 @@ def test_the_history_has_what_was_delivered_before_a_kill(tmp_path: Path) -> Non
             assert inbox(client) == Counter([5, 9, 10])
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_terminal_ends_the_server_in_order_and_silently(tmp_path: Path, number: signal.Signals) -> None:
+    """Requests under way are answered, streams end, and nothing is said of it."""
+    server = ServerProcess(tmp_path / "index", ["--workers", "1"])
+    waited: list[httpx.Response] = []
+
+    def wait_for_entries() -> None:
+        with server.client() as client:
+            waited.append(client.get(f"/inbox/{SUBSCRIBER}", params={"wait": 60}))
+
+    with server.client() as client:
+        client.put("/subscriptions/all", json={"where": "x >= 0", "subscriber": SUBSCRIBER}).raise_for_status()
+        waiting = threading.Thread(target=wait_for_entries)
+        waiting.start()
+        with client.stream("GET", f"/inbox/{SUBSCRIBER}/stream") as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == "retry: 1000"
+            with server.client() as other:
+                wait_for(lambda: other.get("/stats").json()["counters"]["connections"] == 3)
+            said = len(server.log)
+            server.signal_as_terminal(number)
+            assert list(lines)[-1] == ""
+    waiting.join(30)
+    assert server.process.wait(30) == 0
+    assert [answer.json()["entries"] for answer in waited] == [[]]
+    assert server.log[said:] == []

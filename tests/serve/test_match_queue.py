@@ -71,3 +71,22 @@ def test_an_event_that_cannot_be_read_spares_the_others(matcher: Matcher, tmp_pa
     found = ask(queue, [{"x": 45, "y": 1}] * 20, None)
     matcher.match_batch = real  # type: ignore[method-assign]
     assert found == [(["s0", "s1", "s2", "s3", "s4"], [0.5, 1.5, 2.5, 3.5, 4.5])] * 20
+
+
+def test_few_events_are_answered_before_the_next_is_matched(matcher: Matcher, tmp_path: Path) -> None:
+    queue, order = MatchQueue(matcher, Board(tmp_path / "board", 1, row=2)), []
+    real = matcher.match
+
+    def match(event: dict[str, int], **options: object) -> object:
+        order.append(("match", event["x"]))
+        return real(event, **options)  # type: ignore[arg-type]
+
+    matcher.match = match  # type: ignore[method-assign,assignment]
+
+    async def submit() -> None:
+        for value in (1, 2):
+            queue.submit({"x": value}, None, lambda _, value=value: order.append(("answer", value)))  # type: ignore[misc]
+        queue.flush()
+
+    asyncio.run(submit())
+    assert order == [("match", 1), ("answer", 1), ("match", 2), ("answer", 2)]

@@ -13,6 +13,7 @@ from tocsin.language.normal_form import ColumnKey, NormalForm, form_of
 from tocsin.language.normalise import Expression
 from tocsin.model.predicate import Ranges
 from tocsin.model.subscription import Subscription
+from tocsin.predicates.families import compared_by
 
 Build = Callable[[Sequence[Subscription], Sequence[NormalForm]], Segment]
 Normalise = Callable[[str, str], Expression]
@@ -109,13 +110,16 @@ class Buffer:
         return few and not rows.needs_segment
 
     def kinds(self) -> set[ColumnKey] | None:
-        """Return what the fresh subscriptions compare attributes with; None if some have tests that are not ranges."""
-        found = set()
+        """Return what the fresh subscriptions compare attributes with; None if only a segment of them can tell."""
+        found: set[ColumnKey] = set()
         for fresh in self.fresh.values():
             for predicate in chain.from_iterable(fresh.expression.leaves):
-                if not isinstance(predicate, Ranges):
+                if isinstance(predicate, Ranges):
+                    found.add((predicate.attribute, predicate.kind))
+                elif (compared := compared_by(predicate.test)) is not None:
+                    found.update(compared)
+                else:
                     return None
-                found.add((predicate.attribute, predicate.kind))
         return found
 
     def view(self) -> FreshView | None:

@@ -619,7 +619,8 @@ class SubscriptionSet:
     def current_for_kinds(self) -> tuple[Snapshot, set[ColumnKey]]:
         """A snapshot of the segments, and what subscriptions compare that are too new to be in one.
 
-        Nothing is built if those have ranges alone, so that a reader that follows every commit pays little.
+        Nothing is built unless one looks back or at the elements of a list: a reader that follows every commit pays
+        little.
         """
         with self._lock:
             kinds = self._buffer.kinds() if self._snapshot is None else None

@@ -16,8 +16,9 @@ from tocsin.model.condition import (
     XPathExists,
 )
 from tocsin.model.predicate import AnyPattern, AnyWord, Phrase, Test, WordWindow
+from tocsin.model.values import Kind
 from tocsin.predicates.arrays.family import ArrayFamily
-from tocsin.predicates.attributes.family import AttributeFamily
+from tocsin.predicates.attributes.family import AttributeFamily, kinds_told
 from tocsin.predicates.history.family import HistoryFamily
 from tocsin.predicates.patterns.family import PatternFamily
 from tocsin.predicates.places.family import PlaceFamily
@@ -64,6 +65,19 @@ def family_of(test: Test) -> tuple[str, str]:
     return "attributes", ""
 
 
+def compared_by(test: Test) -> list[tuple[str, Kind]] | None:
+    """Return the attributes that a test names, each with the kind that the test tells, or any; None if it is not said.
+
+    These are the `attributes` and the `kinds` of its family, without building one.
+    """
+    if isinstance(test, AttributeComparison):
+        return [(test.left, Kind.ANY), (test.right, Kind.ANY), *kinds_told([test])]
+    name, attribute = family_of(test)
+    if name in ("history", "elements"):
+        return None
+    return [(attribute, Kind.ANY if name in ("arrays", "places") else Kind.STRING)]
+
+
 def order_of(test: Test) -> int:
     """Return the place of a test's type within its family: phrases stand behind words."""
     return 1 if isinstance(test, Phrase) else 0
@@ -74,4 +88,4 @@ def is_selective(test: Test) -> bool:
     return not isinstance(test, (AttributeComparison, HistoryTest))
 
 
-__all__ = ["FAMILIES", "Family", "Probed", "family_of", "is_selective", "order_of"]
+__all__ = ["FAMILIES", "Family", "Probed", "compared_by", "family_of", "is_selective", "order_of"]

@@ -18,7 +18,7 @@ COUNTERS = (
     *("requests", "errors", "matched_events", "matches", "match_seconds", "micro_batches", "refreshes"),
     *("changes", "commits", "commit_seconds", "published_events", "published_matches", "entries", "suppressed"),
     *("webhooks_sent", "webhooks_failed", "dead_letters", "waiting", "audited_pairs", "audit_disagreements"),
-    *("answered", "answer_seconds", "merges"),
+    *("answered", "answer_seconds", "merges", "connections"),
 )
 _COLUMNS = max(len(COUNTERS), 32)
 _SLOTS = 4096

@@ -16,7 +16,9 @@ class Lifeline:
     def start(self, module: str, *arguments: str, inherited: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
         """Start a process that runs `main(*arguments)` of a module."""
         command = [sys.executable, "-m", "tocsin.serve.children", str(self._far), module, *arguments]
-        return subprocess.Popen(command, pass_fds=(self._far, *inherited), stdin=subprocess.DEVNULL)
+        # In a group of its own: Ctrl-C is for the parent, which lets workers end before the writer.
+        handles = (self._far, *inherited)
+        return subprocess.Popen(command, pass_fds=handles, stdin=subprocess.DEVNULL, process_group=0)
 
 
 def die_with(parent: int) -> None:

@@ -46,7 +46,7 @@ def routes(service: Service) -> list[BaseRoute]:
         async def events() -> AsyncIterator[bytes]:
             seen = after
             yield b"retry: 1000\n\n"
-            while not await request.is_disconnected():
+            while not (service.is_stopping or await request.is_disconnected()):
                 entries = await _next(service, inbox, seen, 100, KEEP_ALIVE_S)
                 for entry in entries:
                     seen = entry.number
@@ -65,7 +65,7 @@ def routes(service: Service) -> list[BaseRoute]:
 
         async def send() -> None:
             nonlocal seen
-            while True:
+            while not service.is_stopping:
                 for entry in await _next(service, inbox, seen, 100, KEEP_ALIVE_S):
                     seen = entry.number
                     await client.send_text(bodies.dump(_shown(entry)).decode())
@@ -128,9 +128,9 @@ async def _next(service: Service, inbox: str, after: int, most: int, wait: float
     while True:
         newest = service.board[ENTRY]
         entries = service.inboxes.read(inbox, after, most)
-        if entries or loop.time() >= deadline:
+        if entries or service.is_stopping or loop.time() >= deadline:
             return entries
-        while service.board[ENTRY] == newest and loop.time() < deadline:
+        while service.board[ENTRY] == newest and loop.time() < deadline and not service.is_stopping:
             await asyncio.sleep(LOOK_S)
 
 

@@ -23,7 +23,7 @@ from tocsin.serve.truth_tree import tree
 
 MOST_BACKTESTED = 100_000
 _TRIED = "condition"
-_GAUGES = {"waiting", "merges"}
+_GAUGES = {"waiting", "merges", "connections"}
 MOST_SLOWEST = 10
 MOST_REMEMBERED = 2000
 """Published events that a condition which is no subscription is explained against, if it looks back."""

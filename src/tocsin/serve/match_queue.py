@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,26 +77,30 @@ class MatchQueue:
         groups, self._waiting = self._waiting, {}
         for tags, group in groups.items():
             start = time.perf_counter()
-            answers = self._answers([event for event, _ in group], dict(tags) or None)
-            self._board.count("match_seconds", time.perf_counter() - start)
-            self._board.count("matched_events", len(group))
-            for (_, done), found in zip(group, answers, strict=True):
+            # Few are matched one by one, and each is answered before the next is matched.
+            for (_, done), found in zip(
+                group, self._answers([event for event, _ in group], dict(tags) or None), strict=True
+            ):
+                self._board.count("match_seconds", time.perf_counter() - start)
                 done(found)
+                start = time.perf_counter()
+            self._board.count("matched_events", len(group))
 
-    def _answers(self, events: list[dict[str, Any]], tags: dict[str, str] | None) -> list[Found | Exception]:
+    def _answers(self, events: list[dict[str, Any]], tags: dict[str, str] | None) -> Iterable[Found | Exception]:
+        one_by_one = (self._match_one(event, tags) for event in events)
         if len(events) < TUNING.match_together:
-            return [self._match_one(event, tags) for event in events]
+            return one_by_one
         try:
             table = self.matcher().match_batch([self.timed(event) for event in events], tags=tags)
         except TocsinError:
             # One of them cannot be read: each gets its own answer.
-            return [self._match_one(event, tags) for event in events]
+            return one_by_one
         except Exception as error:
             return [error] * len(events)
         self._board.count("micro_batches")
         self._board.count("matches", len(table))
         self._count_audit(Evidence(**json.loads(table.schema.metadata[b"tocsin"])))
-        return [*split(table, len(events))]
+        return split(table, len(events))
 
     def _match_one(self, event: dict[str, Any], tags: dict[str, str] | None) -> Found | Exception:
         try:

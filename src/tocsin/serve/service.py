@@ -35,6 +35,8 @@ class Service:
     queue: MatchQueue
     inboxes: InboxStore
     writer: WriterClient
+    is_stopping: bool = False
+    """Whether the worker is to end: who waits for entries of an inbox is told that there are none."""
 
     @property
     def matcher(self) -> Matcher:

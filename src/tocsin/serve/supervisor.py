@@ -88,8 +88,10 @@ def serve(
     """Run a server until a signal or `stop` ends it; `ready` is called with its address once it answers."""
     stop = stop or threading.Event()
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # `nohup` ignores a terminal that is closed.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, lambda *_: stop.set())
     listening = listen(host, port, KeyFile(Path(settings.keys)).is_open)
     address = listening.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]

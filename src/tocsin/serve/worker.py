@@ -17,13 +17,13 @@ from tocsin.matcher import Matcher
 from tocsin.serve.advice import Advice
 from tocsin.serve.app import application
 from tocsin.serve.board import SNAPSHOT, Board
+from tocsin.serve.connections import Server
 from tocsin.serve.frames import WriterClient
 from tocsin.serve.match_lane import MatchLane
 from tocsin.serve.match_queue import MatchQueue
 from tocsin.serve.protocol import HttpProtocol
 from tocsin.serve.service import Service
 from tocsin.serve.settings import ServerSettings
-from tocsin.serve.supervisor import BACKLOG
 
 KEEP_ALIVE_SECONDS = 75
 
@@ -62,7 +62,6 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
         "timeout_keep_alive": KEEP_ALIVE_SECONDS,
         "timeout_graceful_shutdown": 3,
         "ws_max_size": 1 << 16,
-        "backlog": BACKLOG,
     }
     # What was loaded stays: the collector need not look at it again and again. Requests leave few cycles; to look for
     # them after every 700 objects, as Python does, took 5 % of the time of a match.
@@ -72,7 +71,7 @@ async def run(settings: ServerSettings, board: Board, listening: socket.socket) 
     gate = application(service)
     protocol: Any = partial(HttpProtocol, lane=MatchLane(gate, service.queue, board))
     config = uvicorn.Config(gate, http=protocol, **options)
-    await uvicorn.Server(config).serve(sockets=[listening])
+    await Server(config, listening, service).serve()
 
 
 def main(argument: str, number: str, handle: str) -> None:

@@ -74,6 +74,19 @@ def test_reopening_finds_what_was_committed_and_no_more(tmp_path: Path) -> None:
     assert [same(last.old_event(number), event) for number, event in enumerate(ROWS)] == [True] * len(ROWS)
 
 
+def test_a_commit_without_new_events_leaves_the_record_alone(tmp_path: Path) -> None:
+    store = HistoryStore(tmp_path, ATTRIBUTES)
+    store.append(ROWS[0])
+    store.commit()
+    written = (tmp_path / COMMIT).stat()
+    store.commit()
+    assert (tmp_path / COMMIT).stat() == written
+    store.append(ROWS[1])
+    store.commit()
+    assert (tmp_path / COMMIT).stat().st_ino != written.st_ino
+    assert len(HistoryStore(tmp_path)) == 2
+
+
 def test_an_attribute_kept_later_is_null_before(folder: Path | None) -> None:
     store = HistoryStore(folder, ["price"])
     store.append(ROWS[0])

@@ -39,7 +39,7 @@ class AttributeFamily(DefinedFamily):
         super().__init__(attribute, tests)
         self._comparisons = [test for test in tests if isinstance(test, AttributeComparison)]
         self.attributes = {name for test in self._comparisons for name in (test.left, test.right)}
-        self.kinds = set(_kinds(self._comparisons))
+        self.kinds = set(kinds_told(self._comparisons))
 
     def probe(self, batch: EventBatch) -> Probed:
         """Judge every comparison for every event."""
@@ -63,7 +63,7 @@ class AttributeFamily(DefinedFamily):
         return _probed_one(tuple(true), tuple(null))
 
 
-def _kinds(comparisons: Sequence[AttributeComparison]) -> Iterator[tuple[str, Kind]]:
+def kinds_told(comparisons: Sequence[AttributeComparison]) -> Iterator[tuple[str, Kind]]:
     """Give an attribute the kind of the expression that it is compared with: `day > date_trunc('month', now())`."""
     for test in comparisons:
         for name, other in ((test.left, test.right), (test.right, test.left)):

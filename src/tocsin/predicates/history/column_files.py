@@ -55,9 +55,13 @@ class Commit:
     partial: tuple[int, list[str]] | None = None
     """Of the events before this number only these attributes are known: version 1 kept no others."""
 
+    def body(self) -> str:
+        """Return what a record says."""
+        return json.dumps(asdict(self), sort_keys=True)
+
     def write(self, folder: Path) -> None:
         """Replace the commit record of `folder`, durably and in one step."""
-        body = json.dumps(asdict(self), sort_keys=True)
+        body = self.body()
         record = {"version": VERSION, "checksum": zlib.crc32(body.encode()), "body": body}
         write_file(folder / COMMIT, lambda file: file.write(json.dumps(record).encode()))
 
@@ -113,6 +117,8 @@ class HistoryFolder:
         self._generation = 0
         self._last_file = 0
         self._logs: tuple[DictionaryLog, DictionaryLog]
+        self._written = ""
+        """What the commit record says that was written last."""
 
     def open(self, encoder: Encoder) -> tuple[Commit, dict[str, OldColumn]]:
         """Read what is committed: dictionaries into `encoder`, and columns; nothing if the folder is new.
@@ -180,8 +186,13 @@ class HistoryFolder:
         state.strings, state.exacts = self._logs[0].state, self._logs[1].state
         used = state.next - state.base
         state.columns = {name: (column.stem, *column.sync(used)) for name, column in columns.items()}
+        if (body := state.body()) == self._written:
+            # Subscriptions alone were changed: the record costs two syncs.
+            return
+        self._written = ""
         state.write(self.path)
         self._delete_strays(state)
+        self._written = body
 
     def _open_logs(self) -> None:
         strings, exacts = (
