@@ -1,5 +1,6 @@
 """What all tests share: how hard Hypothesis tries, and one Spark session that starts when the first test asks."""
 
+import gc
 import math
 import os
 import sys
@@ -42,6 +43,13 @@ def unsynced_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def little_garbage() -> None:
+    """Leave to the garbage collector what this module makes: all tests and their modules are some million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

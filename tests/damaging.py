@@ -1,18 +1,20 @@
 """Damage the files of an index that holds every family, open it in a child process, and say what came of it.
 
-Run as a program: `python tests/damaging.py FOLDER KIND COUNT SEED` prints a JSON object for each damage. A child ends
+Run as a program: `python tests/damaging.py FOLDER KIND COUNT SEED` prints a JSON object for each damage.
+KIND is random or crafted, or both with a comma. A child ends
 by a signal if a kernel reads outside its arrays, and by its alarm if something hangs.
 """
 
 import contextlib
 import datetime as dt
+import itertools
 import json
 import os
 import random
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -236,11 +238,11 @@ def outcome(folder: Path, expected: list[Any], crafted: bool) -> tuple[str, str]
     return what, why
 
 
-def run(folder: Path, kind: str, count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Damage an index again and again; yield what was done and what came of it."""
+def run(folder: Path, kinds: Sequence[str], count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Damage an index again and again, so often in each way; yield what was done and what came of it."""
     copy = folder / "copy"
     sound: dict[int, tuple[Path, list[Any]]] = {}
-    for number in range(count):
+    for number, kind in itertools.product(range(count), kinds):
         chance = random.Random(f"{seed} {number}")
         # Most damage is done to the product's own index.
         options = number // 5 % len(PAPERS) if number % 5 == 4 else 0
@@ -255,10 +257,10 @@ def run(folder: Path, kind: str, count: int, seed: int) -> Iterator[dict[str, An
         done = damage(copy, kind, chance)
         what, why = outcome(copy, expected, kind == "crafted")
         shutil.rmtree(copy)
-        yield {"number": number, "done": done, "outcome": what, "why": why}
+        yield {"number": number, "kind": kind, "done": done, "outcome": what, "why": why}
 
 
 if __name__ == "__main__":
     with contextlib.suppress(BrokenPipeError):
-        for result in run(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])):
+        for result in run(Path(sys.argv[1]), sys.argv[2].split(","), int(sys.argv[3]), int(sys.argv[4])):
             print(json.dumps(result), flush=True)

@@ -448,12 +448,16 @@ def test_names_of_events_may_be_numpy_scalars() -> None:
 
 @pytest.mark.parametrize("segments", [1, 3])
 @pytest.mark.parametrize("batches", [1, 2])
-def test_counts_add_over_batches_and_not_over_segments(segments: int, batches: int) -> None:
+def test_counts_add_over_batches_and_not_over_segments(
+    segments: int, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each of the batches, and all of them, are matched in parts.
+    monkeypatch.setattr("tocsin.matcher.BATCH", 1_000)
     matcher = Matcher(background_merge=False)
     for number in range(segments):
         wheres = [f"x > {number}", f"xpath_exists(doc, '/a{number}')"]
         matcher.subscribe_many(pa.table({"id": [f"{number}-{n}" for n in range(2)], "where": wheres}))
-    events = 40_000
+    events = 2_200
     table = pa.table({"x": ["one"] * events, "doc": ["<a>"] * events})
     for given in (
         table,

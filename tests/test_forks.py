@@ -80,7 +80,7 @@ def test_locks_that_are_made_while_a_fork_waits_are_free_in_the_child() -> None:
 
     thread = threading.Thread(target=change, daemon=True)
     thread.start()
-    for _ in range(20):
+    for _ in range(8):
         assert forked(lambda: all(one.acquire(blocking=False) for one in [guard, *made]))
     stop.set()
     thread.join()

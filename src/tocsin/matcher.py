@@ -8,7 +8,7 @@ import datetime as dt
 import html
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tocsin import registry
 from tocsin.errors import EventError, OptionError, SubscriptionError, UnknownSubscriptionError
-from tocsin.index.answer import Answer, Request, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
+from tocsin.index.answer import Answer, Request, Rows, answer, best_of_one, fresh_of, judge_history, match_one, tags_key
 from tocsin.index.commit import Verify
 from tocsin.index.difference import Standing, difference
 from tocsin.index.encoding import Column
@@ -544,9 +543,6 @@ class Matcher:
 
     def _match_one(self, event: Event, request: Request, now: dt.datetime | None) -> Matches:
         """The same steps as `index/answer.py` has for a batch, without the columns of a table."""
-        if request.remember and self._subscriptions.may_exceed_matches():
-            # An event with too many matches is refused before it is remembered.
-            self._match_one(event, replace(request, remember=False), now)
         batch, evidence, view = EventBatch([event], now), Evidence(events=1), None
         with self._subscriptions.matching():
             begun = 0.0 if self._audit is None else time.thread_time()
@@ -564,23 +560,16 @@ class Matcher:
                 )
         evidence.errors |= batch.unreadable
         if len(ids) > self._subscriptions.fewest_matches:
-            self._subscriptions.check_matches("the event", ids)
+            kept = self._within_limits(ids, scores, evidence)
+            ids, scores = [ids[place] for place in kept], [scores[place] for place in kept]
         return Matches(ids, scores, evidence)
 
     def _match_many(self, events: Events, id: str | None, request: Request, now: dt.datetime | None) -> pa.Table:
-        batches: Iterable[EventBatch] = event_batches(events, now)
-        if request.remember and self._subscriptions.may_exceed_matches():
-            # Events with too many matches are refused before any is remembered. What is read once is kept for it.
-            batches = list(batches)
-            self._match_batches(batches, id, replace(request, remember=False))
-        return self._match_batches(batches, id, request)
-
-    def _match_batches(self, batches: Iterable[EventBatch], id: str | None, request: Request) -> pa.Table:
         evidence, tables, type_of_events = Evidence(), [], pa.int64()
         most = BATCH if request.question is None else min(BATCH, request.question.events_at_once)
         with self._subscriptions.matching():
             snapshot = self._subscriptions.current(request.remember)
-            for batch in batches:
+            for batch in event_batches(events, now):
                 names = _event_names(batch, id)
                 of_names = Evidence(errors=dict(batch.unreadable))
                 type_of_events = pa.int64() if names is None else names.type
@@ -588,22 +577,44 @@ class Matcher:
                 of_batch = Evidence()
                 for start, part in batch.parts(most):
                     found = self._answer(snapshot, part, request)
+                    rows = found.rows if request.question is not None else self._all_within_limits(found)
                     of_batch.add_events(found.evidence)
                     offset = start if names is not None else first + start
-                    tables += [rows.table(names, offset) for rows in found.rows]
+                    tables += [some.table(names, offset) for some in rows]
                 # The parts have counted them already if the names are an attribute as well.
                 of_batch.add_segment(of_names)
                 evidence.add_events(of_batch)
         schema = pa.schema([("event", type_of_events), *_SUBSCRIPTION_FIELDS])
         table = pa.concat_tables(tables) if tables else schema.empty_table()
-        fewest = self._subscriptions.fewest_matches
-        # Counting the matches of each event takes as long as finding them.
-        if len(table) > fewest and len(self) > fewest:
-            for counted in pc.value_counts(table["event"].combine_chunks()).to_pylist():
-                if counted["counts"] > fewest:
-                    of_event = table.filter(pc.equal(table["event"], counted["values"]))["subscription"]
-                    self._subscriptions.check_matches(f"event {counted['values']!r}", of_event.to_pylist())
         return table.replace_schema_metadata({"tocsin": json.dumps(vars(evidence))})
+
+    def _within_limits(self, ids: Sequence[str], scores: Sequence[float], evidence: Evidence) -> list[int]:
+        """The places of an event's matches without what tenants have beyond their limits, which is counted."""
+        beyond = self._subscriptions.beyond_matches(ids, scores)
+        for tenant, places in beyond.items():
+            evidence.left_out[tenant] = evidence.left_out.get(tenant, 0) + len(places)
+        gone = set().union(*beyond.values())
+        evidence.matches -= len(gone)
+        return [place for place in range(len(ids)) if place not in gone]
+
+    def _all_within_limits(self, found: Answer) -> list[Rows]:
+        """The rows of a batch without what tenants have beyond their limits."""
+        rows, fewest = found.rows, self._subscriptions.fewest_matches
+        if len(self) <= fewest or not rows:
+            return rows
+        counts = np.sum([np.diff(some.starts) for some in rows], axis=0)
+        kept = [np.ones(int(some.starts[-1]), bool) for some in rows]
+        for event in np.flatnonzero(counts > fewest).tolist():
+            # Of one event, the rows of each segment.
+            slices = [slice(int(some.starts[event]), int(some.starts[event + 1])) for some in rows]
+            ids = [id for some, own in zip(rows, slices, strict=True) for id in some.subscriptions[own].to_pylist()]
+            scores = [score for some, own in zip(rows, slices, strict=True) for score in some.scores[own].to_pylist()]
+            stays = np.zeros(len(ids), bool)
+            stays[self._within_limits(ids, scores, found.evidence)] = True
+            ends = np.cumsum([own.stop - own.start for own in slices])
+            for mask, own, part in zip(kept, slices, np.split(stays, ends[:-1]), strict=True):
+                mask[own] = part
+        return [some if mask.all() else some.only(mask) for some, mask in zip(rows, kept, strict=True)]
 
     def _answer(self, snapshot: Snapshot, batch: EventBatch, request: Request) -> Answer:
         history = self._history_for(snapshot, request)

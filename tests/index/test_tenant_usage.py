@@ -1,5 +1,6 @@
 """What a tenant has is counted exactly through every change, and each of its limits refuses what is beyond."""
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tocsin import EventError, Limits, Matcher, TenantLimitError, TenantUsage
+from tocsin import Limits, Matcher, Matches, TenantLimitError, TenantUsage
 from tocsin.index import subscriptions as subscription_set
 
 ACME = {"tenant": "acme"}
@@ -161,39 +162,81 @@ def test_predicates_and_attributes_of_one_subscription() -> None:
             assert (usage.predicates, usage.attributes) == (predicates, attributes)
 
 
-def test_an_event_that_matches_too_many_is_not_remembered() -> None:
-    """Neither alone nor in a batch, nor the events before it in a batch, also if they can be read once only."""
-    matcher = Matcher(limits=Limits(matches=1))
-    matcher.subscribe("a", "x > 0", tags={"tenant": "acme"})
-    matcher.subscribe("b", "x > 5", tags={"tenant": "acme"})
-    matcher.subscribe("record", "x > ALL (SELECT x FROM history)")
-    with pytest.raises(EventError, match="'acme'"):
-        matcher.publish({"x": 9})
-    several = pa.table({"x": [3, 9]})
-    for events in (several, several.to_reader(), (row for row in several.to_pylist())):
-        with pytest.raises(EventError, match="'acme'"):
-            matcher.publish_batch(events)
-    assert len(matcher.history) == 0
-    assert matcher.publish({"x": 4}).ids == ["a", "record"]
-    assert len(matcher.publish_batch(pa.table({"x": [3, 5]}).to_reader())) == 3
-    assert len(matcher.history) == 3
+def left_out(found: Matches | pa.Table) -> dict[str, int]:
+    if isinstance(found, Matches):
+        return found.evidence.left_out
+    counted: dict[str, int] = json.loads(found.schema.metadata[b"tocsin"])["left_out"]
+    return counted
 
 
-def test_an_event_may_match_so_many_of_one_tenant() -> None:
+def test_one_tenant_with_too_many_matches_costs_the_others_nothing() -> None:
+    """The best of an event are left of its matches, the rest is counted; all others get theirs."""
     matcher = Matcher(limits=Limits(matches=2))
     for number in range(4):
         matcher.subscribe(f"n{number}", "x > 0")
         matcher.subscribe(f"t{number}", f"x > {number}", tags={"tenant": f"t{number % 2}"})
-    matcher.subscribe("acme", "x > 2", tags={"tenant": "t0"})
-    assert len(matcher.match({"x": 2}).ids) == 6
-    assert len(matcher.match_batch([{"x": 2}, {"x": 1}])) == 6 + 5
-    message = r"matches 3 subscriptions of tenant 't0', and at most 2.*Limits\(matches=\.\.\.\)"
-    with pytest.raises(EventError, match=message):
-        matcher.match({"x": 3})
-    with pytest.raises(EventError, match=rf"event 1 {message}"):
-        matcher.match_batch([{"x": 1}, {"x": 3}])
-    with pytest.raises(EventError, match=message):
-        matcher.match({"x": 3}, tags={"tenant": "t0"})
-    assert len(matcher.match({"x": 3}, tags={"tenant": "t1"}).ids) == 1
+    matcher.subscribe("acme", "x > 2", score=0.5, tags={"tenant": "t0"})
+    # At first they are too new for a segment.
+    for compact in (lambda: None, matcher.compact):
+        compact()
+        assert (len(matcher.match({"x": 2})), left_out(matcher.match({"x": 2}))) == (6, {})
+        found = matcher.match({"x": 3})
+        assert found.ids == ["n0", "n1", "n2", "n3", "t0", "t1", "t2"]  # without acme, whose score is lower
+        assert found.scores == [1.0] * 7
+        assert (left_out(found), found.evidence.matches) == ({"t0": 1}, 7)
+        own = matcher.match({"x": 3}, tags={"tenant": "t0"})
+        assert (own.ids, left_out(own)) == (["t0", "t2"], {"t0": 1})
+        assert matcher.top_k({"x": 3}, 9).ids == matcher.match_batch([{"x": 3}], top_k=9)["subscription"].to_pylist()
     matcher.limit_tenant("t0", Limits(matches=3))
-    assert len(matcher.match({"x": 3}).ids) == 8
+    assert len(matcher.match({"x": 3})) == 8
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_matches_beyond_a_limit_are_left_out_of_a_batch_event_by_event(ordered: bool) -> None:
+    rows = [
+        {"id": f"t{number}", "where": f"x > {number}", "score": float(number), "tags": {"tenant": f"t{number % 2}"}}
+        for number in range(6)
+    ]
+    alone, matcher = Matcher(), Matcher(limits=Limits(matches=2), background_merge=False)
+    for some in (rows[:3], rows[3:]):
+        matcher.subscribe_many(some)
+        alone.subscribe_many(some)
+    events = [{"x": x, "name": "same"} for x in (6, 1, 9, 4)]
+    found = matcher.match_batch(events, ordered=ordered)
+    kept = {
+        0: ["t2", "t3", "t4", "t5"],
+        1: ["t0"],
+        2: ["t2", "t3", "t4", "t5"],
+        3: ["t0", "t1", "t2", "t3"],
+    }
+    assert sorted(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True)) == [
+        (event, id) for event, ids in kept.items() for id in ids
+    ]
+    assert found["score"].to_pylist() == [float(id[1:]) for id in found["subscription"].to_pylist()]
+    assert left_out(found) == {"t0": 2, "t1": 2}
+    # Each event counts for itself, though they have one name.
+    assert len(matcher.match_batch(events, id="name", ordered=ordered)) == len(found)
+    assert left_out(alone.match_batch(events)) == {}
+
+
+def test_what_is_published_is_remembered_whatever_it_matches() -> None:
+    """Also if it matches too many for the sake of an event before it in its batch."""
+    matcher = Matcher(limits=Limits(matches=1))
+    matcher.subscribe("a", "x > 0", tags=ACME)
+    matcher.subscribe("b", "EXISTS (SELECT 1 FROM history h WHERE h.x = event.x)", tags=ACME)
+    found = matcher.publish_batch([{"x": 9}, {"x": 9}, {"x": 3}])
+    assert (found["subscription"].to_pylist(), left_out(found)) == (["a"] * 3, {"acme": 1})
+    assert len(matcher.history) == 3
+    again = matcher.publish({"x": 3})
+    assert (again.ids, left_out(again)) == (["a"], {"acme": 1})
+    assert len(matcher.history) == 4
+
+
+def test_an_audit_judges_what_was_found_not_what_is_left(unhurried_audit: None) -> None:  # noqa: ARG001
+    matcher = Matcher(limits=Limits(matches=1), audit=1.0)
+    matcher.subscribe_many([{"id": f"s{number}", "where": "x > 0", "tags": ACME} for number in range(5)])
+    assert len(matcher.match({"x": 1})) == 1
+    assert len(matcher.match_batch([{"x": 1}] * 100)) == 100
+    report = matcher.audit
+    assert report is not None
+    assert (report.judged > 0, report.wrong) == (True, 0)

@@ -38,7 +38,7 @@ def found_in(table: pa.Table) -> Found:
 @pytest.fixture(autouse=True)
 def everything_in_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be in bitmaps is, however few there are."""
-    monkeypatch.setattr(choose, "_cheaper", lambda _, can_be: can_be)
+    monkeypatch.setattr(choose, "_cheaper", lambda _, __, can_be: can_be)
 
 
 @SAME_WAY

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tocsin.arrays import Float64s, Int64s, Ragged
+from tocsin.arrays import Bools, Float64s, Int64s, Ragged
 from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
 from tocsin.index.fresh_rows import FreshView
@@ -53,6 +53,11 @@ class Rows:
         numbers = pa.array(events_of(self.starts, first))
         events = numbers if names is None else names.take(numbers)
         return pa.table({"event": events, "subscription": self.subscriptions, "score": self.scores})
+
+    def only(self, kept: Bools) -> "Rows":
+        """Return some of the rows."""
+        starts, mask = np.append(0, np.cumsum(kept))[self.starts], pa.array(kept)
+        return Rows(starts, self.subscriptions.filter(mask), self.scores.filter(mask))
 
 
 @dataclass(frozen=True)

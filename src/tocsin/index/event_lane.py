@@ -186,7 +186,8 @@ class EventLane:
                     if index is None:
                         probed[place] = self._families[place].probe(batch)
                     else:
-                        held[place] = index.probe_text(value)
+                        if (tests := index.probe_text(value)).size:
+                            held[place] = tests
                         columns[count], given[count] = self._first_family + place, 0
                         count += 1
             elif kind is bool:
@@ -226,8 +227,10 @@ class EventLane:
             held[len(self._families)] = tests
         null: list[Int32s] = []
         for place, found in probed.items():
-            held[place] = found.true.values
-            evidence.errors |= found.errors
+            if found.true.values.size:
+                held[place] = found.true.values
+            if found.errors:
+                evidence.errors |= found.errors
             if found.null is not None and found.null.values.size:
                 null.append(found.null.values + np.int32(self._first_test[place]))
             if found.present is None or found.present[0] == 0:
@@ -247,12 +250,14 @@ class EventLane:
             scratch.codes,
             scratch.short,
         )
-        if not held:
+        if not held and not null:
             return _Encoded(scratch.plain, scratch)
-        parts = [held[place] + np.int32(self._first_test[place]) for place in sorted(held)]
-        true = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        if len(self._combined):
-            true = self._combined.added_to_one(true)
+        true = _NOTHING
+        if held:
+            parts = [held[place] + np.int32(self._first_test[place]) for place in sorted(held)]
+            true = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            if len(self._combined):
+                true = self._combined.added_to_one(true)
         return _Encoded(scratch.events(true, np.sort(np.concatenate(null)) if null else _NOTHING), scratch)
 
     def give_back(self, encoded: "_Encoded") -> None:

@@ -66,6 +66,8 @@ class History:
         """By segment: the judge of whole subscriptions, if the user chose the reference and some text looks back."""
         self._active: list[tuple[int, _Planner]] = []
         """The planners of both kinds that there are, each with the place of its segment."""
+        self._have_few_groups = True
+        """Whether no planner has so many groups of tests that a single event is worth a batch."""
 
     @classmethod
     def of_reader(cls, find: Callable[[], Path], options: Options) -> "History":
@@ -168,8 +170,12 @@ class History:
         """
         with self.lock:
             self._follow(snapshot)
-            judged = self._judge_all([planner for _, planner in self._active], batch, remember, every_test)
             found: list[Judged] = [{} for _ in self._planners]
+            if len(batch) == 1 and self._have_few_groups and not remember:
+                for state, planner in self._active:
+                    found[state][planner.place] = _judge_one(planner, batch, every_test)
+                return found
+            judged = self._judge_all([planner for _, planner in self._active], batch, remember, every_test)
             for (state, planner), probed in zip(self._active, judged, strict=True):
                 found[state][planner.place] = probed
         return found
@@ -223,6 +229,7 @@ class History:
         both = zip(self._planners, self._by_reference, strict=True)
         self._active = [(state, one) for state, of_state in enumerate(both) for one in of_state if one is not None]
         self.store.keep(set().union(*(planner.kept for _, planner in self._active)))
+        self._have_few_groups = all(planner.groups < _WORTH_A_BATCH for _, planner in self._active)
         self._snapshot = snapshot
 
     def _plan(self, state: SegmentState) -> HistoryPlanner | None:
@@ -297,6 +304,12 @@ class History:
             new.know_only(old.partly_known)
             new.commit()
             return new
+
+
+def _judge_one(planner: "_Planner", batch: EventBatch, every_test: bool) -> Probed:
+    """Judge the only event of a batch, without what serves many."""
+    wanted = None if every_test else planner.wanted(batch)
+    return probed([_judge_rest(planner, batch.event(0), 0, wanted, None, every_test)])
 
 
 def _judge_rest(

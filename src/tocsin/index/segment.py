@@ -62,6 +62,7 @@ from tocsin.language.normal_form import NormalForm
 from tocsin.language.utility import has_utility
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import given_attributes
+from tocsin.model.limits import TENANT_TAG
 from tocsin.model.predicate import Test
 from tocsin.model.result import Evidence
 from tocsin.model.subscription import Subscription
@@ -238,6 +239,11 @@ class Segment:
         """The score that all subscriptions were given, if they were given the same."""
         scores = self.scores
         return float(scores[0]) if scores.size and (scores == scores[0]).all() else None
+
+    @cached
+    def tenants(self) -> tuple[list[str], Int32s]:
+        """The tenants, and the place among them of each subscription's, -1 if it has none."""
+        return self.tags.values(TENANT_TAG, len(self))
 
     def find(self, id: str) -> int | None:
         """The number of the subscription with this id. O(log n)."""

@@ -3,7 +3,6 @@
 import math
 import shutil
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -15,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.errors import (
-    EventError,
     OptionError,
     StorageError,
     SubscriptionError,
@@ -41,7 +39,7 @@ from tocsin.language.lint import lint_all
 from tocsin.language.normal_form import ColumnKey, NormalForm, form_of
 from tocsin.language.normalise import Expression
 from tocsin.model.condition import HistoryTest
-from tocsin.model.limits import RAISE, TENANT_TAG, Limits
+from tocsin.model.limits import TENANT_TAG, Limits
 from tocsin.model.predicate import Tested
 from tocsin.model.schema import EventSchema
 from tocsin.model.subscription import Subscription, SubscriptionWarning
@@ -232,24 +230,37 @@ class SubscriptionSet:
         most = self.options.limits.matches
         return self._fewest_matches if most is None else min(most, self._fewest_matches)
 
-    def may_exceed_matches(self) -> bool:
-        """Whether an event can satisfy more subscriptions of a tenant than it may: `check_matches` may raise."""
-        if len(self) <= self.fewest_matches:
-            return False
+    def beyond_matches(self, ids: Sequence[str], scores: Sequence[float]) -> dict[str, list[int]]:
+        """By tenant, the places among an event's matches that are more than it may have: all but the best."""
         with self._lock:
-            limits = ((self._limits_of(tenant).matches, usage.subscriptions) for tenant, usage in self._counted.items())
-            return any(most is not None and count > most for most, count in limits)
+            if not any(usage.subscriptions > self._most_matches(tenant) for tenant, usage in self._counted.items()):
+                return {}
+            places: dict[str, list[int]] = {}
+            for place, id in enumerate(ids):
+                tenant = self._tenant_of(id)
+                if tenant is not None:
+                    places.setdefault(tenant, []).append(place)
+            return {
+                tenant: sorted(own, key=lambda place: (-scores[place], ids[place]))[int(most) :]
+                for tenant, own in places.items()
+                if len(own) > (most := self._most_matches(tenant))
+            }
 
-    def check_matches(self, event: str, ids: Sequence[str]) -> None:
-        """Raise EventError if an event satisfies more subscriptions of one tenant than it may."""
-        standing = (self[id].tags.get(TENANT_TAG) for id in ids if id in self)
-        for tenant, count in Counter(tenant for tenant in standing if tenant is not None).items():
-            most = self._limits_of(tenant).matches
-            if most is not None and count > most:
-                raise EventError(
-                    f"{event} matches {count:,} subscriptions of tenant {tenant!r}, and at most {most:,} are allowed",
-                    f"Drop those that every event satisfies, or {RAISE.format('matches')}",
-                )
+    def _most_matches(self, tenant: str) -> float:
+        most = self._limits_of(tenant).matches
+        return math.inf if most is None else most
+
+    def _tenant_of(self, id: str) -> str | None:
+        """The tenant of a subscription; None if it has none, or is gone since it was matched."""
+        fresh = self._buffer.fresh.get(id)
+        if fresh is not None:
+            return fresh.subscription.tags.get(TENANT_TAG)
+        for live in self._all_segments:
+            number = live.find(id)
+            if number is not None:
+                tenants, place = live.segment.tenants
+                return tenants[place[number]] if place[number] >= 0 else None
+        return None
 
     def _usage_of(self, id: str) -> TenantUsage:
         if id in self._buffer.fresh:

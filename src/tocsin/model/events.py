@@ -232,6 +232,8 @@ class _Row(Mapping[str, Any]):
         self._row = row
 
     def __getitem__(self, attribute: str) -> Any:
+        if self._row == 0:
+            return self._batch.value(attribute)
         values = self._batch.values(attribute)
         return None if values is None else values[self._row]
 

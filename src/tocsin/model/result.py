@@ -32,6 +32,8 @@ class Evidence:
     errors: dict[str, int] = field(default_factory=dict)
     """Values that could not be read, such as malformed XML or text that is not Unicode, by attribute and reason; they
     count as NULL."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Matches by tenant that are not in the answer: more of an event than the limit `matches` allows."""
 
     def unused_values(self) -> list[tuple[str, str]]:
         """Return the values that count as NULL, by why they do; empty if there are none."""
@@ -61,7 +63,8 @@ class Evidence:
         self.rank_s += other.rank_s
         self.audited += other.audited
         self.disagreements += other.disagreements
-        for mine, theirs in ((self.mismatches, other.mismatches), (self.errors, other.errors)):
+        counted = (self.mismatches, other.mismatches), (self.errors, other.errors), (self.left_out, other.left_out)
+        for mine, theirs in counted:
             for name, count in theirs.items():
                 mine[name] = join(mine.get(name, 0), count)
 

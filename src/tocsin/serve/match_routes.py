@@ -166,7 +166,8 @@ def routes(service: Service) -> list[Route]:
         matches = listed((open_objects(tenant, *found) for found in done["found"]), None if is_one else count())
         numbers = f'"number": {done["numbers"][0]}' if is_one else f'"numbers": {json.dumps(done["numbers"])}'
         repeated = json.dumps(done.get("repeated", False))
-        content = f'{{{numbers}, "matches": {matches}, "repeated": {repeated}}}'.encode()
+        left_out = done.get("left_out", 0)
+        content = f'{{{numbers}, "matches": {matches}, "left_out": {left_out}, "repeated": {repeated}}}'.encode()
         return Response(content, media_type=bodies.JSON)
 
     return [Route("/publish", publish, methods=["POST"])]

@@ -299,7 +299,8 @@ class Writer:
             self._board.count("suppressed", self._inboxes.tell(inbox, matches, now))
         self._board.count("published_events", len(events))
         self._board.count("published_matches", len(table))
-        answer = {"status": 200, "numbers": numbers, "found": found}
+        left_out = sum(json.loads(table.schema.metadata[b"tocsin"])["left_out"].values())
+        answer = {"status": 200, "numbers": numbers, "found": found, "left_out": left_out}
         if key is not None:
             self._inboxes.remember_answer(key, answer, now)
         return answer

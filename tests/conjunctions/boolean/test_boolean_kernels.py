@@ -190,10 +190,8 @@ def test_match_everywhere(seed: int, events: int) -> None:
     trees = np.random.default_rng(seed).permutation(len(case.trees))[:9].astype(np.int32)
     some = case.events()
     words = match_everywhere(trees, case.code(), some._replace(codes=some.codes[:, :events].copy()))
-    names = trees * 10
-    expected = {
-        (event, 10 * tree) for tree in trees.tolist() for event in range(events) if case.expected()[tree, event]
-    }
+    names, holds = trees * 10, case.expected()
+    expected = {(event, 10 * tree) for tree in trees.tolist() for event in range(events) if holds[tree, event]}
     pairs = [tuple(pair) for pair in pairs_of_words(words, names).tolist()]
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == expected

@@ -16,6 +16,9 @@ from tocsin.predicates.history.join_table import JoinTable, Truths, attributes_o
 from tocsin.predicates.history.store import HistoryStore
 from tocsin.predicates.protocol import Arrays, Probed
 
+_STARTS = np.zeros(2, np.int64), np.array([0, 1], np.int64)
+"""Where the list of the only event starts and ends, if it has no test, or one."""
+
 
 class HistoryFamily:
     """All tests on the history in a segment; the matcher that owns the history judges them (`index/history.py`)."""
@@ -66,8 +69,11 @@ def probed(truths: Sequence[Truths]) -> Probed:
 
 def _slices(lists: Sequence[Int32s]) -> Ragged:
     if len(lists) == 1:
-        # A single event: 3 µs instead of 20.
-        numbers = lists[0].copy()
+        # A single event: 1 µs instead of 20.
+        [numbers] = lists
+        if numbers.size < 2:
+            return Ragged(_STARTS[numbers.size], numbers)
+        numbers = numbers.copy()
         numbers.sort()
         return Ragged(np.array([0, numbers.size]), numbers)
     starts = np.cumsum([0, *(numbers.size for numbers in lists)]).astype(np.int64)

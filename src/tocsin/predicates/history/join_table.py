@@ -82,6 +82,7 @@ class JoinTable:
         aggregated = {number: test for number, test in self.tests.items() if isinstance(test, Aggregated)}
         self._aggregated = AggregatedTests(aggregated, store) if aggregated else None
         self._group()
+        self._groups = [*self._simple.values(), *self._families]
 
     def probe(self, event: Mapping[str, object], wanted: BitMap | None = None) -> Truths:
         """Return the truth of every test for a new event and the history as it is now, or of the wanted ones at least.
@@ -90,12 +91,13 @@ class JoinTable:
         its rarest term selects.
         """
         search = Search(self.store, event)
-        groups = [*self._simple.values(), *self._families]
-        truths = [tests.probe(search) for tests in groups if wanted is None or wanted.intersect(tests.members)]
+        truths = [tests.probe(search) for tests in self._groups if wanted is None or wanted.intersect(tests.members)]
         if self._aggregated is not None:
             truths.append(self._aggregated.probe(search, wanted))
-        if len(self.store) and (wanted is None or wanted.intersect(BitMap(self._non_empty))):
+        if self._non_empty.size and len(self.store):
             truths.append((self._non_empty, _NO_IDS))
+        if len(truths) == 1:
+            return Truths(*truths[0])
         true, null = zip(*truths, strict=True) if truths else ((_NO_IDS,), (_NO_IDS,))
         return Truths(np.concatenate(true), np.concatenate(null))
 
