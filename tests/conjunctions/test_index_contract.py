@@ -73,7 +73,7 @@ class TestCombined(ConjunctionIndexContract):
 
 class TestCombinedHalfInBitmaps(TestCombined):
     def build(self, case: Case) -> Index:
-        def every_other(_: Float64s, can_be: Bools) -> Bools:
+        def every_other(_: Float64s, __: Float64s, can_be: Bools) -> Bools:
             chosen: Bools = can_be & (np.arange(can_be.size) % 2 == 0)
             return chosen
 
