@@ -34,6 +34,7 @@ from tocsin.index.segment import Segment
 from tocsin.index.snapshot import LiveSegment, Snapshot
 from tocsin.index.stats import Statistics, statistics
 from tocsin.index.tenant_usage import TenantUsage, joined, usage_by_tenant, usage_of_one
+from tocsin.index.thread_switching import QUICK_SWITCHING
 from tocsin.index.write_throttle import WriteThrottle
 from tocsin.language.lint import lint_all
 from tocsin.language.normal_form import ColumnKey, NormalForm, form_of
@@ -133,6 +134,10 @@ class SubscriptionSet:
                 self._drop(id)
                 self._buffer.put(id, Fresh(subscription, expression))
                 self._account(subscription.tags, added)
+                if not self._buffer.may_be_viewed and self._throttle.has_matches():
+                    # Otherwise the next match would build it, and wait. Until it is built, matches have what was there.
+                    with QUICK_SWITCHING:
+                        self._buffer.index(self._build)
                 if len(self._buffer) >= (MOST_BUFFERED if self._background_merge else BUFFER):
                     self._seal()
                 if len(self._buffer) >= BUFFER or not self._buffer.fresh:

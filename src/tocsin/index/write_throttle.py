@@ -91,7 +91,7 @@ class WriteThrottle:
         self._begun = time.monotonic()
 
     def _sleep(self) -> None:
-        if not self._is_stream():
+        if not self.has_matches():
             self._owed = 0.0
         elif self._owed > (SHORTEST if self._builds else 0.0):
             time.sleep(min(self._owed, LONGEST))
@@ -107,7 +107,7 @@ class WriteThrottle:
         finally:
             self._owed += REST * (time.monotonic() - start)
 
-    def _is_stream(self) -> bool:
+    def has_matches(self) -> bool:
         """Whether another thread matches now, or did within the last `LATELY` seconds."""
         lately = time.monotonic() - self._last_match < LATELY
         return self._matches > 0 or (lately and self._last_thread != threading.get_ident())
