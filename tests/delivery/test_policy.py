@@ -88,3 +88,20 @@ def test_bad_settings_are_refused(document: dict[str, object]) -> None:
 def test_waits_double_up_to_ten_minutes() -> None:
     for attempt in range(1, 30):
         assert 0.75 * min(2 ** (attempt - 1), 600) <= backoff(attempt) <= 1.25 * min(2 ** (attempt - 1), 600)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"digest": {"minute": 5}}, "digest: it has no field 'minute'"),
+        ({"digest": {}}, "digest: it needs minutes, matches, or both"),
+        ({"rate": {"minutes": 5}}, "rate: it needs 'entries'"),
+        ({"quiet": {"from": "22:00", "to": "07:00", "zone": "Mars"}}, "quiet: there is no time zone 'Mars'"),
+        ({"webhook": {"url": "ftp://x", "secret": "0123456789abcdef"}}, "webhook: url begins with http:// or https://"),
+    ],
+)
+def test_a_bad_setting_is_named_and_its_secret_is_not_told(document: dict[str, object], said: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        Settings.of(document)
+    assert refused.value.message == said
+    assert "0123456789abcdef" not in str(refused.value)

@@ -92,13 +92,33 @@ def test_inboxes_and_events_belong_to_a_tenant(tenants: Tenants) -> None:
         assert ids(acme.post("/publish", json={"event": {"secret": 1}, "key": "k"})) == ["in"]
         assert len(acme.get("/inbox/eve").json()["entries"]) == 1
         assert zeta.get("/inbox/eve").json()["entries"] == []
-        assert zeta.get("/inbox/acme%2Feve").status_code == 404
+        assert zeta.get("/inbox/acme%2Feve").json()["entries"] == []
         assert zeta.get("/events").json()["events"] == []
         assert zeta.post("/backtest", json={"where": "secret >= 1"}).json()["hits"] == 0
         # The key of a request is a tenant's own as well.
         assert ids(zeta.post("/publish", json={"event": {"secret": 2}, "key": "k"})) == ["in"]
         assert [entry["subscription"] for entry in zeta.get("/inbox/eve").json()["entries"]] == ["in"]
         assert "acme" not in zeta.get("/stats").text
+
+
+def test_an_administrator_reads_any_inbox_and_slashes_are_part_of_names(tenants: Tenants) -> None:
+    with (
+        tenants.client(tenants.acme) as acme,
+        tenants.client(tenants.zeta) as zeta,
+        tenants.client(tenants.admin) as root,
+    ):
+        for one in (acme, root):
+            body = {"where": "slashed = 1", "subscriber": "team/bob"}
+            assert one.put("/subscriptions/slashed", json=body).status_code == 201
+        root.post("/publish", json={"event": {"slashed": 1}}).raise_for_status()
+
+        def read(one: httpx.Client, inbox: str) -> list[str]:
+            return [entry["subscription"] for entry in one.get(f"/inbox/{inbox}").json()["entries"]]
+
+        assert read(acme, "team%2Fbob") == read(root, "acme/team/bob") == read(root, "/team/bob") == ["slashed"]
+        assert read(zeta, "acme%2Fteam%2Fbob") == read(zeta, "team/bob") == read(root, "team/bob") == []
+        assert root.put("/inbox/acme/team/bob/settings", json={"dedupe": "subscription"}).status_code == 200
+        assert acme.get("/inbox/team/bob/settings").json() == {"dedupe": "subscription"}
 
 
 def test_what_shows_all_tenants_is_for_administrators(tenants: Tenants) -> None:

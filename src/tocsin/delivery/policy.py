@@ -84,10 +84,9 @@ class Settings:
         >>> Settings.of({"digest": {"minutes": 5}, "dedupe": "subscription, isbn"}).dedupe
         ('subscription', 'isbn')
         """
-        known = {"digest", "dedupe", "rate", "quiet", "webhook"}
-        unknown = sorted(set(document) - known)
+        unknown = sorted(set(document) - _EXAMPLES.keys())
         if unknown:
-            raise OptionError(f"an inbox has no setting {unknown[0]!r}", f"Use {', '.join(sorted(known))}")
+            raise OptionError(f"an inbox has no setting {unknown[0]!r}", f"Use {', '.join(sorted(_EXAMPLES))}")
         return cls(
             _part(document, "digest", _digest),
             tuple(_part(document, "dedupe", _dedupe) or ()),
@@ -119,16 +118,33 @@ class Settings:
         return time if self.quiet is None else self.quiet.over(time)
 
 
+_EXAMPLES: dict[str, Any] = {
+    "digest": {"minutes": 10, "matches": 50},
+    "dedupe": ["subscription", "isbn"],
+    "rate": {"entries": 5, "minutes": 1},
+    "quiet": {"from": "22:00", "to": "07:00", "zone": "Europe/Athens"},
+    "webhook": {"url": "https://example.org/hook", "secret": "at least 16 characters"},
+}
+"""Each setting with all its fields; those in minutes may be in seconds."""
+
+
 def _part(document: Mapping[str, Any], name: str, read: Any) -> Any:
-    given = document.get(name)
+    given, example = document.get(name), _EXAMPLES[name]
     if given is None:
         return None
     try:
+        if isinstance(given, Mapping) and isinstance(example, Mapping):
+            seconds = ["seconds"] if "minutes" in example else []
+            unknown = sorted(map(str, given.keys() - {*example, *seconds}))
+            if unknown:
+                raise ValueError(f"it has no field {unknown[0]!r}")
         return read(given)
     except OptionError:
         raise
-    except (TypeError, ValueError, KeyError, AttributeError, OverflowError, zoneinfo.ZoneInfoNotFoundError) as error:
-        raise OptionError(f"{name} is {given!r}: {error}", "docs/serve.md has the settings of an inbox") from error
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        # What was given is not repeated: a webhook has a secret.
+        reason = f"it needs {error}" if isinstance(error, KeyError) else str(error)
+        raise OptionError(f"{name}: {reason}", f"Write it as {json.dumps(example)}") from error
 
 
 def _positive(given: Mapping[str, Any], name: str, kind: Any, default: Any = None) -> Any:
@@ -145,6 +161,8 @@ def _seconds(given: Mapping[str, Any], default: float) -> float:
 
 
 def _digest(given: Mapping[str, Any]) -> Digest:
+    if not given:
+        raise ValueError("it needs minutes, matches, or both")
     most = int(_positive(given, "matches", int, 1_000_000))
     return Digest(_seconds(given, 365 * 86_400), most)
 
@@ -160,7 +178,11 @@ def _quiet(given: Mapping[str, Any]) -> QuietHours:
     begin, end = (dt.time.fromisoformat(given[name]) for name in ("from", "to"))
     if begin.tzinfo or end.tzinfo:
         raise ValueError("times of day have no zone of their own")
-    return QuietHours(begin, end, zoneinfo.ZoneInfo(given.get("zone", "UTC")))
+    zone = given.get("zone", "UTC")
+    try:
+        return QuietHours(begin, end, zoneinfo.ZoneInfo(zone))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {zone!r}") from None
 
 
 def _webhook(given: Mapping[str, Any]) -> Webhook:

@@ -28,8 +28,6 @@ class Server(uvicorn.Server):
         self._listening = listening
         self._service = service
         self._board = service.board
-        self._is_patient = True
-        """Whether the next connection is left to a worker with fewer."""
         self._opening: set[asyncio.Task[Any]] = set()
         """Connections that were taken and are not in the state of the server yet."""
 
@@ -58,23 +56,28 @@ class Server(uvicorn.Server):
     def _rest(self) -> None:
         asyncio.get_running_loop().remove_reader(self._listening)
 
-    def _wait_later(self, seconds: float) -> None:
-        self._rest()
-        asyncio.get_running_loop().call_later(seconds, self._wait)
-
     def _take(self) -> None:
         """Take a connection that waits, or leave it to another worker for a moment."""
-        if self._is_patient and self._count() > min(self._board.by_worker("connections")):
-            self._is_patient = False
-            self._wait_later(PATIENCE_S)
-            return
-        self._is_patient = True
+        if self._count() > min(self._board.by_worker("connections")):
+            self._rest()
+            asyncio.get_running_loop().call_later(PATIENCE_S, self._insist)
+        else:
+            self._accept()
+
+    def _insist(self) -> None:
+        """Take a connection that no other worker came for, if there is one."""
+        self._wait()
+        if not self.should_exit:
+            self._accept()
+
+    def _accept(self) -> None:
         try:
             connection, _ = self._listening.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError:
-            self._wait_later(NO_MORE_S)
+            self._rest()
+            asyncio.get_running_loop().call_later(NO_MORE_S, self._wait)
             return
         opening = asyncio.get_running_loop().create_task(self._open(connection))
         self._opening.add(opening)

@@ -15,7 +15,6 @@ from tocsin.delivery.policy import Settings
 from tocsin.delivery.webhook import check_public
 from tocsin.serve import bodies
 from tocsin.serve.board import ENTRY
-from tocsin.serve.errors_as_json import HttpError
 from tocsin.serve.service import Service, number_of, reply, tenant_of
 
 LONGEST_WAIT_S = 60.0
@@ -110,14 +109,16 @@ def routes(service: Service) -> list[BaseRoute]:
         answer = await service.change(tenant, {"do": "retry", "inbox": inbox})
         return reply({"retried": answer["retried"]})
 
+    # A name may have slashes, so that the inbox alone comes last.
+    inbox = "/inbox/{subscriber:path}"
     return [
-        Route("/inbox/{subscriber}", poll, methods=["GET"]),
-        Route("/inbox/{subscriber}/stream", stream, methods=["GET"]),
-        WebSocketRoute("/inbox/{subscriber}/socket", socket),
-        Route("/inbox/{subscriber}/settings", get_settings, methods=["GET"]),
-        Route("/inbox/{subscriber}/settings", put_settings, methods=["PUT"]),
-        Route("/inbox/{subscriber}/dead", dead, methods=["GET"]),
-        Route("/inbox/{subscriber}/dead:retry", retry, methods=["POST"]),
+        Route(f"{inbox}/stream", stream, methods=["GET"]),
+        WebSocketRoute(f"{inbox}/socket", socket),
+        Route(f"{inbox}/settings", get_settings, methods=["GET"]),
+        Route(f"{inbox}/settings", put_settings, methods=["PUT"]),
+        Route(f"{inbox}/dead", dead, methods=["GET"]),
+        Route(f"{inbox}/dead:retry", retry, methods=["POST"]),
+        Route(inbox, poll, methods=["GET"]),
     ]
 
 
@@ -135,11 +136,12 @@ async def _next(service: Service, inbox: str, after: int, most: int, wait: float
 
 
 def _inbox(scope: Any, subscriber: str) -> str:
-    """Return the inbox of a subscriber; an administrator may name that of a tenant as `tenant/subscriber`."""
+    """Return the inbox of a subscriber. An administrator may name that of a tenant, as `tenant/subscriber`.
+
+    So a subscriber of its own whose name has a slash is named with one in front.
+    """
     tenant = tenant_of(scope)
-    if not tenant.is_admin and "/" in subscriber:
-        raise HttpError(404, "there is no such inbox")
-    return subscriber if "/" in subscriber else tenant.inbox(subscriber)
+    return subscriber if tenant.is_admin and "/" in subscriber else tenant.inbox(subscriber)
 
 
 def _shown(entry: Entry) -> dict[str, Any]:

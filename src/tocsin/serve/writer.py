@@ -218,7 +218,9 @@ class Writer:
     def _do_delete(self, message: Message, _: float) -> Message:
         tenant, id = _tenant(message), message["id"]
         if id not in self._matcher or not tenant.owns(self._matcher[id]):
-            raise HttpError(404, f"there is no subscription {id.removeprefix(tenant.prefix)!r}", "List them")
+            raise HttpError(
+                404, f"there is no subscription {id.removeprefix(tenant.prefix)!r}", "List them with GET /subscriptions"
+            )
         self._matcher.unsubscribe(id)
         self._subscriptions_changed(1)
         return {"status": 200}
