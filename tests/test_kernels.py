@@ -55,6 +55,7 @@ def test_every_kernel_has_a_direct_test(module: str) -> None:
 
 def test_kernels_uncompiled() -> None:
     environment = {**os.environ, "TOCSIN_KERNELS": "python"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *map(str, KERNEL_TESTS)]
+    options = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, KERNEL_TESTS)]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS.parent)
     assert answer.returncode == 0, answer.stdout

@@ -1,9 +1,6 @@
-"""Every kernel of the papers and of KeyIndex has a direct test, which passes compiled and uncompiled."""
+"""Every kernel of the papers and of KeyIndex has a direct test; `tests/test_kernels.py` runs them uncompiled."""
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -33,10 +30,3 @@ def test_every_kernel_has_a_direct_test() -> None:
     }
     assert len(kernels()) > 50
     assert sorted(kernels() - called - {"doubled32", "doubled64"}) == [], "those two are called in a loop over both"
-
-
-def test_uncompiled_kernels_pass_the_same_tests() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *map(str, DIRECT)]
-    environment = {**os.environ, "TOCSIN_KERNELS": "python"}
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS.parent)
-    assert run.returncode == 0, run.stdout

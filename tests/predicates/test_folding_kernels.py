@@ -1,4 +1,4 @@
-"""Texts rewritten by a table are those that Python makes; `test_uncompiled_kernels.py` runs this uncompiled."""
+"""Texts rewritten by a table are those that Python makes; `tests/test_kernels.py` runs this uncompiled."""
 
 import sys
 

@@ -311,7 +311,7 @@ def test_ends_are_used_where_the_block_before_had_many_candidates(
 ) -> None:
     """Three blocks that match often, three that hardly ever do, two that do: the way changes in the middle of parts."""
     monkeypatch.setattr(build, "TUNING", replace(TUNING, edge_matches=-1.0, in_order_matches=-1.0))
-    blocks, events, last = [True] * 3 + [False] * 3 + [True] * 2, 60, 2000
+    blocks, events, last = [True] * 3 + [False] * 3 + [True] * 2, 20, 2000
     count = len(blocks) * BLOCK
     random = np.random.default_rng(5)
     often = np.repeat(blocks, BLOCK)

@@ -1,4 +1,4 @@
-"""Each kernel of the index of patterns against plain Python; `test_uncompiled_kernels.py` runs this uncompiled."""
+"""Each kernel of the index of patterns against plain Python; `tests/test_kernels.py` runs this uncompiled."""
 
 from collections import Counter
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Each kernel of the vocabulary against plain Python; `test_uncompiled_kernels.py` runs this uncompiled."""
+"""Each kernel of the vocabulary against plain Python; `tests/test_kernels.py` runs this uncompiled."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Each kernel of the XPath index against plain Python or lxml; `test_uncompiled_kernels.py` runs this uncompiled."""
+"""Each kernel of the XPath index against plain Python or lxml; `tests/test_kernels.py` runs this uncompiled."""
 
 import math
 from collections.abc import Callable, Sequence
