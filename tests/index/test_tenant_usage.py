@@ -177,8 +177,8 @@ def test_one_tenant_with_too_many_matches_costs_the_others_nothing() -> None:
         matcher.subscribe(f"t{number}", f"x > {number}", tags={"tenant": f"t{number % 2}"})
     matcher.subscribe("acme", "x > 2", score=0.5, tags={"tenant": "t0"})
     # At first they are too new for a segment.
-    for is_in_a_segment in (False, True):
-        if is_in_a_segment:
+    for is_sealed in (False, True):
+        if is_sealed:
             matcher.compact()
         assert (len(matcher.match({"x": 2})), left_out(matcher.match({"x": 2}))) == (6, {})
         found = matcher.match({"x": 3})
