@@ -14,7 +14,11 @@ from pathlib import Path
 import httpx
 import psutil  # type: ignore[import-untyped]
 
-_PROGRAM = "import sys; from tocsin.cli import main; sys.exit(main(sys.argv[1:]))"
+# Tests may themselves run behind `nohup`, which a server takes for its own.
+_PROGRAM = (
+    "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+    "from tocsin.cli import main; sys.exit(main(sys.argv[1:]))"
+)
 
 
 class ServerProcess:

@@ -15,6 +15,7 @@ from tocsin.delivery.policy import Settings
 from tocsin.delivery.webhook import check_public
 from tocsin.serve import bodies
 from tocsin.serve.board import ENTRY
+from tocsin.serve.errors_as_json import HttpError
 from tocsin.serve.service import Service, number_of, reply, tenant_of
 
 LONGEST_WAIT_S = 60.0
@@ -104,6 +105,8 @@ def routes(service: Service) -> list[BaseRoute]:
         return reply({"dead": service.inboxes.dead_letters(inbox, MOST_ENTRIES)})
 
     async def retry(request: Request) -> Response:
+        if request.method != "POST":
+            raise HttpError(405, "method not allowed", "Use POST")
         tenant = tenant_of(request.scope)
         inbox = _inbox(request.scope, request.path_params["subscriber"])
         answer = await service.change(tenant, {"do": "retry", "inbox": inbox})
@@ -117,7 +120,8 @@ def routes(service: Service) -> list[BaseRoute]:
         Route(f"{inbox}/settings", get_settings, methods=["GET"]),
         Route(f"{inbox}/settings", put_settings, methods=["PUT"]),
         Route(f"{inbox}/dead", dead, methods=["GET"]),
-        Route(f"{inbox}/dead:retry", retry, methods=["POST"]),
+        # GET as well, else it would read the inbox of such a name.
+        Route(f"{inbox}/dead:retry", retry, methods=["GET", "POST"]),
         Route(inbox, poll, methods=["GET"]),
     ]
 

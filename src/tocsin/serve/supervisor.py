@@ -88,10 +88,12 @@ def serve(
     """Run a server until a signal or `stop` ends it; `ready` is called with its address once it answers."""
     stop = stop or threading.Event()
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # `nohup` ignores a terminal that is closed.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, lambda *_: stop.set())
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            # Without `nohup`, it ends with its terminal.
+            ends.append(signal.SIGHUP)
+        for number in ends:
+            signal.signal(number, lambda *_: stop.set())
     listening = listen(host, port, KeyFile(Path(settings.keys)).is_open)
     address = listening.getsockname()
     shown = f"[{address[0]}]" if ":" in address[0] else address[0]
