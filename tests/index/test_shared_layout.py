@@ -5,16 +5,9 @@ import pyarrow as pa
 import pytest
 
 from tocsin import Matcher
-from tocsin.conjunctions import choose
 from tocsin.tuning import TUNING
 
 SUBSCRIPTIONS, COLUMNS, SEGMENTS = 9_000, 3, 3
-
-
-@pytest.fixture(autouse=True)
-def by_access_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bitmaps, which have no layouts, would be chosen for so few conjunctions."""
-    monkeypatch.setattr(choose, "_cheaper", lambda _, __, can_be: np.zeros_like(can_be))
 
 
 @pytest.fixture(scope="module", params=["evenly", "with a long tail"])
@@ -30,6 +23,7 @@ def workload(request: pytest.FixtureRequest) -> tuple[pa.Table, pa.Table, set[tu
     events = [numbers(count) for _ in range(COLUMNS)]
     column = np.array([random.choice(COLUMNS, 2, replace=False) for _ in range(SUBSCRIPTIONS)])
     low = numbers(2 * SUBSCRIPTIONS).reshape(-1, 2)
+    # Narrow enough for access pairs.
     high = (low * (1 + random.random(low.shape) / 20)).round(5)
     closed = random.random((SUBSCRIPTIONS, 2, 2)) < 0.5
     for number in range(COLUMNS):
@@ -68,6 +62,7 @@ def test_ends_of_ranges(workload: tuple[pa.Table, pa.Table, set[tuple[int, int]]
 
 def test_many_ranges_with_the_same_end_are_decided_one_by_one() -> None:
     """Otherwise an event on that end would leave all of them undecided until the end of the batch."""
+    # With rare matches: conjunctions that match often are filed in bitmaps, which read full codes anyway.
     texts = [f"x >= 0 AND x < {number + 0.5} AND y BETWEEN {number} AND {number + 9}" for number in range(6_000)]
     matcher = Matcher.from_table(pa.table({"id": list(map(str, range(len(texts)))), "where": texts}))
     (state,) = matcher._subscriptions.current().states
