@@ -116,6 +116,9 @@ class Tuning:
     """So many times cheaper must bitmaps be, looks counted, for all to go there: a single event of 200,000 of width
     0.03 takes 51 µs there and 38 by access pairs, one of 100,000 pairs of equalities 91 and 52. Other values were not
     measured."""
+    least_saving_ns: float = 1000.0
+    """And so much must it save an event: 10,000 pairs of equalities, in a dozen tables, take as long there in batches,
+    and a single event 58 µs instead of 50. Other values were not measured."""
     block_ns: float = 40.0
     """A block of bitmaps, dead or not: 3 to 5 µs an event for 74 blocks of narrow ranges, most of them dead."""
     vector_ns: float = 3.3

@@ -278,9 +278,8 @@ def _cheaper(costs: Float64s, looks: Float64s, can_be: Bools) -> Bools:
     Looks are spared only if a table has no conjunction left. So they count if all go into bitmaps, which must then be
     worth it: a single event takes longer there. A few conjunctions are not worth a second index.
     """
-    together = np.count_nonzero(can_be) and TUNING.bitmaps_pay * costs[_BITMAPS, can_be].sum() < (
-        costs[_PAIRS, can_be].sum() + looks[can_be].sum()
-    )
+    by_pairs, in_bitmaps = costs[_PAIRS, can_be].sum() + looks[can_be].sum(), costs[_BITMAPS, can_be].sum()
+    together = by_pairs > TUNING.bitmaps_pay * in_bitmaps and by_pairs - in_bitmaps > TUNING.least_saving_ns
     chosen = can_be if together else can_be & (costs[_BITMAPS] < costs[_PAIRS])
     if np.count_nonzero(chosen) < TUNING.min_in_bitmaps:
         return np.zeros_like(chosen)
