@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.arrays import Int32s, Int64s
-from tocsin.conjunctions.choose import CombinedIndex, of_tests_alone
+from tocsin.conjunctions.choose import _PAIRS, CombinedIndex, _cheaper, of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Filing
 
@@ -107,3 +107,24 @@ def test_only_the_conjunctions_of_a_key_that_holds_are_looked_at() -> None:
     matcher, _ = built([(None, {0: TRUE, 3: TRUE}), (None, {1: TRUE, 3: TRUE}), (None, {2: TRUE, 3: TRUE})])
     pairs, candidates = matcher.match(batch([(0, [TRUE, FALSE, FALSE, TRUE])]))
     assert (pairs.tolist(), candidates) == ([[0, 0]], 1)
+
+
+@pytest.mark.parametrize(
+    ("pairs_ns", "looks_ns", "bitmaps_ns", "in_bitmaps"),
+    [
+        (100, 4500, 500, True),  # looks into many tables are spared
+        (100, 4500, 3000, False),  # it is not half of what access pairs cost
+        (10, 100, 20, False),  # one table: it saves too little
+        (5000, 100, 4000, True),  # cheaper without the looks as well
+    ],
+)
+def test_looks_count_where_all_go_into_bitmaps(
+    pairs_ns: float, looks_ns: float, bitmaps_ns: float, in_bitmaps: bool
+) -> None:
+    """Two conjunctions of a thousand cannot be in bitmaps; what they cost counts for nothing."""
+    count = 1000
+    can_be = np.arange(count) >= 2
+    costs = np.array([[pairs_ns], [bitmaps_ns]]) / np.count_nonzero(can_be) * np.ones(count)
+    costs[_PAIRS, :2] = 1e6
+    looks = np.full(count, looks_ns / np.count_nonzero(can_be))
+    assert _cheaper(costs, looks, can_be).tolist() == (can_be & in_bitmaps).tolist()
