@@ -61,7 +61,7 @@ def workloads(size: int, events: int, seed: int) -> Iterator[Workload]:
 
 
 def narrow(size: int, events: int, seed: int) -> Workload:
-    """3 of 10 ranges; an event has about 12 matches, whatever the size."""
+    """3 of 10 ranges; an event has about 100 matches, whatever the size."""
     return _ranges("narrow", size, events, seed, 3, ATTRIBUTES, min((100 / size) ** (1 / 3), 0.5))
 
 
