@@ -111,7 +111,7 @@ class Tuning:
     and in bitmaps: 200,000 conjunctions of 3 of 10 ranges of width 0.03 in batches of 1,000 22.5 and 4.5, of 3,000 10.8
     and 3.1; of width 0.1 22.9 and 13.3, 17.3 and 13.2; 30,000 of width 0.03 9.3 and 2.9, 5.3 and 1.9; 200,000 of 2 of
     10 of width 0.03 29.6 and 20.8, 17.2 and 20.4; 1,000,000 of 3 of 10 of width 0.046 23.6 and 22.0, 13.9 and 16.7.
-    With it the choice is right but for the last two in batches of 1,000."""
+    With it and the next two, the first and the third go into bitmaps; the others stay with access pairs."""
     bitmaps_pay: float = 2.0
     """So many times cheaper must bitmaps be, looks counted, for all to go there: a single event of 200,000 of width
     0.03 takes 51 µs there and 38 by access pairs, one of 100,000 pairs of equalities 91 and 52. Other values were not
