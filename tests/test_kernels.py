@@ -16,6 +16,8 @@ TESTS = Path(__file__).parent
 SOURCE = Path(tocsin.__file__).parent
 KERNEL_TESTS = sorted([TESTS / "test_compile.py", *TESTS.rglob("test_*_kernels.py")])
 """Modules of direct tests: each calls kernels with small arrays and judges them by NumPy."""
+PARTS = 4
+"""They run uncompiled in so many processes, so that those of a parallel run share them."""
 
 WITHOUT_DIRECT_TESTS = (
     "tocsin.conjunctions.key.",
@@ -53,9 +55,10 @@ def test_every_kernel_has_a_direct_test(module: str) -> None:
     assert kernels - named - BY_THEIR_CALLERS.get(module, set()) == set()
 
 
-def test_kernels_uncompiled() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kernels_uncompiled(part: int) -> None:
     environment = {**os.environ, "TOCSIN_KERNELS": "python"}
     options = ["-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command = [sys.executable, "-m", "pytest", *options, *map(str, KERNEL_TESTS)]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, KERNEL_TESTS[part::PARTS])]
     answer = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS.parent)
     assert answer.returncode == 0, answer.stdout

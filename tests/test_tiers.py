@@ -61,7 +61,7 @@ def answers(matcher, some):
     single = [sorted(matcher.match(event).ids) for event in some.slice(0, 5).to_pylist()]
     return sorted(zip(rows["event"], rows["subscription"])), single
 
-for size in (5, 40, 300):
+for size in map(int, sys.argv[2:]):
     for family in FAMILIES:
         table, some = subscriptions(family).slice(0, size), events(size)
         with Matcher(background_merge=False) as matcher, Matcher(matcher="reference") as reference:
@@ -77,8 +77,11 @@ assert _numba.undeclared() == {}, _numba.undeclared()
 
 
 @pytest.mark.parametrize("half", ["0", "1"])
-def test_interpreted_and_compiled_kernels_together_answer_as_the_reference_does(half: str) -> None:
-    run(SAME_ANSWERS, "auto", half)
+@pytest.mark.parametrize("sizes", [("40",), pytest.param(("5", "40", "300"), marks=pytest.mark.slow)])
+def test_interpreted_and_compiled_kernels_together_answer_as_the_reference_does(
+    half: str, sizes: tuple[str, ...]
+) -> None:
+    run(SAME_ANSWERS, "auto", half, *sizes)
 
 
 def test_an_unknown_way_to_run_kernels_is_named() -> None:
