@@ -14,6 +14,7 @@ from websockets.sync.client import connect
 from serving import ServerProcess, wait_for
 from tocsin import cli
 from tocsin.model.limits import Limits
+from tocsin.serve.bodies import arrow_bytes
 from tocsin.serve.tenants import KeyFile
 
 
@@ -160,6 +161,10 @@ def test_limits_answer_with_their_reason(tenants: Tenants) -> None:
         assert (many.status_code, "5 predicates" in many.text) == (422, True)
         matches = narrow.post("/match", json={"event": {"x": 5}})
         assert (matches.status_code, "3 subscriptions" in matches.text) == (422, True)
+        for table, status in ((pa.table({"x": [5], "n": ["a"]}), 422), (pa.table({"x": [1, 1], "n": ["a", "a"]}), 200)):
+            content, headers = arrow_bytes(table), {"Content-Type": "application/vnd.apache.arrow.stream"}
+            for query in ("", "?id=n"):
+                assert narrow.post(f"/match{query}", content=content, headers=headers).status_code == status
         published = narrow.post("/publish", json={"event": {"x": 5}}).json()
         assert (len(published["matches"]), published["left_out"]) == (2, 1)
         assert narrow.post("/publish", json={"event": {"x": -5}}).json()["left_out"] == 0

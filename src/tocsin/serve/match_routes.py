@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 
 from tocsin.errors import OptionError
 from tocsin.language.to_sql import describe
-from tocsin.matcher import Matcher
 from tocsin.ranking.question import Interval, Mode, ScoreBy
 from tocsin.serve import bodies
 from tocsin.serve.errors_as_json import HttpError
@@ -35,7 +34,8 @@ async def match(service: Service, scope: Scope, receive: Receive, send: Send) ->
     body = await bodies.read_body(scope, receive, service.settings.max_body, service.settings.body_seconds)
     kind = bodies.content_type(scope)
     if kind == bodies.ARROW:
-        await _match_arrow(service, Request(scope, receive), body)(scope, receive, send)
+        response = await _match_arrow(service, Request(scope, receive), body)
+        await response(scope, receive, send)
         return
     if kind != bodies.JSON:
         raise HttpError(415, f"the body is {kind}", f"Send {bodies.JSON} or {bodies.ARROW}")
@@ -57,15 +57,8 @@ async def answer(service: Service, tenant: Tenant, document: Mapping[str, Any]) 
     if is_one and ranked is None:
         found = [await service.queue.match(events[0], tags)]
     else:
-        matcher = service.matcher
         timed = [service.queue.timed(event) for event in events]
-        if len(timed) <= INLINE:
-            table = _match(matcher, timed, tags, ranked)
-        else:
-            table = await asyncio.to_thread(_match, matcher, timed, tags, ranked)
-        service.board.count("matched_events", len(events))
-        service.board.count("matches", len(table))
-        found = split(table, len(events))
+        found = split(await _match(service, timed, tags, ranked), len(events))
     demand_few_matches(tenant, map(len, (ids for ids, _ in found)))
     objects = [open_objects(tenant, ids, scores) for ids, scores in found]
     if highlight:
@@ -92,10 +85,22 @@ def _ranked(document: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _match(
-    matcher: Matcher, events: Any, tags: Mapping[str, str], ranked: Mapping[str, Any] | None, id: str | None = None
+async def _match(
+    service: Service,
+    events: list[dict[str, Any]] | pa.Table,
+    tags: Mapping[str, str],
+    ranked: Mapping[str, Any] | None,
+    id: str | None = None,
 ) -> pa.Table:
-    return matcher.match_batch(events, tags=tags or None, id=id, **(ranked or {}))
+    """Match the events of one request, beside the event loop if they are many."""
+
+    def work() -> pa.Table:
+        return service.matcher.match_batch(events, tags=tags or None, id=id, **(ranked or {}))
+
+    table = work() if len(events) <= INLINE else await asyncio.to_thread(work)
+    service.board.count("matched_events", len(events))
+    service.board.count("matches", len(table))
+    return table
 
 
 def demand_few_matches(tenant: Tenant, counts: Any) -> None:
@@ -117,7 +122,7 @@ def _highlight(service: Service, event: Mapping[str, Any], ids: Sequence[str], m
             matches[place] += f", {added[1:-1]}"
 
 
-def _match_arrow(service: Service, request: Request, body: bytes) -> Response:
+async def _match_arrow(service: Service, request: Request, body: bytes) -> Response:
     """Answer with an Arrow stream; what JSON says in fields stands in the query."""
     tenant, query = tenant_of(request.scope), request.query_params
     try:
@@ -125,7 +130,13 @@ def _match_arrow(service: Service, request: Request, body: bytes) -> Response:
     except ValueError:
         raise HttpError(400, f"`top_k` is {query['top_k']!r}", "Give a whole number") from None
     ranked = None if k is None else {"top_k": k, "mode": query.get("mode", "exact")}
-    table = _match(service.matcher, bodies.parse_arrow(body), tenant.bound(tags_of(request)), ranked, query.get("id"))
+    events, tags = bodies.parse_arrow(body), tenant.bound(tags_of(request))
+    name, most = query.get("id"), tenant.limits.matches
+    table = await _match(service, events, tags, ranked, name)
+    if most is not None and len(table) > most:
+        # Counted by number: several events may have one name.
+        numbered = table if name is None else await _match(service, events, tags, ranked)
+        demand_few_matches(tenant, pa.compute.value_counts(numbered["event"]).field("counts").to_pylist())
     if tenant.prefix:
         ids = table["subscription"].cast(pa.large_string())
         table = table.set_column(1, "subscription", pa.compute.utf8_slice_codeunits(ids, len(tenant.prefix)))
