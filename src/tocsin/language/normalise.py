@@ -436,16 +436,17 @@ def _meet(several: list[_Merged]) -> _Merged | None:
     """Return the AND of conjunctions, None if it is a contradiction."""
     if len(several) == 1:
         return several[0]
+    result: _Merged = {}
     by_key: dict[Hashable, list[Predicate]] = {}
+    """The predicates of the keys that are there more than once."""
     for merged in several:
         for key, predicate in merged.items():
-            by_key.setdefault(key, []).append(predicate)
-    result: _Merged = {}
+            if result.setdefault(key, predicate) is not predicate:
+                by_key.setdefault(key, [result[key]]).append(predicate)
     for key, predicates in by_key.items():
-        both = _merge(predicates, All)
-        if never(both):
+        result[key] = _merge(predicates, All)
+        if never(result[key]):
             return None
-        result[key] = both
     return result
 
 
