@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tocsin.arrays import Int32s, Int64s
-from tocsin.conjunctions.choose import _PAIRS, CombinedIndex, _cheaper, of_tests_alone
+from tocsin.conjunctions.choose import _BITMAPS, _PAIRS, CombinedIndex, _cheaper, of_tests_alone
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Filing
+from tocsin.matcher import Matcher
 
 TESTS = 4
 TRUE, FALSE, NULL, NOT_TRUE = 1, 2, 4, 6
@@ -128,3 +129,22 @@ def test_looks_count_where_all_go_into_bitmaps(
     costs[_PAIRS, :2] = 1e6
     looks = np.full(count, looks_ns / np.count_nonzero(can_be))
     assert _cheaper(costs, looks, can_be).tolist() == (can_be & in_bitmaps).tolist()
+
+
+def test_columns_that_hardly_anybody_names_do_not_change_the_choice() -> None:
+    """50 names of one subscription each, beside 3,000 subscriptions of ten attributes that all go into bitmaps."""
+    texts = [
+        " AND ".join(f"a{(n + k) % 10} BETWEEN {n % 97 / 100} AND {n % 97 / 100 + 0.4}" for k in range(6))
+        for n in range(3000)
+    ]
+    rare = [f"z{n} > 1" for n in range(50)]
+
+    def in_bitmaps(conditions: list[str]) -> float:
+        matcher = Matcher(background_merge=False)
+        matcher.subscribe_many([{"id": f"{n:05}", "where": text} for n, text in enumerate(conditions)])
+        [state] = matcher._subscriptions.current().states
+        index = state.segment.index
+        assert isinstance(index, CombinedIndex)
+        return float(index.estimates[_BITMAPS, _BITMAPS])
+
+    assert in_bitmaps(texts + rare) < 1.2 * in_bitmaps(texts)

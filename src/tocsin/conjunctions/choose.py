@@ -92,7 +92,7 @@ class CombinedIndex:
             blocks,
         )
 
-    @property
+    @cached
     def _by_pairs(self) -> int:
         """How many conjunctions are filed by access pairs."""
         return self.split - len(self.bitmaps or ()) - len(self.common or ())
@@ -111,10 +111,9 @@ class CombinedIndex:
         if len(self.key) and events.true.size:
             self.drift.observe(events.true_starts, events.true)
             parts.append(self.key.match(events.true_starts, events.true))
-        if len(parts) == 1:
-            return parts[0]
-        found = [pairs for pairs, _ in parts]
-        return np.concatenate([_NO_PAIRS, *found]), sum(candidates for _, candidates in parts)
+        found = [pairs for pairs, _ in parts if len(pairs)]
+        pairs = found[0] if len(found) == 1 else np.concatenate([_NO_PAIRS, *found])
+        return pairs, sum(candidates for _, candidates in parts)
 
     def match_lists(self, events: Events) -> tuple[Ragged, int] | None:
         """Find the conjunctions of each event as lists, if all are in bitmaps; else None."""

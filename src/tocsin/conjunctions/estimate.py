@@ -49,7 +49,7 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     """
     predicates, count = prepared.predicates, prepared.conjunctions.count
     named = np.diff(predicates.starts)
-    columns = np.unique(predicates.column).size
+    columns = _columns_in_use(predicates)
     bits = np.log2(max(count / GROUP, 1.0))
     selectivity = np.minimum(predicates.selectivity, 1.0)
     classes = np.where(selectivity > 0.25, 4, np.where(selectivity > 0.08, 8, 16))
@@ -63,6 +63,15 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     rows = np.minimum(columns, named * BLOCK / TUNING.min_named)
     verify = np.where(candidates > TUNING.edge_matches, TUNING.certain_ns, TUNING.verify_ns)
     return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
+
+
+def _columns_in_use(predicates: RangePredicates) -> float:
+    """Return how many columns there are, those that few predicates name counting less: the perplexity of the column.
+
+    A hundred columns of one conjunction each do not make the bitmaps of all others worse.
+    """
+    shares = np.unique(predicates.column, return_counts=True)[1] / max(predicates.column.size, 1)
+    return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
 def share_of_conjunctions(predicates: RangePredicates) -> Float64s:

@@ -51,6 +51,17 @@ def example(monkeypatch: pytest.MonkeyPatch) -> BitmapIndex:
     return BitmapIndex.build(conjunctions_of(EXAMPLE, [2, 6]), evenly([2, 6]))
 
 
+def test_frequent_conjunctions_do_not_keep_rare_ones_from_being_sorted() -> None:
+    """Seven of eight have narrow ranges, which descend; the others accept nearly everything."""
+    last, rare = 1023, np.arange(1024) % 8 != 1
+    rows = [(n, PAGES, 1023 - n, 1023 - n + 4) if rare[n] else (n, PAGES, 1, last) for n in range(1000)]
+    order = BitmapIndex.build(conjunctions_of(rows, [last + 8]), evenly([last + 8])).demands.conjunction
+    narrow = int(np.count_nonzero(rare[:1000]))
+    assert order[:narrow].tolist() != sorted(order[:narrow].tolist()), "sorted by their ranges"
+    assert rare[order[:narrow]].all()
+    assert order[narrow:].tolist() == np.flatnonzero(~rare[:1000]).tolist(), "behind the others, by their numbers"
+
+
 def test_who_fails_in_each_cell(example: BitmapIndex) -> None:
     example.check()
     bitmaps = example.bitmaps

@@ -50,6 +50,7 @@ from tocsin.predicates.ranges.kernels import short_codes_by_rank
 from tocsin.predicates.ranges.quantize import ShortCodes
 from tocsin.tuning import TUNING
 
+_NO_PAIRS = np.empty((0, 2), np.int32)
 _TABLES_SHOWN = 5
 """Tables that a description shows, the largest first."""
 
@@ -95,6 +96,9 @@ class PairIndex:
 
     def _match_event(self, events: Events, codes_of: CodesOf | None) -> tuple[Int32s, int]:
         """Match a batch of one event."""
+        if not len(self._grids[0]) and not events.true.size:
+            # All are filed under tests, and none of these is TRUE.
+            return _NO_PAIRS, 0
         if self.postings.rows.size and events.true.size:
             return match_event_with_tests(*self._grids, self.tables, self.postings, events, *block_marks())
         pairs, candidates, doubts = match_event(*self._grids, self.postings, events)
