@@ -78,6 +78,24 @@ def test_a_change_between_matches_copies_nothing() -> None:
     assert (id(state.dropped), id(state.scores)) == arrays
 
 
+def test_the_segments_keep_their_snapshot_until_one_of_them_changes() -> None:
+    matcher = Matcher(background_merge=False)
+    matcher.subscribe_many([{"id": f"{n:03}", "where": f"x > {n}"} for n in range(100)])
+    before, _ = matcher._subscriptions.current_for_one()
+    matcher.subscribe("new", "x > 1")
+    kept, view = matcher._subscriptions.current_for_one()
+    assert kept is before
+    assert view is not None
+    assert len(matcher.match({"x": 50})) == 51
+    matcher.unsubscribe("007")
+    after, _ = matcher._subscriptions.current_for_one()
+    assert after is not before
+    assert len(matcher.match({"x": 50})) == 50
+    # A batch has the new one built into a segment.
+    assert matcher.match_batch([{"x": 50}]).num_rows == 50
+    assert len(matcher._subscriptions.current().states) == 2
+
+
 def test_a_match_under_way_keeps_its_view() -> None:
     matcher = filled(10)
     matcher.unsubscribe("s3")

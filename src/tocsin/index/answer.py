@@ -197,7 +197,8 @@ def match_one(
         numbers = state.segment.match_one(event, batch, state.left_out(tags), truths, evidence)
         if numbers.size:
             # Subscriptions are numbered in the order of their ids.
-            numbers = np.sort(numbers)
+            numbers = np.ascontiguousarray(numbers)
+            sort_lists(np.array([0, numbers.size]), numbers, len(state.segment.ids) - 1)
             found = ids_at(state.segment.ids, numbers)
             ids = ids + found if ids else found
             same = state.same_score

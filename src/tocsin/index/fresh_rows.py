@@ -233,6 +233,7 @@ class FreshView:
         end = int(rows.starts[conjunctions])
         self._arrays: tuple[Any, ...] = (rows.starts[: conjunctions + 1], *(column[:end] for column in rows.columns))
         self._rows, self._gone, self._slot_count = rows, frozenset(rows.gone), rows.slot_count
+        self._no_values = np.full(rows.slot_count, np.nan)
         self._dotted, self._derived, self._count = tuple(rows.dotted), tuple(rows.derived), len(rows.subscriptions)
         self._complex = tuple(rows.complex)
         self._documents = tuple(rows.documents)
@@ -270,7 +271,7 @@ class FreshView:
 
     def _values(self, event: Event, batch: EventBatch, evidence: Evidence) -> Float64s | None:
         """The value of each slot; None if there is a number that is not a float."""
-        values, slots_of, strings = np.full(self._slot_count, np.nan), self._rows.slots, self._rows.strings
+        values, slots_of, strings = self._no_values.copy(), self._rows.slots, self._rows.strings
         given: Iterable[tuple[str, Any]] = event.items()
         if self._dotted:
             given = [*given, *((name, lookup(event, name)) for name in self._dotted if name not in event)]

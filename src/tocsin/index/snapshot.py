@@ -214,6 +214,10 @@ class LiveSegment:
         """Whether the segment and all its changes are in its files."""
         return self.file is not None and (self.changes_file is not None or not (self.dropped or self.scores))
 
+    def is_at(self, state: SegmentState) -> bool:
+        """Tell whether this is the current state. Nothing is made to find out."""
+        return self._state is state
+
     def state(self) -> SegmentState:
         """Return the current state. O(changes since the last one), or O(n) if matches still hold all earlier states."""
         if self._state is None:

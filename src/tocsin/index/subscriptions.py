@@ -78,6 +78,8 @@ class SubscriptionSet:
         self._throttle = WriteThrottle()
         self._id_orders = IdOrders()
         self._snapshot: Snapshot | None = None
+        self._of_segments: Snapshot | None = None
+        """The last snapshot of the segments, while none of them has changed."""
         self._for_one: tuple[Snapshot, FreshView | None] | None = None
         self._folder: Folder | None = None
         self._source: tuple[Folder, int] | None = None
@@ -570,6 +572,14 @@ class SubscriptionSet:
 
     def _changed(self) -> None:
         self._snapshot = self._for_one = None
+        self._let_go_of_segments()
+
+    def _let_go_of_segments(self) -> None:
+        """Let go of the last snapshot of the segments if they are others by now: it borrows what changes write to."""
+        if self._of_segments is not None:
+            segments, states = [live for live in self._all_segments if len(live)], self._of_segments.states
+            if len(segments) != len(states) or not all(map(LiveSegment.is_at, segments, states)):
+                self._of_segments = None
 
     def _demand_writable(self) -> None:
         if self.read_only:
@@ -614,7 +624,11 @@ class SubscriptionSet:
 
     def _snapshot_now(self) -> Snapshot:
         """A snapshot of the segments, without what is too new to be in one."""
-        return Snapshot(tuple(live.state() for live in self._all_segments if len(live)), self._id_orders)
+        self._let_go_of_segments()
+        if self._of_segments is None:
+            states = tuple(live.state() for live in self._all_segments if len(live))
+            self._of_segments = Snapshot(states, self._id_orders)
+        return self._of_segments
 
     def current_for_one(self) -> tuple[Snapshot, FreshView | None]:
         """The same for a single event: a snapshot of the segments, and what is too new to be in one.
