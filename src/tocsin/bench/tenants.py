@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tocsin.bench.attributes import generate
@@ -166,30 +167,67 @@ class _Seconds:
 
 
 def _seconds(matchers: list[Matcher], table: pa.Table, dicts: list[dict[str, Any]]) -> list[_Seconds]:
-    """Return what each of the matchers takes, measured in turns."""
-    writing = [_writing(matcher, table, dicts) for matcher in matchers]
-    batches = [lambda matcher=matcher: matcher.match_batch(table) for matcher in matchers]
-    singles = [lambda matcher=matcher: [matcher.match(event) for event in dicts] for matcher in matchers]
-    seconds = zip(_least(batches), _least(singles), strict=True)
-    return [_Seconds(match_s, *written) for match_s, written in zip(seconds, writing, strict=True)]
-
-
-def _writing(matcher: Matcher, table: pa.Table, dicts: list[dict[str, Any]]) -> tuple[tuple[int, int], float, float]:
-    """Return how many matches the batch and the single events have, and what writing them takes."""
-    found = matcher.match_batch(table)
-    matches = [matcher.match(event) for event in dicts]
-    columns = [
-        np.concatenate([np.asarray(chunk.indices) for chunk in found["subscription"].chunks] or [np.empty(0)]),
-        found["event"].to_numpy(),
-        found["score"].to_numpy(),
+    """Return what each of the matchers takes, and what writing its matches takes, all measured in turns."""
+    writings = [_Writing.of(matcher, table, dicts) for matcher in matchers]
+    of_batch = _least(
+        [lambda matcher=matcher: matcher.match_batch(table) for matcher in matchers]
+        + [writing.copy_columns for writing in writings]
+    )
+    of_single = _least(
+        [lambda matcher=matcher: [matcher.match(event) for event in dicts] for matcher in matchers]
+        + [writing.make_lists for writing in writings]
+    )
+    count = len(matchers)
+    return [
+        _Seconds(
+            (of_batch[place], of_single[place]),
+            writings[place].matches,
+            of_batch[count + place],
+            of_single[count + place],
+        )
+        for place in range(count)
     ]
-    ids = np.array([id for match in matches for id in match.ids], object)
-    scores = np.array([score for match in matches for _, score in match])
-    ends = np.cumsum([len(match) for match in matches])
-    places = np.split(np.arange(ids.size), ends[:-1])
-    [copied_s] = _least([lambda: [column.copy() for column in columns]])
-    [made_s] = _least([lambda: [(ids[some].tolist(), scores[some].tolist()) for some in places]])
-    return (len(found), ids.size), copied_s, made_s
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """The matches of a matcher as columns, to be written again."""
+
+    columns: list[npt.NDArray[Any]]
+    """The columns of the batch's matches."""
+    ids: npt.NDArray[Any]
+    """Of the matches of the single events, one event after the other."""
+    scores: npt.NDArray[Any]
+    places: list[npt.NDArray[Any]]
+    """Where the matches of each single event are."""
+
+    @classmethod
+    def of(cls, matcher: Matcher, table: pa.Table, dicts: list[dict[str, Any]]) -> "_Writing":
+        """Match the batch and the single events."""
+        found = matcher.match_batch(table)
+        matches = [matcher.match(event) for event in dicts]
+        columns = [
+            np.concatenate([np.asarray(chunk.indices) for chunk in found["subscription"].chunks] or [np.empty(0)]),
+            found["event"].to_numpy(),
+            found["score"].to_numpy(),
+        ]
+        ids = np.array([id for match in matches for id in match.ids], object)
+        scores = np.array([score for match in matches for _, score in match])
+        ends = np.cumsum([len(match) for match in matches])
+        return cls(columns, ids, scores, np.split(np.arange(ids.size), ends[:-1]))
+
+    @property
+    def matches(self) -> tuple[int, int]:
+        """How many the batch and the single events have."""
+        return self.columns[0].size, self.ids.size
+
+    def copy_columns(self) -> object:
+        """Write the matches of the batch."""
+        return [column.copy() for column in self.columns]
+
+    def make_lists(self) -> object:
+        """Write the matches of the single events."""
+        return [(self.ids[some].tolist(), self.scores[some].tolist()) for some in self.places]
 
 
 def _least(works: Sequence[Callable[[], object]]) -> list[float]:
