@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tocsin import _compile
 from tocsin._compile import COMPILED, VECTOR_WIDTH, kernel
-from tocsin.arrays import Int32s, UInt8s, UInt16s, UInt64s
+from tocsin.arrays import Int32s, Int64s, UInt8s, UInt16s, UInt64s
 
 SIZE = 3 * VECTOR_WIDTH
 CODES = st.lists(st.integers(0, 65535), min_size=SIZE, max_size=SIZE).map(lambda codes: np.array(codes, np.uint16))
@@ -157,9 +157,25 @@ def test_arrays_by_address() -> None:
     for read, array in (
         (_compile._floats_at, floats),
         (_compile._integers_at, integers),
+        (_compile._int32s_at, integers.astype(np.int32)),
+        (_compile._uint16s_at, small.astype(np.uint16)),
         (_compile._bytes_at, small),
     ):
         assert read(array.ctypes.data, array.size).tolist() == array.tolist()
+
+
+@kernel
+def last_of_each(table: Int64s) -> int:
+    first = _compile.int32s_at(table[0, 0], table[0, 1])
+    second = _compile.uint16s_at(table[1, 0], table[1, 1])
+    both: int = 1000 * first[first.size - 1] + second[second.size - 1]
+    return both
+
+
+def test_a_table_of_addresses_keeps_its_arrays() -> None:
+    table = _compile.AddressTable(np.arange(8, dtype=np.int32)[:5], np.full((2, 3), 7, np.uint16))
+    assert table.rows[:, 1].tolist() == [5, 6]
+    assert last_of_each(table.rows) == 4007
 
 
 class Lists(NamedTuple):

@@ -651,6 +651,16 @@ def integers_at(address: Any, size: Any) -> Any:
 
 
 @njit(inline="always")
+def int32s_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.int32)
+
+
+@njit(inline="always")
+def uint16s_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.uint16)
+
+
+@njit(inline="always")
 def bytes_at(address: Any, size: Any) -> Any:
     return carray(_pointer_of(address), (size,), np.uint8)
 
@@ -666,6 +676,8 @@ INTRINSICS = {
     "_put_eight": put_eight,
     "_floats_at": floats_at,
     "_integers_at": integers_at,
+    "_int32s_at": int32s_at,
+    "_uint16s_at": uint16s_at,
     "_bytes_at": bytes_at,
     "_fetch": fetch,
 }

@@ -25,7 +25,7 @@ from tocsin._compile import load_compiler
 from tocsin.arrays import FEW_STRINGS, MANY_PLACES, Strings
 from tocsin.conjunctions.key.index import KeyIndex
 from tocsin.errors import OptionError, TocsinError
-from tocsin.index.id_order import ids_at
+from tocsin.index.id_order import ids_at, ids_in_order
 from tocsin.matcher import Matcher
 from tocsin.model.values import Kind
 from tocsin.predicates.history.tree import FENCED, TAIL
@@ -308,7 +308,9 @@ def _match_many_keys() -> None:
 
 def _take_some_ids() -> None:
     """Take the ids of a single event with some matches among many subscriptions."""
-    ids_at(Strings.of([str(number) for number in range(FEW_STRINGS + 1)]), np.arange(MANY_PLACES - 1, dtype=np.int32))
+    ids, places = Strings.of([str(number) for number in range(FEW_STRINGS + 1)]), np.arange(MANY_PLACES - 1)
+    ids_at(ids, places.astype(np.int32))
+    ids_in_order(ids, places.astype(np.int32))
 
 
 FURTHER = {

@@ -20,11 +20,13 @@ from tocsin.index.id_order import (
     append_lists,
     ids_at,
     ids_before,
+    ids_in_order,
     joined_texts,
     merge_others,
     named_only,
     scores_at,
     sort_lists,
+    sorted_texts,
 )
 
 IDS = st.lists(st.text(max_size=3), unique=True, max_size=12).map(sorted)
@@ -169,6 +171,12 @@ def test_ids_at_places(letter: str, count: int) -> None:
     assert ids_at(ids, np.repeat(places, 2)[::2]) == expected, "places need not stand side by side"
     if count:
         assert joined_texts(places, ids.offsets, ids.data).tobytes() == "\0".join(expected).encode()
+        ordered = [texts[place] for place in np.sort(places)]
+        copy = places.copy()
+        assert sorted_texts(copy, ids.offsets, ids.data).tobytes() == "\0".join(ordered).encode()
+        assert copy.tolist() == np.sort(places).tolist()
+        assert ids_in_order(ids, places) == ordered
+        assert places.tolist() == copy.tolist()
 
 
 def test_ids_with_nul_and_empty_ones() -> None:
@@ -176,3 +184,4 @@ def test_ids_with_nul_and_empty_ones() -> None:
     places = np.array([0, 1, 5, 2, 0], np.int32)
     assert ids_at(Strings.of(texts), places) == [texts[place] for place in places]
     assert ids_at(Strings.of(texts), places[[0, 2, 4]]) == ["", "x2", ""]
+    assert ids_in_order(Strings.of(texts), places) == ["", "", "\0", "a\0b", "x2"]

@@ -12,7 +12,7 @@ from tocsin.conjunctions.owners import events_of
 from tocsin.index.constant_column import constant_column
 from tocsin.index.fresh_rows import FreshView
 from tocsin.index.history import History, Judged
-from tocsin.index.id_order import FEW_ROWS, IdOrder, OrderBesideLarge, ids_at, named_only, sort_lists
+from tocsin.index.id_order import FEW_ROWS, IdOrder, OrderBesideLarge, ids_at, ids_in_order, named_only, sort_lists
 from tocsin.index.options import Options
 from tocsin.index.snapshot import SegmentState, Snapshot, Tags
 from tocsin.model.events import Event, EventBatch
@@ -198,8 +198,7 @@ def match_one(
         if numbers.size:
             # Subscriptions are numbered in the order of their ids.
             numbers = np.ascontiguousarray(numbers)
-            sort_lists(np.array([0, numbers.size]), numbers, len(state.segment.ids) - 1)
-            found = ids_at(state.segment.ids, numbers)
+            found = ids_in_order(state.segment.ids, numbers)
             ids = ids + found if ids else found
             same = state.same_score
             if state.segment.with_utility.size:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tocsin._compile import AddressTable
 from tocsin.arrays import Int32s, Strings
 from tocsin.conjunctions.coded import Events
 from tocsin.index.combined_tests import CombinedTests
@@ -39,7 +40,7 @@ from tocsin.predicates.ranges.kernels import (
     TEXT_GIVEN,
     TIME_GIVEN,
     ColumnCoders,
-    encode_event,
+    encode_event_at,
 )
 from tocsin.predicates.ranges.quantize import LAST_SHORT, nearest_number, shifts_by_rank
 from tocsin.predicates.texts import TextIndex
@@ -108,6 +109,16 @@ class _Scratch:
         views: list[Any] = [self.columns, self.given, self.numbers, self.bits, self.text_ends]
         self.views: tuple[memoryview[Any], ...] = tuple(memoryview(view) for view in views)
         self.plain = self.events(_NOTHING, _NOTHING)
+        self.addresses = AddressTable(
+            self.before,
+            self.columns,
+            self.given,
+            self.numbers,
+            self.bits,
+            self.text_ends,
+            self.codes,
+            self.short,
+        )
 
     def events(self, true: Int32s, null: Int32s) -> Events:
         """The event as a batch of one, with the tests that are TRUE and those that are NULL."""
@@ -236,19 +247,12 @@ class EventLane:
             if found.present is None or found.present[0] == 0:
                 columns[count], given[count] = self._first_family + place, 0
                 count += 1
-        encode_event(
-            self._coders,
+        encode_event_at(
+            self._coders.rows,
+            scratch.addresses.rows,
             LAST_SHORT,
-            scratch.before,
-            scratch.columns,
-            scratch.given,
-            scratch.numbers,
-            scratch.bits,
             count,
             np.frombuffer(b"".join(texts), np.uint8) if texts else _NO_TEXT,
-            scratch.text_ends,
-            scratch.codes,
-            scratch.short,
         )
         if not held and not null:
             return _Encoded(scratch.plain, scratch)
@@ -361,14 +365,14 @@ def _known(
     return known
 
 
-def _coders(columns: Sequence[Column], rows: int) -> tuple[ColumnCoders, list[npt.NDArray[Any]]]:
-    """How a kernel makes codes, and the arrays that it is told the addresses of."""
+def _coders(columns: Sequence[Column], rows: int) -> tuple[AddressTable, list[npt.NDArray[Any]]]:
+    """The addresses of how a kernel makes codes, and the arrays that it is told the addresses of there."""
     coders = ColumnCoders(
         constants=np.zeros(rows, np.int64),
         offsets=np.zeros(rows, np.int64),
         size=np.zeros(rows, np.int64),
         shift=np.zeros(rows, np.int32),
-        line=np.full(rows, NO_LINE, np.int8),
+        line=np.full(rows, NO_LINE, np.uint8),
         origin=np.zeros(rows),
         steps_per_unit=np.zeros(rows),
     )
@@ -389,4 +393,4 @@ def _coders(columns: Sequence[Column], rows: int) -> tuple[ColumnCoders, list[np
             coders.line[place] = LOGARITHMIC if quantizer.logarithmic else STRAIGHT
             coders.origin[place], coders.steps_per_unit[place] = quantizer.origin, quantizer.steps_per_unit
     coders.shift[: len(columns)] = shifts_by_rank(np.array([column.domain.last for column in columns], np.int32))
-    return coders, kept
+    return AddressTable(*coders), kept

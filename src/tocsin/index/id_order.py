@@ -57,14 +57,36 @@ def joined_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> UInt8s:
     return joined
 
 
+@kernel
+def sorted_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> UInt8s:
+    """Sort some places, in place, and return the bytes of the texts there as `joined_texts` does."""
+    sort_lists(np.array([0, places.size]), places, offsets.size - 2)
+    return joined_texts(places, offsets, data)
+
+
+def ids_in_order(ids: Strings, places: Int32s) -> list[str]:
+    """Sort some places, in place, and return the ids there. Places stand side by side."""
+    if _is_cut_out(ids, places):
+        found = str(sorted_texts(places, ids.offsets, ids.data).data, "utf-8").split("\0")
+        if len(found) == places.size:
+            return found
+    else:
+        sort_lists(np.array([0, places.size]), places, len(ids) - 1)
+    return ids.at(places)
+
+
+def _is_cut_out(ids: Strings, places: Int32s) -> bool:
+    """Whether ids are decoded as one text and cut at the NULs. There are more pieces if an id has a NUL in it."""
+    return FEW_IDS <= places.size < MANY_PLACES and len(ids) > FEW_STRINGS
+
+
 def ids_at(ids: Strings, places: Int32s) -> list[str]:
     """Return the ids at some places, as `Strings.at` does; some at once are decoded as one text and cut at the NULs.
 
     100 of 100,000 ids take 5 µs so, and 30 µs if each is cut out of the text by its offsets.
     """
-    if FEW_IDS <= places.size < MANY_PLACES and len(ids) > FEW_STRINGS:
+    if _is_cut_out(ids, places):
         found = str(joined_texts(np.ascontiguousarray(places), ids.offsets, ids.data).data, "utf-8").split("\0")
-        # There are more if an id has a NUL in it.
         if len(found) == places.size:
             return found
     return ids.at(places)

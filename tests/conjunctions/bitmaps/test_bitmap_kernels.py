@@ -34,6 +34,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     weigh_columns,
 )
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
+from tocsin.conjunctions.bitmaps.one_event import addresses_of, match_ranges_of_one
 from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.runs import FoundRuns, pairs_of
 from tocsin.tuning import TUNING
@@ -371,6 +372,19 @@ def test_an_event_with_more_matches_than_there_is_room_for() -> None:
     found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, ROOM, False)
     assert set(map(tuple, found.tolist())) == case.expected()
     assert len(found) == len(case.expected()) > ROOM
+
+
+@pytest.mark.parametrize(("conjunctions", "span"), [(2000, 10), (9000, 1), (5000, 40)])
+@pytest.mark.parametrize("seed", range(4))
+def test_match_ranges_of_one(seed: int, conjunctions: int, span: int) -> None:
+    """A last block that is not full, more matches than there is room for, dead groups, NULL, several ranges."""
+    case = random_case(seed, conjunctions=conjunctions, events=1, columns=3, tests=0, span=span)
+    index = BitmapIndex.build(case.conjunctions, case.popularity)
+    table = addresses_of(index.bitmaps, index.demands, index._cells).rows
+    arrays = index.bitmaps.words, index.demands.predicates
+    found, candidates = match_ranges_of_one(*arrays, table, case.events.codes)
+    assert set(map(tuple, found.tolist())) == case.expected()
+    assert len(found) == len(case.expected()) <= candidates
 
 
 def of_place(order: Int32s, column: Int32s) -> list[set[int]]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tocsin._compile import AddressTable
 from tocsin.arrays import Float64s, Strings
 from tocsin.predicates.ranges import kernels
 from tocsin.predicates.ranges.kernels import (
@@ -23,6 +24,7 @@ from tocsin.predicates.ranges.kernels import (
     codes_of_strings,
     compare_bytes,
     encode_event,
+    encode_event_at,
     guide_of,
     quantize_values,
     short_codes_by_rank,
@@ -157,7 +159,7 @@ def test_encode_event() -> None:
         offsets=np.full(rows, strings.offsets.ctypes.data),
         size=np.array([9, 300, 300, 3, 3, 3, 300]),
         shift=np.array([0, 0, 0, 0, 0, 0, 3], np.int32),
-        line=np.array([NO_LINE, STRAIGHT, LOGARITHMIC, NO_LINE, NO_LINE, NO_LINE, NO_LINE], np.int8),
+        line=np.array([NO_LINE, STRAIGHT, LOGARITHMIC, NO_LINE, NO_LINE, NO_LINE, NO_LINE], np.uint8),
         origin=np.array([0.0, -2.0, -1e18, 0, 0, 0, 0]),
         steps_per_unit=np.array([0.0, 1000.0, 1e-15, 0, 0, 0, 0]),
     )
@@ -173,6 +175,13 @@ def test_encode_event() -> None:
             ends = np.array([encoded.size])
             bits = numbers.view(np.int64)
             encode_event(coders, LAST_SHORT, before, columns, given, numbers, bits, 6, texts, ends, codes, short)
+            by_name = codes.copy(), short.copy()
+            scratch = AddressTable(before, columns, given, numbers, bits, ends, codes, short)
+            codes[:], short[:] = 99, 99
+            encode_event_at(AddressTable(*coders).rows, scratch.rows, LAST_SHORT, 6, texts)
+            codes[5], short[5] = NULL_CODE, 0
+            assert np.array_equal(codes, by_name[0])
+            assert np.array_equal(short, by_name[1])
             ranks = [expected_codes(array, np.array([value]))[0] for array in floats]
             of_text = code_of_bytes(strings.offsets, strings.data, encoded, 0, encoded.size)
             assert codes[:, 0].tolist() == [*ranks, of_text, 4, NULL_CODE, ranks[1]]

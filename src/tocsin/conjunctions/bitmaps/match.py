@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tocsin._compile import AddressTable
 from tocsin.arrays import Float64s, Int32s, Ragged, UInt64s
 from tocsin.conjunctions.bitmaps.build import NO_BOUND, Cells, file_conjunctions
 from tocsin.conjunctions.bitmaps.kernels import (
@@ -27,6 +28,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     match_bitmaps,
     match_bitmaps_of_one,
 )
+from tocsin.conjunctions.bitmaps.one_event import addresses_of, match_ranges_of_one
 from tocsin.conjunctions.coded import Conjunctions, Events
 from tocsin.conjunctions.protocol import Extent, Step
 from tocsin.conjunctions.runs import FoundRuns, lists_of, pairs_of
@@ -81,6 +83,16 @@ class BitmapIndex:
         return bool(self.bitmaps.has_ends.any())
 
     @cached
+    def _has_ranges_alone(self) -> bool:
+        """Whether no conjunction has a test and no block has ends: a single event has a kernel for that."""
+        return not self._has_ends and not self.demands.tests.size
+
+    @cached
+    def _addresses(self) -> AddressTable:
+        """The arrays that this kernel reads."""
+        return addresses_of(self.bitmaps, self.demands, self._cells)
+
+    @cached
     def _expects_many(self) -> bool:
         """Whether events are expected to match many conjunctions: `build.py` leaves these in order."""
         return self._has_ends and self._is_in_order
@@ -93,6 +105,9 @@ class BitmapIndex:
     def match(self, events: Events) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
         if events.codes.shape[1] == 1:
+            if self._has_ranges_alone:
+                table = self._addresses.rows
+                return match_ranges_of_one(self.bitmaps.words, self.demands.predicates, table, events.codes)
             # What makes lists of several costs more than most matches of one event.
             room = ROOM + TUNING.matches_per_event
             return match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, room, self._expects_many)

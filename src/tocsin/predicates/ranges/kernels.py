@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tocsin._compile import bytes_at, floats_at, inlined_kernel, integers_at, kernel
-from tocsin.arrays import Float64s, Int8s, Int32s, Int64s, UInt8s, UInt16s
+from tocsin._compile import bytes_at, floats_at, inlined_kernel, int32s_at, integers_at, kernel, uint16s_at
+from tocsin.arrays import Float64s, Int32s, Int64s, UInt8s, UInt16s
 from tocsin.tuning import TUNING
 
 NULL_CODE = -1
@@ -197,7 +197,7 @@ class ColumnCoders(NamedTuple):
     """The constants."""
     shift: Int32s
     """How far codes are shifted to be short, unless there is a quantizer."""
-    line: Int8s
+    line: UInt8s
     """What makes short codes: NO_LINE: they are codes, shifted; else a quantizer on a STRAIGHT or LOGARITHMIC line."""
     origin: Float64s
     steps_per_unit: Float64s
@@ -264,3 +264,34 @@ def encode_event(
             short[column, 0] = int(step) + 2
         before[place + 1] = column
     before[0] = count
+
+
+@kernel
+def encode_event_at(coders: Int64s, scratch: Int64s, last_short: int, count: int, texts: UInt8s) -> None:
+    """Do what `encode_event` does with arrays that are given by tables of addresses and sizes.
+
+    `coders` are ColumnCoders, `scratch` what an event is written to, in the order of the parameters there: before,
+    columns, given, numbers, bits, text_ends, codes, short.
+    """
+    encode_event(
+        ColumnCoders(
+            integers_at(coders[0, 0], coders[0, 1]),
+            integers_at(coders[1, 0], coders[1, 1]),
+            integers_at(coders[2, 0], coders[2, 1]),
+            int32s_at(coders[3, 0], coders[3, 1]),
+            bytes_at(coders[4, 0], coders[4, 1]),
+            floats_at(coders[5, 0], coders[5, 1]),
+            floats_at(coders[6, 0], coders[6, 1]),
+        ),
+        last_short,
+        int32s_at(scratch[0, 0], scratch[0, 1]),
+        int32s_at(scratch[1, 0], scratch[1, 1]),
+        int32s_at(scratch[2, 0], scratch[2, 1]),
+        floats_at(scratch[3, 0], scratch[3, 1]),
+        integers_at(scratch[4, 0], scratch[4, 1]),
+        count,
+        texts,
+        integers_at(scratch[5, 0], scratch[5, 1]),
+        int32s_at(scratch[6, 0], scratch[6, 1]).reshape(-1, 1),
+        uint16s_at(scratch[7, 0], scratch[7, 1]).reshape(-1, 1),
+    )
