@@ -1,11 +1,10 @@
 """The kernel that compares an event with new subscriptions row by row, against NumPy."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from tocsin.index.fresh_rows import match_rows
+from tocsin._compile import AddressTable
+from tocsin.index.fresh_rows import GUARDS, match_rows
 
 
 @pytest.mark.parametrize("conjunctions", [0, 1, 60])
@@ -27,8 +26,24 @@ def test_match_rows(conjunctions: int) -> None:
             rows += [(slot, a, b, or_null, place < ranges) for place, (a, b) in enumerate(ends, 1)]
         starts.append(len(rows))
         expected += [number] * holds
-    types: tuple[Any, ...] = np.int32, np.float64, np.float64, np.bool_, np.bool_
-    columns: list[Any] = [np.array([row[place] for row in rows], of) for place, of in enumerate(types)]
-    slots, lows, highs, with_null, going_on = columns
-    found = match_rows(np.array(starts), slots, lows, highs, with_null, going_on, values)
-    assert found.tolist() == expected
+    guards = [(0, -np.inf, np.inf)] * (GUARDS * conjunctions)
+    for number in range(conjunctions):
+        mine = rows[starts[number] : starts[number + 1]]
+        if mine and not mine[0][3] and not mine[0][4]:
+            guards[GUARDS * number + int(random.integers(0, GUARDS))] = mine[0][:3]
+    gone_at = np.where(random.random(conjunctions) < 0.3, random.integers(1, 9, conjunctions), 99)
+    owner = random.permutation(conjunctions)
+    table = AddressTable(
+        np.array(starts),
+        owner,
+        gone_at,
+        np.array([row[0] for row in rows], np.int32),
+        np.array([guard[0] for guard in guards], np.int32),
+        *(np.array([row[place] for row in rows], np.float64) for place in (1, 2)),
+        *(np.array([guard[place] for guard in guards], np.float64) for place in (1, 2)),
+        *(np.array([row[place] for row in rows], np.bool_) for place in (3, 4)),
+    )
+    for count in {conjunctions, conjunctions // 2}:
+        for changes in (0, 4, 9):
+            standing = [number for number in expected if number < count and gone_at[owner[number]] > changes]
+            assert match_rows(table.rows, count, changes, values).tolist() == owner[standing].tolist()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tocsin import Matcher
 from tocsin.arrays import Bools
-from tocsin.index import subscriptions
 from tocsin.index.array_pool import SPARE, ArrayPool
 from tocsin.index.buffer import FACTOR
 from tocsin.index.segment import Segment
@@ -128,7 +127,8 @@ def test_who_lacks_tags_is_found_once_a_part(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_new_subscriptions_are_built_a_few_times_each_into_few_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     size = 32
-    monkeypatch.setattr(subscriptions, "BUFFER", size)
+    monkeypatch.setattr("tocsin.index.buffer.MOST_ROWS", size)
+    monkeypatch.setattr("tocsin.index.buffer.MOST_OTHERS", size)
     matcher = Matcher(background_merge=False)
     built = []
     build = matcher._subscriptions._build

@@ -13,7 +13,7 @@ import pytest
 from matchers import matcher_of
 from tocsin import Matcher, OptionError, SubscriptionError, UnknownSubscriptionError
 from tocsin.index.segment import Segment
-from tocsin.index.subscriptions import BUFFER, SubscriptionSet
+from tocsin.index.subscriptions import SubscriptionSet
 from tocsin.model.subscription import Subscription
 
 
@@ -108,6 +108,17 @@ def test_an_id_that_was_removed_is_unknown_and_free() -> None:
     assert matcher.match({"x": 1}).ids == ["a", "b"]
 
 
+BUFFER = 512
+
+
+@pytest.fixture
+def small_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A buffer that has room for BUFFER subscriptions of any kind."""
+    monkeypatch.setattr("tocsin.index.buffer.MOST_ROWS", BUFFER)
+    monkeypatch.setattr("tocsin.index.buffer.MOST_OTHERS", BUFFER)
+
+
+@pytest.mark.usefixtures("small_buffer")
 def test_more_than_a_buffer_of_subscriptions() -> None:
     matcher = Matcher(background_merge=False)
     for number in range(2 * BUFFER + 3):
@@ -197,6 +208,7 @@ MEANWHILE: dict[str, Callable[[Matcher], object]] = {
 }
 
 
+@pytest.mark.usefixtures("small_buffer")
 @pytest.mark.parametrize("first", MEANWHILE)
 @pytest.mark.parametrize("then", ["nothing", "a batch", "commit"])
 def test_changes_while_a_full_buffer_becomes_a_segment(
@@ -248,6 +260,7 @@ def test_changes_while_a_full_buffer_becomes_a_segment(
         assert dict(again.match({"x": 3})) == expected
 
 
+@pytest.mark.usefixtures("small_buffer")
 def test_matches_beside_many_single_subscriptions_see_each_of_them_from_its_start() -> None:
     matcher = Matcher()
     seen: list[int] = []

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from tocsin import Limits, Matcher, Matches, TenantLimitError, TenantUsage
-from tocsin.index import subscriptions as subscription_set
 
 ACME = {"tenant": "acme"}
 BEYOND: dict[str, tuple[int, str]] = {
@@ -105,7 +104,8 @@ CONDITIONS.append(" AND ".join(f"NOT (a{i} = 1 AND b{i} = 1)" for i in range(6))
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_count_follows_every_change(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscription_set, "BUFFER", 8)
+    monkeypatch.setattr("tocsin.index.buffer.MOST_ROWS", 8)
+    monkeypatch.setattr("tocsin.index.buffer.MOST_OTHERS", 8)
     chance, matcher = random.Random(seed), Matcher(background_merge=False)
     tenants = [None, "acme", 'acme, "inc"', "é"]
 

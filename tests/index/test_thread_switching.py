@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tocsin import Matcher
-from tocsin.index.buffer import FEW_COMPLEX, Buffer
+from tocsin.index.buffer import MOST_FILED, Buffer
 from tocsin.index.thread_switching import QUICK, QuickSwitching
 
 
@@ -46,7 +46,7 @@ def test_beside_matches_a_change_builds_and_not_the_next_match(
     event = {"body": "a word"}
 
     def subscribe() -> None:
-        for number in range(FEW_COMPLEX + 1):
+        for number in range(MOST_FILED + 1):
             matcher.subscribe(f"s{number}", "has_words(body, 'word')")
 
     with matcher._subscriptions.matching() if beside_matches else pytest.MonkeyPatch.context():
@@ -54,5 +54,5 @@ def test_beside_matches_a_change_builds_and_not_the_next_match(
         writer.start()
         writer.join()
     assert bool(builders) == beside_matches
-    assert len(matcher.match(event)) == FEW_COMPLEX + 1
+    assert len(matcher.match(event)) == MOST_FILED + 1
     assert (threading.get_ident() in builders) != beside_matches

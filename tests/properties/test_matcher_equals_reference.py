@@ -116,12 +116,17 @@ def test_values_of_another_kind_are_null(texts: list[str], batch: list[Event]) -
     batch=st.lists(events() | odd_events(), min_size=1, max_size=3),
     standing=st.integers(0, 24),
     few_complex=st.sampled_from([0, 2, 100]),
+    most_filed=st.sampled_from([0, 2, 100]),
 )
 def test_new_subscriptions_are_found_before_they_are_in_a_segment(
-    texts: list[str], batch: list[Event], standing: int, few_complex: int
+    texts: list[str], batch: list[Event], standing: int, few_complex: int, most_filed: int
 ) -> None:
     """Some stand in a segment, the others come one by one; then some go, come back and get another score."""
-    with patch("tocsin.index.buffer.FEW_COMPLEX", few_complex), patch("tocsin.index.buffer.MOST_GONE", 1):
+    with (
+        patch("tocsin.index.buffer.FEW_COMPLEX", few_complex),
+        patch("tocsin.index.buffer.MOST_FILED", most_filed),
+        patch("tocsin.index.buffer.MOST_GONE", 1),
+    ):
         matcher = matcher_of(texts[:standing])
         for number, text in list(enumerate(texts))[standing:]:
             matcher.subscribe(str(number), text)

@@ -207,7 +207,9 @@ def match_one(
                 scores += state.scores[numbers].tolist() if same is None else [same] * numbers.size
             segments += 1
         state.work.observe(batch, truths, evidence.history_s)
-    if segments > 1:
+    if segments > 1 and scores.count(scores[0]) == len(scores):
+        ids.sort()
+    elif segments > 1:
         order = sorted(range(len(ids)), key=ids.__getitem__)
         ids, scores = [ids[place] for place in order], [scores[place] for place in order]
     return ids, scores

@@ -31,6 +31,19 @@ FEW_TESTS = 256
 """So many predicates may these have in all. 3,000 phrases of one condition, all in a text of 6,000 words: 2.5 s by
 their definition, and the time grows with the square; 0.03 s in a segment."""
 
+MOST_FILED = 512
+"""So many subscriptions may be filed under a word or an attribute, of which an event judges some."""
+
+FEW_JUDGED = 24.0
+"""So many conjunctions of these may an event judge lately, some 2 µs each; a segment costs it 20 to 50 µs."""
+
+MOST_ROWS = 4096
+"""Rows that are kept aside before they become a segment. A single event is compared with all of them, 1 to 2 ns each,
+and pays 20 µs for a segment."""
+
+MOST_OTHERS = 1024
+"""The same for subscriptions with tests, fresh or in the small segments of the buffer."""
+
 MOST_GONE = 64
 """Rows are written anew when more than this and than what is fresh was dropped or replaced."""
 
@@ -80,7 +93,7 @@ class Buffer:
         """Add a fresh subscription, or replace it."""
         self._leave(id)
         self.fresh[id] = fresh
-        if len(self._rows.gone) > len(self.fresh) + MOST_GONE:
+        if self._rows.gone > len(self.fresh) + MOST_GONE:
             self._rows = FreshRows()
             self._number_of = {name: self._rows.add(*one) for name, one in self.fresh.items()}
         else:
@@ -104,10 +117,17 @@ class Buffer:
 
     @property
     def may_be_viewed(self) -> bool:
-        """Whether few fresh subscriptions must be judged by their definition, and all can be judged so."""
+        """Whether an event judges few fresh subscriptions by their definition, and all can be judged so."""
         rows = self._rows
-        few = len(rows.complex) <= FEW_COMPLEX and sum(rows.complex.values()) <= FEW_TESTS
-        return few and not rows.needs_segment
+        few = len(rows.unfiled) <= FEW_COMPLEX and sum(rows.unfiled.values()) <= FEW_TESTS
+        filed = len(rows.complex) - len(rows.unfiled)
+        return few and filed <= MOST_FILED and rows.judged <= FEW_JUDGED and not rows.needs_segment
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time for a segment of the set."""
+        rows = len(self.fresh) - len(self._rows.complex)
+        return rows / MOST_ROWS + (len(self) - rows) / MOST_OTHERS >= 1
 
     def kinds(self) -> set[ColumnKey] | None:
         """Return what the fresh subscriptions compare attributes with; None if only a segment of them can tell."""

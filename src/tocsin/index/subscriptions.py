@@ -47,11 +47,9 @@ from tocsin.model.subscription import Subscription, SubscriptionWarning
 from tocsin.storage.container import reading
 from tocsin.storage.folder import Folder
 
-BUFFER = 1024
-"""Subscriptions that are kept aside before they become a segment. A single event is compared with all of them, some
-3 ns each, and pays 15 µs for a segment: with 256 there were four times as many."""
-MOST_BUFFERED = 4 * BUFFER
-"""The buffer is sealed beside changes: that takes 28 to 40 ms. Beyond this many, `subscribe` does it and waits."""
+MOST_BUFFERED = 8192
+"""A full buffer becomes a segment beside changes: that takes 30 to 150 ms. Beyond so many subscriptions, `subscribe`
+does it and waits."""
 FEW = 256
 """New subscriptions that a commit writes into the snapshot itself: one takes 1.5 ms of processor time and two syncs,
 where a segment of its own takes 7 ms and four. Whoever opens the index parses 256 of them in 40 ms at most, and who
@@ -140,9 +138,9 @@ class SubscriptionSet:
                     # Otherwise the next match would build it, and wait. Until it is built, matches have what was there.
                     with QUICK_SWITCHING:
                         self._buffer.index(self._build)
-                if len(self._buffer) >= (MOST_BUFFERED if self._background_merge else BUFFER):
+                if len(self._buffer) >= MOST_BUFFERED or (self._buffer.is_full and not self._background_merge):
                     self._seal()
-                if len(self._buffer) >= BUFFER or not self._buffer.fresh:
+                if self._buffer.is_full or not self._buffer.fresh:
                     self._merge_in_background()
 
     def subscribe_many(self, table: pa.Table, schema: EventSchema | None = None) -> list[SubscriptionError]:
@@ -681,11 +679,7 @@ class SubscriptionSet:
 
     def _merge_in_background(self) -> None:
         idle = self._merging is None or not self._merging.is_alive()
-        if (
-            self._background_merge
-            and idle
-            and (len(self._buffer) >= BUFFER or due(self._segments, self.options.shards))
-        ):
+        if self._background_merge and idle and (self._buffer.is_full or due(self._segments, self.options.shards)):
             self._merging = threading.Thread(target=self._merge_what_is_due, name="tocsin-merge", daemon=True)
             self._merging.start()
 
@@ -708,7 +702,7 @@ class SubscriptionSet:
     def _seal_beside(self) -> Sequence[LiveSegment]:
         """Build a segment of a full buffer beside changes; return the segments that take its place."""
         with self._lock:
-            if len(self._buffer) < BUFFER:
+            if not self._buffer.is_full:
                 return ()
         self._build_beside()
         with self._lock:

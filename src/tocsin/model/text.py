@@ -16,7 +16,7 @@ import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 from functools import cache, lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -174,20 +174,30 @@ class WordPlaces:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words: dict[bool, tuple[list[str], dict[str, list[int]], list[str]]] = {}
+        self._words: dict[bool, tuple[list[str], dict[str, list[int]]]] = {}
+        self._in_order: dict[bool, list[str]] = {}
+        """The distinct words, sorted; made for the first prefix."""
+
+    @property
+    def distinct(self) -> KeysView[str]:
+        """The words of the text, folded, each once."""
+        return self._read(False)[1].keys()
 
     def of(self, word: Word, exact_case: bool = False) -> Sequence[int]:
         """Return the places of a word, or of all that begin with a prefix, ascending."""
-        _, places, in_order = self._read(exact_case)
+        _, places = self._read(exact_case)
         if not word.prefix:
             return places.get(word.text, ())
+        if exact_case not in self._in_order:
+            self._in_order[exact_case] = sorted(places)
+        in_order = self._in_order[exact_case]
         first = bisect_left(in_order, word.text)
         beginning = takewhile(lambda each: each.startswith(word.text), islice(in_order, first, None))
         return sorted(place for each in beginning for place in places[each])
 
     def of_phrase(self, phrase: Sequence[str]) -> list[int]:
         """Return where a phrase of one or more words begins, ascending."""
-        words, places, _ = self._read(False)
+        words, places = self._read(False)
         rarest = min(range(len(phrase)), key=lambda number: len(places.get(phrase[number], ())))
         begins = (place - rarest for place in places.get(phrase[rarest], ()))
         wanted = list(phrase)
@@ -216,14 +226,14 @@ class WordPlaces:
         else:
             yield from _near(places, window.reach, window.least)
 
-    def _read(self, exact_case: bool) -> tuple[list[str], dict[str, list[int]], list[str]]:
-        """Return the words in their order, the places of each, and the distinct ones, sorted."""
+    def _read(self, exact_case: bool) -> tuple[list[str], dict[str, list[int]]]:
+        """Return the words in their order, and the places of each."""
         if exact_case not in self._words:
             words = exact_tokens(self._text) if exact_case else tokens(self._text)
             places: dict[str, list[int]] = {}
             for place, each in enumerate(words):
                 places.setdefault(each, []).append(place)
-            self._words[exact_case] = words, places, sorted(places)
+            self._words[exact_case] = words, places
         return self._words[exact_case]
 
 

@@ -24,6 +24,7 @@ from tocsin.conjunctions.key.kernels import (
     order_terms,
     shapes,
 )
+from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import Extent, Pairs
 from tocsin.invariants import check_starts, check_tagged, check_type, check_within, demand
 
@@ -77,7 +78,9 @@ class KeyIndex:
             occurs = self._zeros.take(len(lists.starts) - 1, np.uint8)
             found, candidates = match_keys_of_event(held, lists, occurs)
             self._zeros.give(occurs)
-            return np.stack([np.zeros_like(found), found], axis=1), int(candidates)
+            pairs = np.zeros((found.size, 2), np.int32)
+            pairs[:, FOUND] = found
+            return pairs, int(candidates)
         masks = self._zeros.take(len(lists.starts) - 1, np.int64)
         pairs, candidates = match_keys(held_offsets, held, lists, masks)
         self._zeros.give(masks)

@@ -125,12 +125,7 @@ class Patterns(TextIndex):
 
     def probe_text(self, text: str) -> Int32s:
         """Return the predicates that hold for one text, ascending."""
-        texts = {}
-        for case in _CASES:
-            read = text if case == "exact" or text.isascii() else lower(text)
-            data = np.frombuffer(read.encode(), np.uint8)
-            texts[case] = TextBytes(np.array([0, data.size]), lower_ascii(data) if case == "lowered" else data)
-        return self._find(texts.__getitem__, 1)[1]
+        return self._find(partial(_read_one, text), 1)[1]
 
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
@@ -223,6 +218,13 @@ def _check_programs(programs: Programs, patterns: int) -> None:
     check_fields(Programs, programs)
     check_starts("program_offsets", programs.program_offsets, patterns, programs.program.size)
     check_within("unfiled", programs.unfiled, 0, patterns)
+
+
+def _read_one(text: str, case: str) -> TextBytes:
+    """Return one text as patterns of a case read it."""
+    read = text if case == "exact" or text.isascii() else lower(text)
+    data = np.frombuffer(read.encode(), np.uint8)
+    return TextBytes(np.array([0, data.size]), lower_ascii(data) if case == "lowered" else data)
 
 
 def _read(texts: pa.Array, case: str) -> TextBytes:
