@@ -45,6 +45,9 @@ _OPS = {op.value: op for op in Op} | {"==": Op.EQ, "!=": Op.NE}
 _TYPES = {"DATE": Reading.DATE, "TIMESTAMP": Reading.TIMESTAMP, "TIMESTAMPTZ": Reading.TIMESTAMP}
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _KEYWORDS = {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "ESCAPE", "IS", *_CONSTANTS, *_TYPES}
+_TESTS = frozenset(["BETWEEN", "IN", "LIKE", "ILIKE"])
+_BEHIND_TERM = frozenset(["AND", "OR", ")", ""])
+_NUMBER, _STRING = Reading.NUMBER, Reading.STRING
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
     "has_phrase": HasPhrase,
@@ -178,7 +181,8 @@ class _Parser:
             return first
         found: list[Condition] = []
         _extend(found, first, Or)
-        while self._takes("OR"):
+        while self._next == "OR":
+            self._advance()
             _extend(found, self._all(), Or)
         return Or(tuple(found))
 
@@ -189,13 +193,20 @@ class _Parser:
             return first
         found: list[Condition] = []
         _extend(found, first, And)
-        while self._takes("AND"):
+        while self._next == "AND":
+            self._advance()
             _extend(found, self._term(), And)
         return And(tuple(found))
 
     def _term(self) -> _Operand:
         """Read what stands between AND and OR."""
-        if self._takes("NOT"):
+        token = self._next
+        if type(token) is _Name:
+            simple = self._simple(token)
+            if simple is not None:
+                return simple
+        elif token == "NOT":
+            self._advance()
             self._deeper()
             negated = Not(_condition(self._term()))
             self._depth -= 1
@@ -212,7 +223,7 @@ class _Parser:
         if self._takes("IS"):
             return self._is(left)
         negated_test = self._takes("NOT")
-        if self._next in ("BETWEEN", "IN", "LIKE", "ILIKE"):
+        if self._next in _TESTS:
             if not isinstance(left, _Name):
                 raise Declined
             test = self._test(left.text)
@@ -220,6 +231,25 @@ class _Parser:
         if negated_test:
             raise Declined
         return left
+
+    def _simple(self, name: _Name) -> Condition | None:
+        """Read a comparison with a literal, BETWEEN, IN or LIKE after the name of an attribute; None if it is neither.
+
+        So are most terms of most texts. The general way reads them too, and takes twice as long.
+        """
+        tokens, place = self._tokens, self._place + 1
+        token = tokens[place]
+        op = _OPS.get(token)  # type: ignore[arg-type]  # only signs are found
+        if op is None:
+            if token not in _TESTS:
+                return None
+            self._place, self._next = place, token
+            return self._test(name.text)
+        literal = tokens[place + 1]
+        if type(literal) is not int or tokens[place + 2] not in _BEHIND_TERM:
+            return None
+        self._place, self._next = place + 2, tokens[place + 2]
+        return Comparison(name.text, op, self._literal(literal))
 
     def _is(self, tested: _Operand) -> Condition:
         negated = self._takes("NOT")
@@ -346,13 +376,7 @@ class _Parser:
         token = self._next
         if type(token) is int:
             self._advance()
-            literal = self._pieces[2 * token + 1]
-            if literal[0] != "'":
-                return self._read(token, Reading.NUMBER)
-            if string_format(literal):
-                # It compares with other kinds than strings too.
-                raise Declined
-            return self._read(token, Reading.STRING)
+            return self._literal(token)
         if token in _CONSTANTS:
             self._advance()
             return _CONSTANTS[token]
@@ -361,6 +385,16 @@ class _Parser:
             raise Declined
         self._advance()
         return self._read(self._string(), reading)
+
+    def _literal(self, number: int) -> Value:
+        """Return the value of a number or string."""
+        literal = self._pieces[2 * number + 1]
+        if literal[0] != "'":
+            return self._read(number, _NUMBER)
+        if string_format(literal):
+            # It compares with other kinds than strings too.
+            raise Declined
+        return self._read(number, _STRING)
 
     def _text(self, reading: Reading = Reading.STRING) -> str:
         return self._read(self._string(), reading)  # type: ignore[return-value]  # a string, or a slot for one
@@ -391,7 +425,7 @@ def _condition(operand: _Operand) -> Condition:
 
 
 def _extend(found: list[Condition], operand: _Operand, connector: type[And | Or]) -> None:
-    condition = _condition(operand)
+    condition = _condition(operand) if isinstance(operand, (_Name, _Constant)) else operand
     if isinstance(condition, connector):
         found += condition.operands
     else:

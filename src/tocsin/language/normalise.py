@@ -6,18 +6,25 @@ so that the size of an expression is linear in that of the text.
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
-from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
+from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
 from tocsin.model.condition import (
+    And,
     ArrayContains,
+    Between,
+    Comparison,
     Condition,
+    IsTruth,
+    Not,
+    Or,
     RegexpMatches,
+    Truth,
     UnnestExists,
     WithinDistance,
     WithinPolygon,
@@ -141,9 +148,8 @@ def normalise(
     >>> normalise(parse(f"c = 1 AND {excluded}")).nesting
     ((2, 0), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 3))
     """
-    goals = rewrite(Goal(condition), STRUCTURAL)
-    check_size(goals, limit, most_attributes)
-    found = expression(rewrite(goals, VALUES))
+    check_size(condition, limit, most_attributes)
+    found = expression(rewrite(Goal(condition)))
     if check_xpath is not None:
         for predicate in (predicate for leaf in found.leaves for predicate in leaf):
             if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
@@ -151,20 +157,25 @@ def normalise(
     return found
 
 
-def check_size(root: Node, limit: float, most_attributes: float) -> None:
+def check_size(condition: Condition, limit: float, most_attributes: float) -> None:
     """Raise SubscriptionError if a condition has too many predicates, before constants are looked at, or attributes."""
-    waiting, count = [root], 0
+    waiting, count = [condition], 0
     names: set[str] = set()
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (All, Some)):
-            waiting += node.children
-        elif isinstance(node, Goal) and isinstance(node.condition, UnnestExists):
-            waiting.append(rewrite(Goal(node.condition.condition), STRUCTURAL))
-        else:
+        if isinstance(node, Comparison):
             count += 1
-            said = node.condition if isinstance(node, Goal) else node if isinstance(node, Ranges) else node.test
-            names.update(getattr(said, name) for name in ("attribute", "left", "right") if hasattr(said, name))
+            names.add(node.attribute)
+        elif isinstance(node, (And, Or)):
+            waiting += node.operands
+        elif isinstance(node, (Not, IsTruth)):
+            waiting.append(node.operand)
+        elif isinstance(node, UnnestExists):
+            waiting.append(node.condition)
+        elif not isinstance(node, Truth):
+            # BETWEEN is two comparisons.
+            count += 2 if isinstance(node, Between) else 1
+            names.update(getattr(node, name) for name in ("attribute", "left", "right") if hasattr(node, name))
     for size, what, most, name in (
         (count, "predicates", limit, "predicates"),
         (len(names), "distinct attributes", most_attributes, "attributes"),
@@ -192,18 +203,22 @@ def expression(root: Node) -> Expression:
     """Parts, and how many predicates of the condition each has."""
     while waiting:
         node, ready = waiting.pop()
-        if isinstance(node, (All, Some)):
-            if not ready:
-                waiting.append((node, True))
-                waiting.extend((child, False) for child in reversed(node.children))
-                continue
-            several = done[len(done) - len(node.children) :]
-            del done[len(done) - len(node.children) :]
-            parts, size = [part for part, _ in several], sum(count for _, count in several)
-            done.append((_all_of(parts, size) if isinstance(node, All) else _some_of(parts), size))
+        if not isinstance(node, (All, Some)):
+            # The whole condition is one predicate: those in nodes are taken with their nodes.
+            node, ready = All((node,)), True
+        inner = [child for child in node.children if isinstance(child, (All, Some))]
+        if inner and not ready:
+            waiting.append((node, True))
+            waiting += [(child, False) for child in reversed(inner)]
+            continue
+        several = done[len(done) - len(inner) :]
+        del done[len(done) - len(inner) :]
+        predicates = [child for child in node.children if isinstance(child, (Ranges, Tested))]
+        parts, size = [part for part, _ in several], len(predicates) + sum(count for _, count in several)
+        if isinstance(node, All):
+            done.append((_all_of(predicates, parts, size), size))
         else:
-            assert not isinstance(node, Goal), "every goal was rewritten"
-            done.append((_single(node), 1))
+            done.append((_some_of(predicates, parts), size))
     part, _ = done.pop()
     if isinstance(part, _Tree):
         return _nested(part)
@@ -238,12 +253,6 @@ def _nested(tree: _Tree) -> Expression:
             opened = 0
     nesting[-1] = nesting[-1][0], nesting[-1][1] + (1 if tree.join is Some else 2)
     return Expression(tuple(leaves), tuple(nesting))
-
-
-def _single(predicate: Predicate) -> list[_Merged]:
-    if never(predicate):
-        return []
-    return [{}] if always(predicate) else [{_key(predicate, All): predicate}]
 
 
 def never(predicate: Predicate) -> bool:
@@ -289,7 +298,7 @@ def _merge(predicates: list[Predicate], join: type[All | Some]) -> Predicate:
         else:
             ranges = complement(union(outside for p in several for outside in complement(p.ranges)))
         or_null = (any if join is Some else all)(p.or_null for p in several)
-        return replace(first, ranges=canonical(first.kind, ranges), or_null=or_null)
+        return Ranges(first.attribute, first.kind, canonical(first.kind, ranges), or_null)
     tested = [p for p in predicates if isinstance(p, Tested)]
     if _unites(first, join):
         return _united(tested)
@@ -307,50 +316,58 @@ def _united(predicates: list[Tested]) -> Tested:
     return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=pattern_order))), accepts)
 
 
-def _some_of(parts: list[_Part]) -> _Part:
+def _some_of(predicates: list[Predicate], parts: list[_Part]) -> _Part:
     """Return the alternatives: single predicates of one key are merged, the others stay apart."""
-    alternatives = [merged for part in parts if not isinstance(part, _Tree) for merged in part]
-    if any(not merged for merged in alternatives):
-        return [{}]
-    trees: list[_Merged | _Tree] = []
-    for tree in parts:
-        if isinstance(tree, _Tree):
-            trees += tree.children if tree.join is Some else [tree]
-    if trees:
-        alternatives += [child for child in trees if not isinstance(child, _Tree)]
-        trees = [child for child in trees if isinstance(child, _Tree)]
     singles: dict[Hashable, list[Predicate]] = {}
     result: list[_Merged] = []
-    for merged in alternatives:
-        if len(merged) == 1:
-            (predicate,) = merged.values()
+    trees: list[_Tree] = []
+    for part in parts:
+        children: Sequence[_Merged | _Tree] = (part,) if isinstance(part, _Tree) else part
+        if isinstance(part, _Tree) and part.join is Some:
+            children = part.children
+        for child in children:
+            if isinstance(child, _Tree):
+                trees.append(child)
+            elif len(child) == 1:
+                predicates += child.values()
+            elif child:
+                result.append(child)
+            else:
+                return [{}]
+    for predicate in predicates:
+        if not never(predicate):
             singles.setdefault(_key(predicate, Some), []).append(predicate)
-        else:
-            result.append(merged)
-    for predicates in singles.values():
-        united = _merge(predicates, Some)
+    for several in singles.values():
+        united = _merge(several, Some)
         if always(united):
             return [{}]
         result.append({_key(united, All): united})
     return _Tree(Some, [*result, *trees]) if trees else result
 
 
-def _all_of(parts: list[_Part], size: int) -> _Part:
+def _all_of(predicates: list[Predicate], parts: list[_Part], size: int) -> _Part:
     """Return the product of the parts, without contradictions, or a tree if the product is large.
 
-    Parts that are one conjunction are merged first. `size` is how many predicates of the condition the parts have.
+    Predicates and parts that are one conjunction are merged first. `size` is how many predicates of the condition there
+    are in all.
     """
     trees: list[_Tree] = []
-    lists: list[list[_Merged]] = []
+    units: list[_Merged] = []
+    factors: list[list[_Merged]] = []
     for part in parts:
         if not isinstance(part, _Tree):
-            lists.append(part)
+            if len(part) == 1:
+                units += part
+            else:
+                factors.append(part)
         elif part.join is Some:
             trees.append(part)
         else:
-            lists += [[child] for child in part.children if not isinstance(child, _Tree)]
+            units += [child for child in part.children if not isinstance(child, _Tree)]
             trees += [child for child in part.children if isinstance(child, _Tree)]
-    certain, factors = _with_units(lists)
+    certain = _conjunction(itertools.chain(predicates, *(unit.values() for unit in units)))
+    if certain is not None and factors:
+        certain, factors = _with_units(certain, factors)
     if certain is None:
         return []
     product = None if trees else _product(certain, factors, size)
@@ -362,30 +379,45 @@ def _all_of(parts: list[_Part], size: int) -> _Part:
     return children[0] if len(children) == 1 and isinstance(children[0], _Tree) else _Tree(All, children)
 
 
-def _with_units(parts: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_Merged]]]:
-    """Merge the parts that are one conjunction, and drop from the others what contradicts it.
+def _conjunction(predicates: Iterable[Predicate]) -> _Merged | None:
+    """Return the AND of predicates, None if it is a contradiction."""
+    result: _Merged = {}
+    repeated: dict[Hashable, list[Predicate]] = {}
+    """The predicates of the keys that are there more than once."""
+    for predicate in predicates:
+        key = _key(predicate, All)
+        if result.setdefault(key, predicate) is not predicate:
+            repeated.setdefault(key, [result[key]]).append(predicate)
+    for key, several in repeated.items():
+        result[key] = _merge(several, All)
+    for key in [key for key, predicate in result.items() if always(predicate)]:
+        del result[key]
+    if any(map(never, result.values())) or settle(result.values()) is None:
+        return None
+    return result
 
-    Returns that conjunction, None if it is a contradiction, and the parts that are left, of several alternatives each.
-    A part of which one alternative is left joins the conjunction, which may rule out more, for some rounds.
+
+def _with_units(certain: _Merged, factors: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_Merged]]]:
+    """Drop from the factors, of several alternatives each, what contradicts the conjunction that is certain.
+
+    Returns that conjunction, None if it is a contradiction, and the factors that are left. A factor of which one
+    alternative is left joins the conjunction, which may rule out more, for some rounds.
     """
-    units, factors = [part[0] for part in parts if len(part) == 1], [part for part in parts if len(part) != 1]
-    certain = _meet(units)
-    if not factors:
-        return (None if certain is None or settle(certain.values()) is None else certain), []
     for _ in range(_ROUNDS):
-        if certain is None or settle(certain.values()) is None or not all(factors):
-            return None, []
         about: dict[str, _Merged] = {}
         for key, predicate in certain.items():
             for name in _attributes(predicate):
                 about.setdefault(name, {})[key] = predicate
         factors = [[merged for merged in part if _is_possible(merged, certain, about)] for part in factors]
+        if not all(factors):
+            return None, []
         units, factors = [part[0] for part in factors if len(part) == 1], [part for part in factors if len(part) != 1]
         if not units:
             break
-        certain = _meet([certain, *units])
-    if certain is None or settle(certain.values()) is None or not all(factors):
-        return None, []
+        joined = _meet([certain, *units])
+        if joined is None or settle(joined.values()) is None:
+            return None, []
+        certain = joined
     return certain, factors
 
 
@@ -394,7 +426,10 @@ def _is_possible(merged: _Merged, certain: _Merged, about: dict[str, _Merged]) -
     both: _Merged = {}
     for predicate in merged.values():
         for name in _attributes(predicate):
-            both |= about.get(name, {})
+            if name in about:
+                both |= about[name]
+    if not both and certain.keys().isdisjoint(merged):
+        return True
     for key, predicate in merged.items():
         both[key] = _merge([certain[key], predicate], All) if key in certain else predicate
         if never(both[key]):
@@ -414,11 +449,11 @@ def _product(certain: _Merged, factors: list[list[_Merged]], size: int) -> list[
 
     An OR of a thousand conjunctions is no larger than its text. What grows are products.
     """
+    if len(factors) > 1 and _is_large(certain, factors, size):
+        return None
     product = [certain]
     for factor in factors:
-        pairs = len(product) * len(factor)
-        predicates = len(product) * sum(map(len, factor)) + len(factor) * sum(map(len, product))
-        if pairs > _TRIED * MAX_PRODUCT and predicates > MAX_GROWTH * size:
+        if _is_not_tried(list(map(len, product)), list(map(len, factor)), size):
             return None
         both, grown = [], 0
         for left, right in itertools.product(product, factor):
@@ -430,6 +465,40 @@ def _product(certain: _Merged, factors: list[list[_Merged]], size: int) -> list[
                     return None
         product = both
     return product
+
+
+def _is_not_tried(lefts: list[int], rights: list[int], size: int) -> bool:
+    """Tell whether a product is not formed, given the predicates of the conjunctions on both sides."""
+    predicates = len(lefts) * sum(rights) + len(rights) * sum(lefts)
+    return len(lefts) * len(rights) > _TRIED * MAX_PRODUCT and predicates > MAX_GROWTH * size
+
+
+def _is_large(certain: _Merged, factors: list[list[_Merged]], size: int) -> bool:
+    """Tell whether a product is certainly too large, by its conjunctions whose factors have no attribute in common.
+
+    None of these is a contradiction, and to count them takes a fraction of the time of forming them.
+    """
+    bits: dict[Hashable, int] = {}
+
+    def subjects(merged: _Merged) -> int:
+        """Return what the predicates are about, as bits: attributes, or tests on several."""
+        found = 0
+        for key, predicate in merged.items():
+            for name in _attributes(predicate) or (key,):
+                found |= bits.setdefault(name, 1 << len(bits))
+        return found
+
+    product = [(subjects(certain), len(certain))]
+    for factor in factors:
+        alternatives = [(subjects(merged), len(merged)) for merged in factor]
+        if _is_not_tried([count for _, count in product], [count for _, count in alternatives], size):
+            return True
+        product = [
+            (left | right, count + more) for left, count in product for right, more in alternatives if not left & right
+        ]
+        if len(product) > MAX_PRODUCT and sum(count for _, count in product) > MAX_GROWTH * size:
+            return True
+    return False
 
 
 def _meet(several: list[_Merged]) -> _Merged | None:
@@ -482,6 +551,8 @@ def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     only if they admit NULL, and presence follows. A test on an attribute that must be absent is NULL.
     """
     kept = list(predicates)
+    if len(kept) == 1:
+        return tuple(kept)
     ranges = [p for p in kept if isinstance(p, Ranges)]
     if len(ranges) < len(kept) and (_denied(kept) or _lacks_value(kept)):
         return None
