@@ -32,6 +32,21 @@ def test_counting_a_product_changes_no_normal_form(monkeypatch: pytest.MonkeyPat
     assert [normalise(parse(text)) for text in texts] == found
 
 
+def test_what_stays_a_tree_is_not_multiplied_inside() -> None:
+    tree = " AND ".join(f"(a{n} = 1 OR b{n} = 1)" for n in range(8))
+    for text in (f"{tree} AND (c = 1 OR d = 1 AND (e = 1 OR f = 1))", f"(d = 1 AND (e = 1 OR f = 1)) OR ({tree})"):
+        assert len(normalise(parse(text)).leaves) == 16 + 3 + text.startswith("(a")
+        assert all(len(leaf) == 1 for leaf in normalise(parse(text)).leaves)
+
+
+def test_random_trees_are_no_larger_than_their_texts() -> None:
+    random = np.random.default_rng(8)
+    sizes = random.integers(60, 200, 100).tolist()
+    found = [normalise(parse(text)) for text in make_trees(random, sizes)]
+    trees = [(one, size) for one, size in zip(found, sizes, strict=True) if one.nesting]
+    assert sum(len(leaf) for one, _ in trees for leaf in one.leaves) <= sum(size for _, size in trees)
+
+
 def test_comparisons_with_a_word_are_one_object() -> None:
     (one,), (other,) = (normalise(parse(text)).leaves for text in ("s = 'red' AND n < 1", "s = 'red' AND n < 2"))
     assert isinstance(one[0], Ranges)

@@ -92,31 +92,26 @@ _Operand = _Name | _Constant | Condition
 @lru_cache(16_384)
 def _tokens(code: str) -> tuple[str | _Name, ...] | None:
     """Return the tokens of a piece of code; None if one is unknown."""
-    found: list[str | _Name] = []
-    place, end = 0, len(code.rstrip(" \t\r\n"))
-    while place < end:
-        token = _TOKEN.match(code, place)
-        if token is None:
-            return None
-        place = token.end()
-        name, sign = token.groups()
-        if name is None:
-            found.append(sign)
-            continue
-        upper = name.upper()
-        if upper in _KEYWORDS:
-            found.append(upper)
-            continue
-        parts = _PARTS.findall(name)
-        if any(part[0] != '"' and part.upper() in RESERVED for part in parts):
-            return None
-        if len(parts) == 1 and parts[0][0] != '"':
-            found.append(_Name(name, is_word=True))
-            continue
-        qualified = len(parts) > 1 and parts[0].lower() == "event"
-        names = [part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts[qualified:]]
-        found.append(_Name(".".join(names), is_word=False))
-    return tuple(found)
+    if _TOKEN.sub("", code).strip(" \t\r\n"):
+        return None
+    tokens = [sign or _token(name) for name, sign in _TOKEN.findall(code)]
+    return None if None in tokens else tuple(tokens)  # type: ignore[arg-type]  # none is None
+
+
+@lru_cache(16_384)
+def _token(word: str) -> str | _Name | None:
+    """Return a keyword or a name; None if it is reserved."""
+    upper = word.upper()
+    if upper in _KEYWORDS:
+        return upper
+    parts = _PARTS.findall(word)
+    if any(part[0] != '"' and part.upper() in RESERVED for part in parts):
+        return None
+    if len(parts) == 1 and parts[0][0] != '"':
+        return _Name(word, is_word=True)
+    qualified = len(parts) > 1 and parts[0].lower() == "event"
+    names = [part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts[qualified:]]
+    return _Name(".".join(names), is_word=False)
 
 
 def read_condition(pieces: Sequence[str], read: ReadLiteral, read_all: ReadLiterals | None = None) -> Condition | None:

@@ -393,8 +393,7 @@ def _rows_of_points(number: int, points: Points) -> RangeColumn:
 
 def _values(kind: Kind, low: list[Any], high: list[Any]) -> tuple[Values, Values]:
     if kind is Kind.NUMBER:
-        distinct: set[Number] = {value for value in (*low, *high) if value is not None}
-        if all(-EXACT_FLOAT <= value.exact <= EXACT_FLOAT and value.is_float for value in distinct):
+        if all(v is None or (-EXACT_FLOAT <= v.nearest <= EXACT_FLOAT and v.is_float) for v in (*low, *high)):
             return tuple(np.array([0.0 if v is None else v.nearest for v in ends]) for ends in (low, high))  # type: ignore[return-value]  # a pair
     elif kind is not Kind.STRING:
         return tuple(np.array([v or 0 for v in ends], _DTYPES[kind]) for ends in (low, high))  # type: ignore[return-value]  # a pair

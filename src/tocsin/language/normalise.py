@@ -131,6 +131,18 @@ _Part = list[_Merged] | _Tree
 """A part of a condition: the conjunctions of which one must hold, or a tree where they would be too many."""
 
 
+class _Product(list[_Merged]):
+    """Conjunctions that were multiplied, and the smaller tree that they were before: what stays a tree keeps that."""
+
+    def __init__(self, conjunctions: Iterable[_Merged], factored: _Tree) -> None:
+        super().__init__(conjunctions)
+        self.factored = factored
+
+
+def _factored(part: _Part) -> _Part:
+    return part.factored if isinstance(part, _Product) else part
+
+
 def normalise(
     condition: Condition,
     limit: float = math.inf,
@@ -198,27 +210,33 @@ def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
 
 def expression(root: Node) -> Expression:
     """Return the normal form of predicates under All and Some. Nothing recurses on the depth."""
-    waiting: list[tuple[Node, bool]] = [(root, False)]
+    # The whole condition may be one predicate; all others are taken with their nodes.
+    waiting: list[tuple[All | Some, bool]] = [(root if isinstance(root, (All, Some)) else All((root,)), False)]
     done: list[tuple[_Part, int]] = []
     """Parts, and how many predicates of the condition each has."""
+    is_tree = False
+    """Whether some part is a tree. The whole is one then, and nothing is multiplied any more."""
     while waiting:
         node, ready = waiting.pop()
-        if not isinstance(node, (All, Some)):
-            # The whole condition is one predicate: those in nodes are taken with their nodes.
-            node, ready = All((node,)), True
-        inner = [child for child in node.children if isinstance(child, (All, Some))]
+        predicates: list[Predicate] = []
+        inner: list[tuple[All | Some, bool]] = []
+        for child in node.children:
+            if isinstance(child, (Ranges, Tested)):
+                predicates.append(child)
+            else:
+                assert not isinstance(child, Goal), "every goal was rewritten"
+                inner.append((child, False))
         if inner and not ready:
             waiting.append((node, True))
-            waiting += [(child, False) for child in reversed(inner)]
+            waiting += reversed(inner)
             continue
         several = done[len(done) - len(inner) :]
         del done[len(done) - len(inner) :]
-        predicates = [child for child in node.children if isinstance(child, (Ranges, Tested))]
-        parts, size = [part for part, _ in several], len(predicates) + sum(count for _, count in several)
-        if isinstance(node, All):
-            done.append((_all_of(predicates, parts, size), size))
-        else:
-            done.append((_some_of(predicates, parts), size))
+        size = len(predicates) + sum(count for _, count in several)
+        parts = [_factored(part) if is_tree else part for part, _ in several]
+        found = _all_of(predicates, parts, size, is_tree) if isinstance(node, All) else _some_of(predicates, parts)
+        is_tree = is_tree or isinstance(found, _Tree)
+        done.append((found, size))
     part, _ = done.pop()
     if isinstance(part, _Tree):
         return _nested(part)
@@ -318,6 +336,9 @@ def _united(predicates: list[Tested]) -> Tested:
 
 def _some_of(predicates: list[Predicate], parts: list[_Part]) -> _Part:
     """Return the alternatives: single predicates of one key are merged, the others stay apart."""
+    factored: _Part = []
+    if any(isinstance(part, _Product) for part in parts):
+        factored = _some_of([*predicates], [_factored(part) for part in parts])
     singles: dict[Hashable, list[Predicate]] = {}
     result: list[_Merged] = []
     trees: list[_Tree] = []
@@ -342,11 +363,13 @@ def _some_of(predicates: list[Predicate], parts: list[_Part]) -> _Part:
         if always(united):
             return [{}]
         result.append({_key(united, All): united})
-    return _Tree(Some, [*result, *trees]) if trees else result
+    if trees:
+        return factored if isinstance(factored, _Tree) else _Tree(Some, [*result, *trees])
+    return _Product(result, factored) if isinstance(factored, _Tree) else result
 
 
-def _all_of(predicates: list[Predicate], parts: list[_Part], size: int) -> _Part:
-    """Return the product of the parts, without contradictions, or a tree if the product is large.
+def _all_of(predicates: list[Predicate], parts: list[_Part], size: int, is_tree: bool) -> _Part:
+    """Return the product of the parts, without contradictions, or a tree if the product is large, or if `is_tree`.
 
     Predicates and parts that are one conjunction are merged first. `size` is how many predicates of the condition there
     are in all.
@@ -370,13 +393,23 @@ def _all_of(predicates: list[Predicate], parts: list[_Part], size: int) -> _Part
         certain, factors = _with_units(certain, factors)
     if certain is None:
         return []
-    product = None if trees else _product(certain, factors, size)
-    if product is not None:
-        return product
+    if not trees and (not factors or (len(factors) == 1 and not certain)):
+        return factors[0] if factors else [certain]
     children: list[_Merged | _Tree] = [certain] if certain else []
-    children += [_Tree(Some, [*factor]) for factor in factors]
+    for factor in factors:
+        factored = _factored(factor)
+        if isinstance(factored, _Tree) and factored.join is Some:
+            children.append(factored)
+        else:
+            children.append(_Tree(Some, [*factor]))
     children += trees
-    return children[0] if len(children) == 1 and isinstance(children[0], _Tree) else _Tree(All, children)
+    if len(children) == 1 and isinstance(children[0], _Tree):
+        return children[0]
+    tree = _Tree(All, children)
+    product = None if trees or is_tree else _product(certain, factors, size)
+    if product is None:
+        return tree
+    return _Product(product, tree) if len(product) > 1 else product
 
 
 def _conjunction(predicates: Iterable[Predicate]) -> _Merged | None:
@@ -408,7 +441,8 @@ def _with_units(certain: _Merged, factors: list[list[_Merged]]) -> tuple[_Merged
         for key, predicate in certain.items():
             for name in _attributes(predicate):
                 about.setdefault(name, {})[key] = predicate
-        factors = [[merged for merged in part if _is_possible(merged, certain, about)] for part in factors]
+        possible = [[merged for merged in part if _is_possible(merged, certain, about)] for part in factors]
+        factors = [few if len(few) < len(part) else part for few, part in zip(possible, factors, strict=True)]
         if not all(factors):
             return None, []
         units, factors = [part[0] for part in factors if len(part) == 1], [part for part in factors if len(part) != 1]
