@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Reading
+from tocsin.language.constants import Reading, unquote
+from tocsin.language.constants import number as number_of
 from tocsin.language.reserved import RESERVED
 from tocsin.language.shape import MAX_DEPTH, string_format
 from tocsin.model.condition import (
@@ -47,6 +48,8 @@ _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _KEYWORDS = {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "ESCAPE", "IS", *_CONSTANTS, *_TYPES}
 _TESTS = frozenset(["BETWEEN", "IN", "LIKE", "ILIKE"])
 _BEHIND_TERM = frozenset(["AND", "OR", ")", ""])
+SHORT_TEXT = 64
+"""A comparison with a string of at most so many characters, with its quotes, is remembered."""
 _NUMBER, _STRING = Reading.NUMBER, Reading.STRING
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
@@ -238,12 +241,21 @@ class _Parser:
         if op is None:
             if token not in _TESTS:
                 return None
+            window = tokens[place + 1 : place + 5] if token == "BETWEEN" else []
+            if len(window) == 4 and window[1] == "AND" and window[3] in _BEHIND_TERM:
+                low, _, high, behind = window
+                if type(low) is int and type(high) is int:
+                    self._place, self._next = place + 4, behind
+                    return Between(name.text, self._literal(low), self._literal(high))
             self._place, self._next = place, token
             return self._test(name.text)
         literal = tokens[place + 1]
         if type(literal) is not int or tokens[place + 2] not in _BEHIND_TERM:
             return None
         self._place, self._next = place + 2, tokens[place + 2]
+        written = self._pieces[2 * literal + 1]
+        if written[0] == "'" and self._read_all is not None and len(written) <= SHORT_TEXT:
+            return _comparison_with_word(name.text, op, written)
         return Comparison(name.text, op, self._literal(literal))
 
     def _is(self, tested: _Operand) -> Condition:
@@ -385,7 +397,7 @@ class _Parser:
         """Return the value of a number or string."""
         literal = self._pieces[2 * number + 1]
         if literal[0] != "'":
-            return self._read(number, _NUMBER)
+            return self._read(number, _NUMBER) if self._read_all is None else number_of(literal)
         if string_format(literal):
             # It compares with other kinds than strings too.
             raise Declined
@@ -406,6 +418,14 @@ class _Parser:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise Declined
+
+
+@lru_cache(16_384)
+def _comparison_with_word(attribute: str, op: Op, literal: str) -> Comparison:
+    """Return the comparison with a short string: words come again in many texts."""
+    if string_format(literal):
+        raise Declined
+    return Comparison(attribute, op, unquote(literal))
 
 
 def _condition(operand: _Operand) -> Condition:

@@ -235,7 +235,8 @@ class Builder:
         # Check every test first, so that nothing of a refused text is added.
         for conjunction in expression.leaves:
             for predicate in conjunction:
-                self.check(predicate)
+                if isinstance(predicate, Tested):
+                    self.check(predicate)
         if not expression.leaves:
             self.never.append(owner)
         for place, (opens, closes) in enumerate(expression.nesting, len(self._single_owners) + 1):
@@ -263,9 +264,10 @@ class Builder:
         if isinstance(predicate.ranges, Points):
             self.add_rows(key, _rows_of_points(number, predicate.ranges))
             return
-        rows = self._singles.setdefault(key, [])
-        for candidate in predicate.ranges:
-            rows.append((number, candidate))
+        rows = self._singles.get(key)
+        if rows is None:
+            rows = self._singles[key] = []
+        rows += [(number, candidate) for candidate in predicate.ranges]
         if len(rows) >= MANY_SINGLES:
             self._add_singles(key)
 

@@ -244,7 +244,13 @@ def expression(root: Node) -> Expression:
     if len(settled) == 1 and settled[0] is not None:
         # The hash of an IN list is that of its items.
         return Expression((settled[0],))
-    distinct = {frozenset(found): found for found in settled if found is not None}
+    # A product has each predicate in many conjunctions, and its hash is that of all its constants.
+    by_object: dict[int, int] = {}
+    by_value: dict[Predicate, int] = {}
+    for one in (predicate for found in settled if found is not None for predicate in found):
+        if id(one) not in by_object:
+            by_object[id(one)] = by_value.setdefault(one, len(by_value))
+    distinct = {frozenset([by_object[id(one)] for one in found]): found for found in settled if found is not None}
     return Expression(((),) if frozenset() in distinct else tuple(distinct.values()))
 
 
@@ -423,11 +429,14 @@ def _conjunction(predicates: Iterable[Predicate]) -> _Merged | None:
             repeated.setdefault(key, [result[key]]).append(predicate)
     for key, several in repeated.items():
         result[key] = _merge(several, All)
-    for key in [key for key, predicate in result.items() if always(predicate)]:
-        del result[key]
-    if any(map(never, result.values())) or settle(result.values()) is None:
-        return None
-    return result
+    # Few predicates have to be looked at: those that accept NULL, or nothing, and tests.
+    doubtful = [key for key, one in result.items() if type(one) is not Ranges or one.or_null or not one.ranges]
+    for key in doubtful:
+        if never(result[key]):
+            return None
+        if always(result[key]):
+            del result[key]
+    return None if settle(result.values()) is None else result
 
 
 def _with_units(certain: _Merged, factors: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_Merged]]]:

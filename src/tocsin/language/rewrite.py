@@ -400,43 +400,34 @@ def _by_type(rules: tuple[Rule, ...]) -> dict[type, Callable[[Any, Accepts], Nod
     return {kind: rule for kinds, rule in rules for kind in kinds}
 
 
-class _Open(NamedTuple):
-    """A node of which some children are rewritten."""
-
-    kind: type[All | Some]
-    left: Iterator[Node]
-    children: list[Node]
-    """Those that are done."""
-
-
 def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = None) -> Node:
     """Apply the rules until none applies; `fill` puts constants into slots first. Nothing recurses on the depth."""
     by_type = _by_type(rules)
-    open_nodes: list[_Open] = []
-    node = goal
+    # The nodes around the one whose children are being rewritten: their kind, the children to come, and those done.
+    around: list[tuple[type[All | Some] | None, Iterator[Node], list[Node]]] = []
+    kind: type[All | Some] | None = None
+    left: Iterator[Node] = iter((goal,))
+    done: list[Node] = []
     while True:
-        if type(node) is Goal:
-            rule = by_type.get(type(node.condition))
-            if rule is not None:
+        for node in left:
+            while type(node) is Goal:
+                rule = by_type.get(type(node.condition))
+                if rule is None:
+                    break
                 node = rule(node.condition if fill is None else fill_atom(node.condition, fill), node.accepts)
-                continue
-        elif (type(node) is All or type(node) is Some) and node.children:
-            open_nodes.append(_Open(type(node), iter(node.children), []))
-            node = next(open_nodes[-1].left)
-            continue
-        # The node is done. So is the one around it, if it was the last child.
-        while open_nodes:
-            kind, left, children = open_nodes[-1]
-            # An AND in an AND is one.
-            if type(node) is kind:
-                children += node.children
-            else:
-                children.append(node)
-            following = next(left, None)
-            if following is not None:
-                node = following
+            if (type(node) is All or type(node) is Some) and node.children:
+                around.append((kind, left, done))
+                kind, left, done = type(node), iter(node.children), []
                 break
-            open_nodes.pop()
-            node = kind(tuple(children))
+            if type(node) is not kind:
+                done.append(node)
         else:
-            return node
+            if kind is None:
+                return done[0]
+            joined = kind(tuple(done))
+            kind, left, done = around.pop()
+            # An AND in an AND is one.
+            if type(joined) is kind:
+                done += joined.children
+            else:
+                done.append(joined)
