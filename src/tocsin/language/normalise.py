@@ -215,7 +215,7 @@ def expression(root: Node) -> Expression:
     done: list[tuple[_Part, int]] = []
     """Parts, and how many predicates of the condition each has."""
     is_tree = False
-    """Whether some part is a tree. The whole is one then, and nothing is multiplied any more."""
+    """Whether some part is a tree. So is the whole, unless that part can never hold: no more is multiplied."""
     while waiting:
         node, ready = waiting.pop()
         predicates: list[Predicate] = []
@@ -244,14 +244,19 @@ def expression(root: Node) -> Expression:
     if len(settled) == 1 and settled[0] is not None:
         # The hash of an IN list is that of its items.
         return Expression((settled[0],))
-    # A product has each predicate in many conjunctions, and its hash is that of all its constants.
+    return Expression(_distinct([found for found in settled if found is not None]))
+
+
+def _distinct(conjunctions: list[Conjunction]) -> tuple[Conjunction, ...]:
+    """Return conjunctions without those that are equal to another; one that always holds stands for all."""
+    # A product has each predicate in many conjunctions, and the hash of a predicate is that of all its constants.
     by_object: dict[int, int] = {}
     by_value: dict[Predicate, int] = {}
-    for one in (predicate for found in settled if found is not None for predicate in found):
+    for one in itertools.chain.from_iterable(conjunctions):
         if id(one) not in by_object:
             by_object[id(one)] = by_value.setdefault(one, len(by_value))
-    distinct = {frozenset([by_object[id(one)] for one in found]): found for found in settled if found is not None}
-    return Expression(((),) if frozenset() in distinct else tuple(distinct.values()))
+    distinct = {frozenset([by_object[id(one)] for one in found]): found for found in conjunctions}
+    return ((),) if frozenset() in distinct else tuple(distinct.values())
 
 
 def _nested(tree: _Tree) -> Expression:
