@@ -36,6 +36,24 @@ def test_conditions(text: str) -> None:
     agree(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a", "a =", "a = 1 = 2", "a = 1 IS TRUE", "a = 'x' OR", "a = 'true' AND b = 'it''s'", "a = '10'"),
+        *("a BETWEEN", "a BETWEEN 1", "a BETWEEN 1 AND", "a BETWEEN 1 AND 2 = 3", "a BETWEEN 1 AND 2 IS NULL"),
+        *(
+            "a BETWEEN '1' AND 'x'",
+            "a BETWEEN DATE '2026-01-01' AND 2",
+            "a BETWEEN 'p' AND 'q' OR a IN",
+            "NOT (a IN (1)",
+        ),
+        *("a \x0b= 1", 'a = 1 "', '"a b" = 1 AND ?', "a = 1 AND\u00a0b = 2", "a . b = 1"),
+    ],
+)
+def test_terms_that_end_early_or_go_on(text: str) -> None:
+    agree(text)
+
+
 def test_the_common_part_is_accepted() -> None:
     clauses = [clause.strip() for clause in CLAUSES[: CLAUSES.index("date > 5")]]
     assert all(agree(clause) for clause in clauses if clause), "none is left to sqlglot"

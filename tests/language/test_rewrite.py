@@ -82,11 +82,21 @@ CASES: dict[str, list[tuple[str, list[Conjunction]]]] = {
         ("NOT (a >= 1 AND a < 2)", [(a(number(None, "()", 1), number(2, "[)", None)),)]),
         ("(a > 1 AND a < 2) IS NOT TRUE", [(a(number(None, "(]", 1), number(2, "[)", None), null=True),)]),
     ],
-    "split_between": [
+    "between_to_range": [
         ("a BETWEEN 1 AND 2", [(a(number(1, "[]", 2)),)]),
         ("a NOT BETWEEN 1 AND 2", [(a(number(None, "()", 1), number(2, "()", None)),)]),
         ("a BETWEEN 2 AND 1", []),
         ("a NOT BETWEEN 2 AND 1", [(a(EVERYTHING),)]),
+        ("(a BETWEEN 1 AND 2) IS NOT TRUE", [(a(number(None, "()", 1), number(2, "()", None), null=True),)]),
+        ("(a BETWEEN 2 AND 1) IS NOT FALSE", [(a(null=True),)]),
+        ("a BETWEEN FALSE AND TRUE", [(a(EVERYTHING, kind=Kind.BOOLEAN),)]),
+    ],
+    "split_between": [
+        ("a BETWEEN 1 AND 'x'", []),
+        (
+            "a NOT BETWEEN 1 AND 'x'",
+            [(a(number(None, "()", 1)),), (a(Range("x", False, None, False), kind=Kind.STRING),)],
+        ),
     ],
     "is_null_to_presence": [
         ("a IS NULL", [(a(kind=Kind.ANY, null=True),)]),
@@ -207,7 +217,7 @@ def test_cases(text: str, after: list[Conjunction]) -> None:
 
 
 def test_every_rule_has_cases() -> None:
-    assert {rule.__name__ for _, rule in RULES} <= set(CASES)
+    assert {rule.__name__ for _, rule in (*RULES, *STRUCTURAL)} <= set(CASES)
 
 
 @pytest.mark.parametrize("text", ["NOT EXISTS (SELECT 1 FROM history)", "(EXISTS (SELECT 1 FROM history)) IS NOT TRUE"])

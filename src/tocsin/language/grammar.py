@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from tocsin.errors import SubscriptionError
-from tocsin.language.constants import Reading
+from tocsin.language.constants import Reading, unquote
+from tocsin.language.constants import number as number_of
 from tocsin.language.reserved import RESERVED
 from tocsin.language.shape import MAX_DEPTH, string_format
 from tocsin.model.condition import (
@@ -45,6 +46,11 @@ _OPS = {op.value: op for op in Op} | {"==": Op.EQ, "!=": Op.NE}
 _TYPES = {"DATE": Reading.DATE, "TIMESTAMP": Reading.TIMESTAMP, "TIMESTAMPTZ": Reading.TIMESTAMP}
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _KEYWORDS = {"AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "ILIKE", "ESCAPE", "IS", *_CONSTANTS, *_TYPES}
+_TESTS = frozenset(["BETWEEN", "IN", "LIKE", "ILIKE"])
+_BEHIND_TERM = frozenset(["AND", "OR", ")", ""])
+SHORT_TEXT = 64
+"""A comparison with a string of at most so many characters, with its quotes, is remembered."""
+_NUMBER, _STRING = Reading.NUMBER, Reading.STRING
 _TEXT_FUNCTIONS: dict[str, type[HasWords | HasPhrase | XPathExists]] = {
     "has_words": HasWords,
     "has_phrase": HasPhrase,
@@ -89,31 +95,26 @@ _Operand = _Name | _Constant | Condition
 @lru_cache(16_384)
 def _tokens(code: str) -> tuple[str | _Name, ...] | None:
     """Return the tokens of a piece of code; None if one is unknown."""
-    found: list[str | _Name] = []
-    place, end = 0, len(code.rstrip(" \t\r\n"))
-    while place < end:
-        token = _TOKEN.match(code, place)
-        if token is None:
-            return None
-        place = token.end()
-        name, sign = token.groups()
-        if name is None:
-            found.append(sign)
-            continue
-        upper = name.upper()
-        if upper in _KEYWORDS:
-            found.append(upper)
-            continue
-        parts = _PARTS.findall(name)
-        if any(part[0] != '"' and part.upper() in RESERVED for part in parts):
-            return None
-        if len(parts) == 1 and parts[0][0] != '"':
-            found.append(_Name(name, is_word=True))
-            continue
-        qualified = len(parts) > 1 and parts[0].lower() == "event"
-        names = [part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts[qualified:]]
-        found.append(_Name(".".join(names), is_word=False))
-    return tuple(found)
+    if _TOKEN.sub("", code).strip(" \t\r\n"):
+        return None
+    tokens = [sign or _token(name) for name, sign in _TOKEN.findall(code)]
+    return None if None in tokens else tuple(tokens)  # type: ignore[arg-type]  # none is None
+
+
+@lru_cache(16_384)
+def _token(word: str) -> str | _Name | None:
+    """Return a keyword or a name; None if it is reserved."""
+    upper = word.upper()
+    if upper in _KEYWORDS:
+        return upper
+    parts = _PARTS.findall(word)
+    if any(part[0] != '"' and part.upper() in RESERVED for part in parts):
+        return None
+    if len(parts) == 1 and parts[0][0] != '"':
+        return _Name(word, is_word=True)
+    qualified = len(parts) > 1 and parts[0].lower() == "event"
+    names = [part[1:-1].replace('""', '"') if part[0] == '"' else part for part in parts[qualified:]]
+    return _Name(".".join(names), is_word=False)
 
 
 def read_condition(pieces: Sequence[str], read: ReadLiteral, read_all: ReadLiterals | None = None) -> Condition | None:
@@ -178,7 +179,8 @@ class _Parser:
             return first
         found: list[Condition] = []
         _extend(found, first, Or)
-        while self._takes("OR"):
+        while self._next == "OR":
+            self._advance()
             _extend(found, self._all(), Or)
         return Or(tuple(found))
 
@@ -189,13 +191,20 @@ class _Parser:
             return first
         found: list[Condition] = []
         _extend(found, first, And)
-        while self._takes("AND"):
+        while self._next == "AND":
+            self._advance()
             _extend(found, self._term(), And)
         return And(tuple(found))
 
     def _term(self) -> _Operand:
         """Read what stands between AND and OR."""
-        if self._takes("NOT"):
+        token = self._next
+        if type(token) is _Name:
+            simple = self._simple(token)
+            if simple is not None:
+                return simple
+        elif token == "NOT":
+            self._advance()
             self._deeper()
             negated = Not(_condition(self._term()))
             self._depth -= 1
@@ -212,7 +221,7 @@ class _Parser:
         if self._takes("IS"):
             return self._is(left)
         negated_test = self._takes("NOT")
-        if self._next in ("BETWEEN", "IN", "LIKE", "ILIKE"):
+        if self._next in _TESTS:
             if not isinstance(left, _Name):
                 raise Declined
             test = self._test(left.text)
@@ -220,6 +229,34 @@ class _Parser:
         if negated_test:
             raise Declined
         return left
+
+    def _simple(self, name: _Name) -> Condition | None:
+        """Read a comparison with a literal, BETWEEN, IN or LIKE after the name of an attribute; None if it is neither.
+
+        So are most terms of most texts. The general way reads them too, and takes twice as long.
+        """
+        tokens, place = self._tokens, self._place + 1
+        token = tokens[place]
+        op = _OPS.get(token)  # type: ignore[arg-type]  # only signs are found
+        if op is None:
+            if token not in _TESTS:
+                return None
+            window = tokens[place + 1 : place + 5] if token == "BETWEEN" else []
+            if len(window) == 4 and window[1] == "AND" and window[3] in _BEHIND_TERM:
+                low, _, high, behind = window
+                if type(low) is int and type(high) is int:
+                    self._place, self._next = place + 4, behind
+                    return Between(name.text, self._literal(low), self._literal(high))
+            self._place, self._next = place, token
+            return self._test(name.text)
+        literal = tokens[place + 1]
+        if type(literal) is not int or tokens[place + 2] not in _BEHIND_TERM:
+            return None
+        self._place, self._next = place + 2, tokens[place + 2]
+        written = self._pieces[2 * literal + 1]
+        if written[0] == "'" and self._read_all is not None and len(written) <= SHORT_TEXT:
+            return _comparison_with_word(name.text, op, written)
+        return Comparison(name.text, op, self._literal(literal))
 
     def _is(self, tested: _Operand) -> Condition:
         negated = self._takes("NOT")
@@ -346,13 +383,7 @@ class _Parser:
         token = self._next
         if type(token) is int:
             self._advance()
-            literal = self._pieces[2 * token + 1]
-            if literal[0] != "'":
-                return self._read(token, Reading.NUMBER)
-            if string_format(literal):
-                # It compares with other kinds than strings too.
-                raise Declined
-            return self._read(token, Reading.STRING)
+            return self._literal(token)
         if token in _CONSTANTS:
             self._advance()
             return _CONSTANTS[token]
@@ -361,6 +392,16 @@ class _Parser:
             raise Declined
         self._advance()
         return self._read(self._string(), reading)
+
+    def _literal(self, number: int) -> Value:
+        """Return the value of a number or string."""
+        literal = self._pieces[2 * number + 1]
+        if literal[0] != "'":
+            return self._read(number, _NUMBER) if self._read_all is None else number_of(literal)
+        if string_format(literal):
+            # It compares with other kinds than strings too.
+            raise Declined
+        return self._read(number, _STRING)
 
     def _text(self, reading: Reading = Reading.STRING) -> str:
         return self._read(self._string(), reading)  # type: ignore[return-value]  # a string, or a slot for one
@@ -379,6 +420,14 @@ class _Parser:
             raise Declined
 
 
+@lru_cache(16_384)
+def _comparison_with_word(attribute: str, op: Op, literal: str) -> Comparison:
+    """Return the comparison with a short string: words come again in many texts."""
+    if string_format(literal):
+        raise Declined
+    return Comparison(attribute, op, unquote(literal))
+
+
 def _condition(operand: _Operand) -> Condition:
     """Return an operand as the condition that it is when it stands alone."""
     if isinstance(operand, _Name):
@@ -391,7 +440,7 @@ def _condition(operand: _Operand) -> Condition:
 
 
 def _extend(found: list[Condition], operand: _Operand, connector: type[And | Or]) -> None:
-    condition = _condition(operand)
+    condition = _condition(operand) if isinstance(operand, (_Name, _Constant)) else operand
     if isinstance(condition, connector):
         found += condition.operands
     else:

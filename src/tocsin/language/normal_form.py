@@ -235,7 +235,8 @@ class Builder:
         # Check every test first, so that nothing of a refused text is added.
         for conjunction in expression.leaves:
             for predicate in conjunction:
-                self.check(predicate)
+                if isinstance(predicate, Tested):
+                    self.check(predicate)
         if not expression.leaves:
             self.never.append(owner)
         for place, (opens, closes) in enumerate(expression.nesting, len(self._single_owners) + 1):
@@ -263,9 +264,10 @@ class Builder:
         if isinstance(predicate.ranges, Points):
             self.add_rows(key, _rows_of_points(number, predicate.ranges))
             return
-        rows = self._singles.setdefault(key, [])
-        for candidate in predicate.ranges:
-            rows.append((number, candidate))
+        rows = self._singles.get(key)
+        if rows is None:
+            rows = self._singles[key] = []
+        rows += [(number, candidate) for candidate in predicate.ranges]
         if len(rows) >= MANY_SINGLES:
             self._add_singles(key)
 
@@ -393,8 +395,7 @@ def _rows_of_points(number: int, points: Points) -> RangeColumn:
 
 def _values(kind: Kind, low: list[Any], high: list[Any]) -> tuple[Values, Values]:
     if kind is Kind.NUMBER:
-        distinct: set[Number] = {value for value in (*low, *high) if value is not None}
-        if all(-EXACT_FLOAT <= value.exact <= EXACT_FLOAT and value.is_float for value in distinct):
+        if all(v is None or (-EXACT_FLOAT <= v.nearest <= EXACT_FLOAT and v.is_float) for v in (*low, *high)):
             return tuple(np.array([0.0 if v is None else v.nearest for v in ends]) for ends in (low, high))  # type: ignore[return-value]  # a pair
     elif kind is not Kind.STRING:
         return tuple(np.array([v or 0 for v in ends], _DTYPES[kind]) for ends in (low, high))  # type: ignore[return-value]  # a pair

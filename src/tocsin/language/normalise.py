@@ -6,18 +6,25 @@ so that the size of an expression is linear in that of the text.
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import canonical, complement, intersection, union
-from tocsin.language.rewrite import STRUCTURAL, VALUES, All, Goal, Node, Some, rewrite
+from tocsin.language.rewrite import All, Goal, Node, Some, rewrite
 from tocsin.model.condition import (
+    And,
     ArrayContains,
+    Between,
+    Comparison,
     Condition,
+    IsTruth,
+    Not,
+    Or,
     RegexpMatches,
+    Truth,
     UnnestExists,
     WithinDistance,
     WithinPolygon,
@@ -124,6 +131,18 @@ _Part = list[_Merged] | _Tree
 """A part of a condition: the conjunctions of which one must hold, or a tree where they would be too many."""
 
 
+class _Product(list[_Merged]):
+    """Conjunctions that were multiplied, and the smaller tree that they were before: what stays a tree keeps that."""
+
+    def __init__(self, conjunctions: Iterable[_Merged], factored: _Tree) -> None:
+        super().__init__(conjunctions)
+        self.factored = factored
+
+
+def _factored(part: _Part) -> _Part:
+    return part.factored if isinstance(part, _Product) else part
+
+
 def normalise(
     condition: Condition,
     limit: float = math.inf,
@@ -141,9 +160,8 @@ def normalise(
     >>> normalise(parse(f"c = 1 AND {excluded}")).nesting
     ((2, 0), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (1, 0), (0, 3))
     """
-    goals = rewrite(Goal(condition), STRUCTURAL)
-    check_size(goals, limit, most_attributes)
-    found = expression(rewrite(goals, VALUES))
+    check_size(condition, limit, most_attributes)
+    found = expression(rewrite(Goal(condition)))
     if check_xpath is not None:
         for predicate in (predicate for leaf in found.leaves for predicate in leaf):
             if isinstance(predicate, Tested) and isinstance(predicate.test, XPathExists):
@@ -151,20 +169,25 @@ def normalise(
     return found
 
 
-def check_size(root: Node, limit: float, most_attributes: float) -> None:
+def check_size(condition: Condition, limit: float, most_attributes: float) -> None:
     """Raise SubscriptionError if a condition has too many predicates, before constants are looked at, or attributes."""
-    waiting, count = [root], 0
+    waiting, count = [condition], 0
     names: set[str] = set()
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (All, Some)):
-            waiting += node.children
-        elif isinstance(node, Goal) and isinstance(node.condition, UnnestExists):
-            waiting.append(rewrite(Goal(node.condition.condition), STRUCTURAL))
-        else:
+        if isinstance(node, Comparison):
             count += 1
-            said = node.condition if isinstance(node, Goal) else node if isinstance(node, Ranges) else node.test
-            names.update(getattr(said, name) for name in ("attribute", "left", "right") if hasattr(said, name))
+            names.add(node.attribute)
+        elif isinstance(node, (And, Or)):
+            waiting += node.operands
+        elif isinstance(node, (Not, IsTruth)):
+            waiting.append(node.operand)
+        elif isinstance(node, UnnestExists):
+            waiting.append(node.condition)
+        elif not isinstance(node, Truth):
+            # BETWEEN is two comparisons.
+            count += 2 if isinstance(node, Between) else 1
+            names.update(getattr(node, name) for name in ("attribute", "left", "right") if hasattr(node, name))
     for size, what, most, name in (
         (count, "predicates", limit, "predicates"),
         (len(names), "distinct attributes", most_attributes, "attributes"),
@@ -187,23 +210,33 @@ def check_path(check_xpath: Callable[[str], None], test: XPathExists) -> None:
 
 def expression(root: Node) -> Expression:
     """Return the normal form of predicates under All and Some. Nothing recurses on the depth."""
-    waiting: list[tuple[Node, bool]] = [(root, False)]
+    # The whole condition may be one predicate; all others are taken with their nodes.
+    waiting: list[tuple[All | Some, bool]] = [(root if isinstance(root, (All, Some)) else All((root,)), False)]
     done: list[tuple[_Part, int]] = []
     """Parts, and how many predicates of the condition each has."""
+    is_tree = False
+    """Whether some part is a tree. So is the whole, unless that part can never hold: no more is multiplied."""
     while waiting:
         node, ready = waiting.pop()
-        if isinstance(node, (All, Some)):
-            if not ready:
-                waiting.append((node, True))
-                waiting.extend((child, False) for child in reversed(node.children))
-                continue
-            several = done[len(done) - len(node.children) :]
-            del done[len(done) - len(node.children) :]
-            parts, size = [part for part, _ in several], sum(count for _, count in several)
-            done.append((_all_of(parts, size) if isinstance(node, All) else _some_of(parts), size))
-        else:
-            assert not isinstance(node, Goal), "every goal was rewritten"
-            done.append((_single(node), 1))
+        predicates: list[Predicate] = []
+        inner: list[tuple[All | Some, bool]] = []
+        for child in node.children:
+            if isinstance(child, (Ranges, Tested)):
+                predicates.append(child)
+            else:
+                assert not isinstance(child, Goal), "every goal was rewritten"
+                inner.append((child, False))
+        if inner and not ready:
+            waiting.append((node, True))
+            waiting += reversed(inner)
+            continue
+        several = done[len(done) - len(inner) :]
+        del done[len(done) - len(inner) :]
+        size = len(predicates) + sum(count for _, count in several)
+        parts = [_factored(part) if is_tree else part for part, _ in several]
+        found = _all_of(predicates, parts, size, is_tree) if isinstance(node, All) else _some_of(predicates, parts)
+        is_tree = is_tree or isinstance(found, _Tree)
+        done.append((found, size))
     part, _ = done.pop()
     if isinstance(part, _Tree):
         return _nested(part)
@@ -211,8 +244,19 @@ def expression(root: Node) -> Expression:
     if len(settled) == 1 and settled[0] is not None:
         # The hash of an IN list is that of its items.
         return Expression((settled[0],))
-    distinct = {frozenset(found): found for found in settled if found is not None}
-    return Expression(((),) if frozenset() in distinct else tuple(distinct.values()))
+    return Expression(_distinct([found for found in settled if found is not None]))
+
+
+def _distinct(conjunctions: list[Conjunction]) -> tuple[Conjunction, ...]:
+    """Return conjunctions without those that are equal to another; one that always holds stands for all."""
+    # A product has each predicate in many conjunctions, and the hash of a predicate is that of all its constants.
+    by_object: dict[int, int] = {}
+    by_value: dict[Predicate, int] = {}
+    for one in itertools.chain.from_iterable(conjunctions):
+        if id(one) not in by_object:
+            by_object[id(one)] = by_value.setdefault(one, len(by_value))
+    distinct = {frozenset([by_object[id(one)] for one in found]): found for found in conjunctions}
+    return ((),) if frozenset() in distinct else tuple(distinct.values())
 
 
 def _nested(tree: _Tree) -> Expression:
@@ -238,12 +282,6 @@ def _nested(tree: _Tree) -> Expression:
             opened = 0
     nesting[-1] = nesting[-1][0], nesting[-1][1] + (1 if tree.join is Some else 2)
     return Expression(tuple(leaves), tuple(nesting))
-
-
-def _single(predicate: Predicate) -> list[_Merged]:
-    if never(predicate):
-        return []
-    return [{}] if always(predicate) else [{_key(predicate, All): predicate}]
 
 
 def never(predicate: Predicate) -> bool:
@@ -289,7 +327,7 @@ def _merge(predicates: list[Predicate], join: type[All | Some]) -> Predicate:
         else:
             ranges = complement(union(outside for p in several for outside in complement(p.ranges)))
         or_null = (any if join is Some else all)(p.or_null for p in several)
-        return replace(first, ranges=canonical(first.kind, ranges), or_null=or_null)
+        return Ranges(first.attribute, first.kind, canonical(first.kind, ranges), or_null)
     tested = [p for p in predicates if isinstance(p, Tested)]
     if _unites(first, join):
         return _united(tested)
@@ -307,85 +345,127 @@ def _united(predicates: list[Tested]) -> Tested:
     return Tested(AnyPattern(tests[0].attribute, tuple(sorted(patterns, key=pattern_order))), accepts)
 
 
-def _some_of(parts: list[_Part]) -> _Part:
+def _some_of(predicates: list[Predicate], parts: list[_Part]) -> _Part:
     """Return the alternatives: single predicates of one key are merged, the others stay apart."""
-    alternatives = [merged for part in parts if not isinstance(part, _Tree) for merged in part]
-    if any(not merged for merged in alternatives):
-        return [{}]
-    trees: list[_Merged | _Tree] = []
-    for tree in parts:
-        if isinstance(tree, _Tree):
-            trees += tree.children if tree.join is Some else [tree]
-    if trees:
-        alternatives += [child for child in trees if not isinstance(child, _Tree)]
-        trees = [child for child in trees if isinstance(child, _Tree)]
+    factored: _Part = []
+    if any(isinstance(part, _Product) for part in parts):
+        factored = _some_of([*predicates], [_factored(part) for part in parts])
     singles: dict[Hashable, list[Predicate]] = {}
     result: list[_Merged] = []
-    for merged in alternatives:
-        if len(merged) == 1:
-            (predicate,) = merged.values()
+    trees: list[_Tree] = []
+    for part in parts:
+        children: Sequence[_Merged | _Tree] = (part,) if isinstance(part, _Tree) else part
+        if isinstance(part, _Tree) and part.join is Some:
+            children = part.children
+        for child in children:
+            if isinstance(child, _Tree):
+                trees.append(child)
+            elif len(child) == 1:
+                predicates += child.values()
+            elif child:
+                result.append(child)
+            else:
+                return [{}]
+    for predicate in predicates:
+        if not never(predicate):
             singles.setdefault(_key(predicate, Some), []).append(predicate)
-        else:
-            result.append(merged)
-    for predicates in singles.values():
-        united = _merge(predicates, Some)
+    for several in singles.values():
+        united = _merge(several, Some)
         if always(united):
             return [{}]
         result.append({_key(united, All): united})
-    return _Tree(Some, [*result, *trees]) if trees else result
+    if trees:
+        return factored if isinstance(factored, _Tree) else _Tree(Some, [*result, *trees])
+    return _Product(result, factored) if isinstance(factored, _Tree) else result
 
 
-def _all_of(parts: list[_Part], size: int) -> _Part:
-    """Return the product of the parts, without contradictions, or a tree if the product is large.
+def _all_of(predicates: list[Predicate], parts: list[_Part], size: int, is_tree: bool) -> _Part:
+    """Return the product of the parts, without contradictions, or a tree if the product is large, or if `is_tree`.
 
-    Parts that are one conjunction are merged first. `size` is how many predicates of the condition the parts have.
+    Predicates and parts that are one conjunction are merged first. `size` is how many predicates of the condition there
+    are in all.
     """
     trees: list[_Tree] = []
-    lists: list[list[_Merged]] = []
+    units: list[_Merged] = []
+    factors: list[list[_Merged]] = []
     for part in parts:
         if not isinstance(part, _Tree):
-            lists.append(part)
+            if len(part) == 1:
+                units += part
+            else:
+                factors.append(part)
         elif part.join is Some:
             trees.append(part)
         else:
-            lists += [[child] for child in part.children if not isinstance(child, _Tree)]
+            units += [child for child in part.children if not isinstance(child, _Tree)]
             trees += [child for child in part.children if isinstance(child, _Tree)]
-    certain, factors = _with_units(lists)
+    certain = _conjunction(itertools.chain(predicates, *(unit.values() for unit in units)))
+    if certain is not None and factors:
+        certain, factors = _with_units(certain, factors)
     if certain is None:
         return []
-    product = None if trees else _product(certain, factors, size)
-    if product is not None:
-        return product
+    if not trees and (not factors or (len(factors) == 1 and not certain)):
+        return factors[0] if factors else [certain]
     children: list[_Merged | _Tree] = [certain] if certain else []
-    children += [_Tree(Some, [*factor]) for factor in factors]
+    for factor in factors:
+        factored = _factored(factor)
+        if isinstance(factored, _Tree) and factored.join is Some:
+            children.append(factored)
+        else:
+            children.append(_Tree(Some, [*factor]))
     children += trees
-    return children[0] if len(children) == 1 and isinstance(children[0], _Tree) else _Tree(All, children)
+    if len(children) == 1 and isinstance(children[0], _Tree):
+        return children[0]
+    tree = _Tree(All, children)
+    product = None if trees or is_tree else _product(certain, factors, size)
+    if product is None:
+        return tree
+    return _Product(product, tree) if len(product) > 1 else product
 
 
-def _with_units(parts: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_Merged]]]:
-    """Merge the parts that are one conjunction, and drop from the others what contradicts it.
+def _conjunction(predicates: Iterable[Predicate]) -> _Merged | None:
+    """Return the AND of predicates, None if it is a contradiction."""
+    result: _Merged = {}
+    repeated: dict[Hashable, list[Predicate]] = {}
+    """The predicates of the keys that are there more than once."""
+    for predicate in predicates:
+        key = _key(predicate, All)
+        if result.setdefault(key, predicate) is not predicate:
+            repeated.setdefault(key, [result[key]]).append(predicate)
+    for key, several in repeated.items():
+        result[key] = _merge(several, All)
+    # Few predicates have to be looked at: those that accept NULL, or nothing, and tests.
+    doubtful = [key for key, one in result.items() if type(one) is not Ranges or one.or_null or not one.ranges]
+    for key in doubtful:
+        if never(result[key]):
+            return None
+        if always(result[key]):
+            del result[key]
+    return None if settle(result.values()) is None else result
 
-    Returns that conjunction, None if it is a contradiction, and the parts that are left, of several alternatives each.
-    A part of which one alternative is left joins the conjunction, which may rule out more, for some rounds.
+
+def _with_units(certain: _Merged, factors: list[list[_Merged]]) -> tuple[_Merged | None, list[list[_Merged]]]:
+    """Drop from the factors, of several alternatives each, what contradicts the conjunction that is certain.
+
+    Returns that conjunction, None if it is a contradiction, and the factors that are left. A factor of which one
+    alternative is left joins the conjunction, which may rule out more, for some rounds.
     """
-    units, factors = [part[0] for part in parts if len(part) == 1], [part for part in parts if len(part) != 1]
-    certain = _meet(units)
-    if not factors:
-        return (None if certain is None or settle(certain.values()) is None else certain), []
     for _ in range(_ROUNDS):
-        if certain is None or settle(certain.values()) is None or not all(factors):
-            return None, []
         about: dict[str, _Merged] = {}
         for key, predicate in certain.items():
             for name in _attributes(predicate):
                 about.setdefault(name, {})[key] = predicate
-        factors = [[merged for merged in part if _is_possible(merged, certain, about)] for part in factors]
+        possible = [[merged for merged in part if _is_possible(merged, certain, about)] for part in factors]
+        factors = [few if len(few) < len(part) else part for few, part in zip(possible, factors, strict=True)]
+        if not all(factors):
+            return None, []
         units, factors = [part[0] for part in factors if len(part) == 1], [part for part in factors if len(part) != 1]
         if not units:
             break
-        certain = _meet([certain, *units])
-    if certain is None or settle(certain.values()) is None or not all(factors):
-        return None, []
+        joined = _meet([certain, *units])
+        if joined is None or settle(joined.values()) is None:
+            return None, []
+        certain = joined
     return certain, factors
 
 
@@ -394,7 +474,10 @@ def _is_possible(merged: _Merged, certain: _Merged, about: dict[str, _Merged]) -
     both: _Merged = {}
     for predicate in merged.values():
         for name in _attributes(predicate):
-            both |= about.get(name, {})
+            if name in about:
+                both |= about[name]
+    if not both and certain.keys().isdisjoint(merged):
+        return True
     for key, predicate in merged.items():
         both[key] = _merge([certain[key], predicate], All) if key in certain else predicate
         if never(both[key]):
@@ -414,11 +497,11 @@ def _product(certain: _Merged, factors: list[list[_Merged]], size: int) -> list[
 
     An OR of a thousand conjunctions is no larger than its text. What grows are products.
     """
+    if len(factors) > 1 and _is_large(certain, factors, size):
+        return None
     product = [certain]
     for factor in factors:
-        pairs = len(product) * len(factor)
-        predicates = len(product) * sum(map(len, factor)) + len(factor) * sum(map(len, product))
-        if pairs > _TRIED * MAX_PRODUCT and predicates > MAX_GROWTH * size:
+        if _is_not_tried(list(map(len, product)), list(map(len, factor)), size):
             return None
         both, grown = [], 0
         for left, right in itertools.product(product, factor):
@@ -430,6 +513,40 @@ def _product(certain: _Merged, factors: list[list[_Merged]], size: int) -> list[
                     return None
         product = both
     return product
+
+
+def _is_not_tried(lefts: list[int], rights: list[int], size: int) -> bool:
+    """Tell whether a product is not formed, given the predicates of the conjunctions on both sides."""
+    predicates = len(lefts) * sum(rights) + len(rights) * sum(lefts)
+    return len(lefts) * len(rights) > _TRIED * MAX_PRODUCT and predicates > MAX_GROWTH * size
+
+
+def _is_large(certain: _Merged, factors: list[list[_Merged]], size: int) -> bool:
+    """Tell whether a product is certainly too large, by its conjunctions whose factors have no attribute in common.
+
+    None of these is a contradiction, and to count them takes a fraction of the time of forming them.
+    """
+    bits: dict[Hashable, int] = {}
+
+    def subjects(merged: _Merged) -> int:
+        """Return what the predicates are about, as bits: attributes, or tests on several."""
+        found = 0
+        for key, predicate in merged.items():
+            for name in _attributes(predicate) or (key,):
+                found |= bits.setdefault(name, 1 << len(bits))
+        return found
+
+    product = [(subjects(certain), len(certain))]
+    for factor in factors:
+        alternatives = [(subjects(merged), len(merged)) for merged in factor]
+        if _is_not_tried([count for _, count in product], [count for _, count in alternatives], size):
+            return True
+        product = [
+            (left | right, count + more) for left, count in product for right, more in alternatives if not left & right
+        ]
+        if len(product) > MAX_PRODUCT and sum(count for _, count in product) > MAX_GROWTH * size:
+            return True
+    return False
 
 
 def _meet(several: list[_Merged]) -> _Merged | None:
@@ -482,6 +599,8 @@ def settle(predicates: Iterable[Predicate]) -> Conjunction | None:
     only if they admit NULL, and presence follows. A test on an attribute that must be absent is NULL.
     """
     kept = list(predicates)
+    if len(kept) == 1:
+        return tuple(kept)
     ranges = [p for p in kept if isinstance(p, Ranges)]
     if len(ranges) < len(kept) and (_denied(kept) or _lacks_value(kept)):
         return None

@@ -6,9 +6,9 @@ left: pushing NOT inward is exchanging TRUE and FALSE in what is accepted. No go
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 from tocsin.errors import SubscriptionError
 from tocsin.language.ranges import (
@@ -17,6 +17,7 @@ from tocsin.language.ranges import (
     compared_untyped,
     complement,
     intersection,
+    is_empty,
     point,
     starting_with,
     union,
@@ -65,6 +66,7 @@ from tocsin.model.predicate import (
     Tested,
     WordWindow,
 )
+from tocsin.model.record import record
 from tocsin.model.regexp import as_patterns
 from tocsin.model.regexp import canonical as canonical_expression
 from tocsin.model.sql_text import name
@@ -79,22 +81,21 @@ from tocsin.model.untyped import is_untyped
 from tocsin.model.values import Kind, Number, kind_of, scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(NamedTuple):
     """A condition, and the truth values under which it is accepted."""
 
     condition: Condition
     accepts: Accepts = Accepts.TRUE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class All:
     """Every child holds; without children: always."""
 
     children: tuple["Node", ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Some:
     """Some child holds; without children: never."""
 
@@ -112,6 +113,11 @@ _OPPOSITE = {
     Accepts.FALSE | Accepts.NULL: Accepts.TRUE | Accepts.NULL,
 }
 _EVERY = Accepts.TRUE | Accepts.FALSE | Accepts.NULL
+_TRUE, _FALSE, _NULL = Accepts.TRUE, Accepts.FALSE, Accepts.NULL
+SHORT_TEXT = 64
+"""A comparison with a text of at most so many characters is remembered: words come again in many conditions."""
+REMEMBERED = 16_384
+"""How many of them are remembered; the least recently used is forgotten first."""
 
 
 def fold_truth(condition: Truth, accepts: Accepts) -> Node:
@@ -135,8 +141,19 @@ def push_is_truth(condition: IsTruth, accepts: Accepts) -> Node:
 
 def push_into_logic(condition: And | Or, accepts: Accepts) -> Node:
     """Push a goal into AND and OR, by De Morgan: `NOT (a AND b)` is `NOT a OR NOT b`."""
-    goals = tuple(Goal(operand, accepts) for operand in condition.operands)
-    return All(goals) if isinstance(condition, And) == (Accepts.TRUE in accepts) else Some(goals)
+    goals = tuple([Goal(operand, accepts) for operand in condition.operands])
+    return All(goals) if isinstance(condition, And) == _is_affirmed(accepts) else Some(goals)
+
+
+def between_to_range(condition: Between, accepts: Accepts) -> Node:
+    """Turn `a BETWEEN 1 AND 2` into a range of a, if both constants are of one kind."""
+    low, high = condition.low, condition.high
+    kind = kind_of(low)
+    if kind is None or kind is not kind_of(high) or is_untyped(condition.attribute):
+        return split_between(condition, accepts)
+    held = Range(scalar(low), True, scalar(high), True)  # type: ignore[arg-type]  # constants, since they have a kind
+    inside = () if is_empty(held) else (held,)
+    return _ranges(condition.attribute, kind, inside if _is_affirmed(accepts) else complement(inside), accepts)
 
 
 def split_between(condition: Between, accepts: Accepts) -> Node:
@@ -148,12 +165,21 @@ def split_between(condition: Between, accepts: Accepts) -> Node:
 def comparison_to_range(condition: Comparison, accepts: Accepts) -> Node:
     """Turn `a < 5` into a range of a."""
     constant: Any = condition.constant
-    if is_untyped(condition.attribute):
-        return _untyped(condition.attribute, (constant,), condition.op, accepts)
-    op = condition.op if Accepts.TRUE in accepts else condition.op.negated
+    if type(constant) is str and len(constant) <= SHORT_TEXT:
+        return _compared_with_word(condition.attribute, condition.op, constant, accepts)
+    return _compared(condition.attribute, condition.op, constant, accepts)
+
+
+def _compared(attribute: str, op: Op, constant: Any, accepts: Accepts) -> Ranges:
+    """Return the values that compare so with a constant."""
+    if is_untyped(attribute):
+        return _untyped(attribute, (constant,), op, accepts)
     kind = kind_of(constant)
     assert kind is not None, "a constant has a kind"
-    return _ranges(condition.attribute, kind, compared(op, scalar(constant)), accepts)
+    return _ranges(attribute, kind, compared(op if _is_affirmed(accepts) else op.negated, scalar(constant)), accepts)
+
+
+_compared_with_word = lru_cache(REMEMBERED)(_compared)
 
 
 def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
@@ -163,7 +189,7 @@ def in_to_ranges(condition: InList, accepts: Accepts) -> Node:
     by_kind: dict[Kind, set[Any]] = {}
     for kind, of_type in _by_kind(condition.constants):
         by_kind.setdefault(kind, set()).update(of_type)
-    affirmed = Accepts.TRUE in accepts
+    affirmed = _is_affirmed(accepts)
     found: list[Node] = []
     for kind, values in by_kind.items():
         points = Points(kind, tuple(sorted(values)))
@@ -188,7 +214,7 @@ def _by_kind(constants: Sequence[Any]) -> Iterator[tuple[Kind, Iterable[Any]]]:
 
 def is_null_to_presence(condition: IsNull, accepts: Accepts) -> Node:
     """Turn `a IS NULL` into an empty set of values, or NULL."""
-    if Accepts.TRUE in accepts:
+    if _is_affirmed(accepts):
         return Ranges(condition.attribute, Kind.ANY, (), or_null=True)
     return Ranges(condition.attribute, Kind.ANY, (EVERYTHING,))
 
@@ -327,23 +353,31 @@ def _untyped(attribute: str, constants: Sequence[Any], op: Op, accepts: Accepts)
 
 
 def _ranges(attribute: str, kind: Kind, ranges: tuple[Range, ...] | Points, accepts: Accepts) -> Ranges:
-    return Ranges(attribute, kind, canonical(kind, ranges), Accepts.NULL in accepts)
+    return Ranges(attribute, kind, canonical(kind, ranges), accepts is not _TRUE and accepts is not _FALSE)
+
+
+def _is_affirmed(accepts: Accepts) -> bool:
+    """Tell whether a goal accepts TRUE, and not FALSE."""
+    return accepts is _TRUE or _TRUE in accepts
 
 
 Rule = tuple[tuple[type, ...], Callable[[Any, Accepts], Node]]
-STRUCTURAL: tuple[Rule, ...] = (
+LOGIC: tuple[Rule, ...] = (
     ((Truth,), fold_truth),
     ((Not,), push_not),
     ((IsTruth,), push_is_truth),
     ((And, Or), push_into_logic),
-    ((Between,), split_between),
     ((IsNull,), is_null_to_presence),
     ((AttributeComparison,), compare_attributes),
 )
+"""Rules of conditions without constants."""
+
+STRUCTURAL: tuple[Rule, ...] = (*LOGIC, ((Between,), split_between))
 """Rules that do not look at constants: they are applied to the template of a shape, once for all its texts."""
 
 VALUES: tuple[Rule, ...] = (
     ((Comparison,), comparison_to_range),
+    ((Between,), between_to_range),
     ((InList,), in_to_ranges),
     ((Like,), like_to_ranges_or_pattern),
     ((RegexpMatches,), regexp_to_patterns),
@@ -358,7 +392,7 @@ VALUES: tuple[Rule, ...] = (
 )
 """Rules that look at constants: they are applied to each text."""
 
-RULES: tuple[Rule, ...] = STRUCTURAL + VALUES
+RULES: tuple[Rule, ...] = LOGIC + VALUES
 
 
 @cache
@@ -369,31 +403,31 @@ def _by_type(rules: tuple[Rule, ...]) -> dict[type, Callable[[Any, Accepts], Nod
 def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = None) -> Node:
     """Apply the rules until none applies; `fill` puts constants into slots first. Nothing recurses on the depth."""
     by_type = _by_type(rules)
-    waiting: list[Node | None] = [goal]
-    joins: list[All | Some] = []
+    # The nodes around the one whose children are being rewritten: their kind, the children to come, and those done.
+    around: list[tuple[type[All | Some] | None, Iterator[Node], list[Node]]] = []
+    kind: type[All | Some] | None = None
+    left: Iterator[Node] = iter((goal,))
     done: list[Node] = []
-    # None on `waiting` means: the children of the last node on `joins` are complete, and are the last on `done`.
-    while waiting:
-        node = waiting.pop()
-        if node is None:
-            join = joins.pop()
-            kind, count = type(join), len(join.children)
-            children: list[Node] = []
-            for child in done[-count:]:
-                # An AND in an AND is one: a BETWEEN among others is not merged apart and then again.
-                children += child.children if type(child) is kind else (child,)
-            done[-count:] = [kind(tuple(children))]
-        elif isinstance(node, Goal):
-            rule = by_type.get(type(node.condition))
-            if rule is None:
+    while True:
+        for node in left:
+            while type(node) is Goal:
+                rule = by_type.get(type(node.condition))
+                if rule is None:
+                    break
+                node = rule(node.condition if fill is None else fill_atom(node.condition, fill), node.accepts)
+            if (type(node) is All or type(node) is Some) and node.children:
+                around.append((kind, left, done))
+                kind, left, done = type(node), iter(node.children), []
+                break
+            if type(node) is not kind:
                 done.append(node)
-            else:
-                condition = node.condition if fill is None else fill_atom(node.condition, fill)
-                waiting.append(rule(condition, node.accepts))
-        elif isinstance(node, (All, Some)) and node.children:
-            joins.append(node)
-            waiting.append(None)
-            waiting += reversed(node.children)
         else:
-            done.append(node)
-    return done.pop()
+            if kind is None:
+                return done[0]
+            joined = kind(tuple(done))
+            kind, left, done = around.pop()
+            # An AND in an AND is one.
+            if type(joined) is kind:
+                done += joined.children
+            else:
+                done.append(joined)

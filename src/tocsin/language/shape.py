@@ -85,6 +85,10 @@ _UNTYPED = re.compile(
 )
 
 
+_UNTYPED_START = frozenset("tTyYfFnN+-.0123456789 \t\n\r\f\v")
+"""How the text of such a literal begins."""
+
+
 def string_format(literal: str) -> str:
     """Return the format of a string literal that reads as another kind of value too; "" if it reads as none.
 
@@ -95,6 +99,8 @@ def string_format(literal: str) -> str:
     >>> string_format("'10'"), string_format("'True'"), string_format("'2026-01-31T12:00:00Z'")
     ('untyped', 'untyped', 'untyped')
     """
+    if literal[1] not in _UNTYPED_START:
+        return ""
     found = _UNTYPED.fullmatch(literal)
     if found is None or (found["time"] is not None and read_time(literal[1:-1]) is None):
         return ""

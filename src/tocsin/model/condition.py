@@ -7,6 +7,7 @@ parsed once and bound to the literals of each (see `tocsin.language`).
 from dataclasses import dataclass
 from enum import Enum
 
+from tocsin.model.record import record
 from tocsin.model.values import Constant, identity
 
 
@@ -19,6 +20,9 @@ class Op(Enum):
     NE = "<>"
     GE = ">="
     GT = ">"
+
+    # Comparisons with words are remembered by it, and the hash of an Enum is a function in Python.
+    __hash__ = object.__hash__
 
     @property
     def negated(self) -> "Op":
@@ -88,7 +92,7 @@ class Truth:
     value: bool | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Comparison(_HoldsConstants):
     """`attribute op constant`. A bare boolean attribute is `attribute = TRUE`."""
 
@@ -97,7 +101,7 @@ class Comparison(_HoldsConstants):
     constant: Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class Between(_HoldsConstants):
     """`attribute BETWEEN low AND high`."""
 
@@ -106,7 +110,7 @@ class Between(_HoldsConstants):
     high: Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record
 class InList(_HoldsConstants):
     """`attribute IN (constants)`; None among the constants is NULL."""
 
@@ -114,7 +118,7 @@ class InList(_HoldsConstants):
     constants: tuple[Value | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IsNull:
     """`attribute IS NULL`: missing, NULL or NaN. Never NULL itself."""
 
@@ -292,21 +296,21 @@ HistoryTest = Exists | Quantified | Aggregated
 """A condition on earlier events."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class And:
     """Every operand."""
 
     operands: tuple["Condition", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Or:
     """Some operand."""
 
     operands: tuple["Condition", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Not:
     """NULL stays NULL."""
 

@@ -25,6 +25,7 @@ from tocsin.model.condition import (
     WithinPolygon,
     XPathExists,
 )
+from tocsin.model.record import record
 from tocsin.model.values import Kind, Number, Scalar
 
 
@@ -35,8 +36,11 @@ class Accepts(Flag):
     FALSE = 2
     NULL = 4
 
+    # Comparisons with words are remembered by it, and the hash of a Flag is a function in Python.
+    __hash__ = object.__hash__
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Range:
     """The values between two ends; an end that is None is open to infinity."""
 
@@ -103,7 +107,7 @@ class Points(Sequence[Range]):
         return np.array(self.values, np.float64) if all(Number(value).is_float for value in fractions) else None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ranges:
     """The attribute's value is of `kind` and in one of the ranges; or it is NULL for that kind, if `or_null`.
 

@@ -34,6 +34,8 @@ class Moment:
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
+_EXACT_DIGITS = 15
+"""Every decimal of so many digits, and no exponent, is the shortest that reads as its float64."""
 
 
 class Kind(Enum):
@@ -63,11 +65,14 @@ class Number:
     __slots__ = ("exact", "nearest")
 
     def __init__(self, literal: int | float | Decimal) -> None:
-        self.nearest = nearest_float(literal)
-        if isinstance(literal, float):
-            self.exact: int | Decimal = int(literal) if literal.is_integer() else Decimal(repr(literal))
-        elif isinstance(literal, Decimal) and literal == literal.to_integral_value():
-            self.exact = int(literal)
+        self.nearest = nearest = nearest_float(literal)
+        self.exact: int | Decimal
+        if isinstance(literal, Decimal):
+            # Only what is nearest to a whole number, or beyond all floats, can be one.
+            may_be_whole = nearest.is_integer() or math.isinf(nearest)
+            self.exact = int(literal) if may_be_whole and literal == literal.to_integral_value() else literal
+        elif isinstance(literal, float):
+            self.exact = int(literal) if literal.is_integer() else Decimal(repr(literal))
         else:
             self.exact = literal
 
@@ -76,6 +81,9 @@ class Number:
         """Whether `nearest` stands for this number in a comparison with a float."""
         if isinstance(self.exact, int):
             return self.nearest == self.exact
+        digits = str(self.exact)
+        if len(digits) <= _EXACT_DIGITS and "E" not in digits:
+            return True
         return not math.isinf(self.nearest) and Decimal(repr(self.nearest)) == self.exact
 
     def __eq__(self, other: object) -> bool:
@@ -105,16 +113,16 @@ Scalar = Number | str | bool | int
 
 def kind_of(value: object) -> Kind | None:
     """Return the kind of a Python value; None for NULL, NaN and values that do not compare (lists, bytes, dicts)."""
+    if isinstance(value, str):
+        return Kind.STRING
+    if isinstance(value, Decimal):
+        return None if value.is_nan() else Kind.NUMBER
     if isinstance(value, bool):
         return Kind.BOOLEAN
     if isinstance(value, int):
         return Kind.NUMBER
     if isinstance(value, float):
         return None if math.isnan(value) else Kind.NUMBER
-    if isinstance(value, Decimal):
-        return None if value.is_nan() else Kind.NUMBER
-    if isinstance(value, str):
-        return Kind.STRING
     if isinstance(value, (dt.date, Moment)):
         return None if is_null(value) else Kind.TIME
     return None
