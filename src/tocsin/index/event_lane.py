@@ -7,6 +7,7 @@ plain number, text or boolean is encoded as in a batch.
 """
 
 import datetime as dt
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -74,6 +75,9 @@ class _Known(NamedTuple):
     """The families on the attribute, by place, with the index of one that judges texts."""
     rare: tuple[tuple[int, Column], ...]
     """The columns of the attribute, by place among the rare ones, if it is rare."""
+    rare_numbers: list[float] | None
+    """The constants of a rare attribute that is compared with numbers alone, all of them floats: Python finds a number
+    among these few in an eighth of the time that `Domain.code` takes."""
 
 
 class _Derived(NamedTuple):
@@ -166,10 +170,15 @@ class EventLane:
             attribute = known.get(name)
             if attribute is None or value is None:
                 continue
-            if attribute.rare:
-                rare += _rare_codes(name, value, attribute.rare, evidence)
             kind = type(value)
-            if kind is float or (kind is int and -_EXACT_AS_FLOAT <= value <= _EXACT_AS_FLOAT):
+            is_float = kind is float or (kind is int and -_EXACT_AS_FLOAT <= value <= _EXACT_AS_FLOAT)
+            if attribute.rare:
+                if is_float and attribute.rare_numbers is not None:
+                    if value == value:
+                        rare.append((attribute.rare[0][0], _code_of_number(attribute.rare_numbers, value)))
+                else:
+                    rare += _rare_codes(name, value, attribute.rare, evidence)
+            if is_float:
                 if value != value:
                     continue
                 if attribute.number >= 0:
@@ -314,6 +323,12 @@ class _Encoded(NamedTuple):
     scratch: _Scratch
 
 
+def _code_of_number(constants: list[float], value: float) -> int:
+    """The code of a number among the constants of its domain."""
+    place = bisect_left(constants, value)
+    return 2 * place + (place < len(constants) and constants[place] == value)
+
+
 def _rare_codes(
     name: str, value: object, columns: tuple[tuple[int, Column], ...], evidence: Evidence
 ) -> list[tuple[int, int]]:
@@ -361,8 +376,18 @@ def _known(
             compares=any(kind is not Kind.ANY for kind in domains),
             families=tuple((place, families[place][2].texts) for place in families_of.get(attribute, ())),
             rare=tuple(rare_of.get(attribute, ())),
+            rare_numbers=_numbers_alone([column.domain for _, column in rare_of.get(attribute, ())]),
         )
     return known
+
+
+def _numbers_alone(domains: Sequence[Domain]) -> list[float] | None:
+    """The constants of the domains of an attribute, if it is one of numbers that are floats."""
+    if len(domains) != 1 or domains[0].kind is not Kind.NUMBER or domains[0].exact:
+        return None
+    constants: Any = domains[0].constants
+    numbers: list[float] = constants.tolist()
+    return numbers
 
 
 def _coders(columns: Sequence[Column], rows: int) -> tuple[AddressTable, list[npt.NDArray[Any]]]:
