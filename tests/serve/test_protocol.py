@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from serving import ServerProcess
@@ -127,7 +127,7 @@ class Transport:
 
 
 class Lane:
-    """Answers with the body, and says who asked; takes no body that has `{` alone."""
+    """Answers with the body, and says who asked; takes no body that begins with `{`."""
 
     def __init__(self) -> None:
         self.heads = KnownHeads()
@@ -141,7 +141,8 @@ class Lane:
     def take(self, caller: Caller, body: bytes, answer: Answer, state: dict[str, Any]) -> bool:
         self.admissions += 1
         state["tenant"] = Tenant(KEYS[caller.key_hash])
-        if body == b"{":
+        if body.startswith(b"{"):
+            state["document"] = body
             return False
         answer(state["tenant"].name.encode() + b" " + body)
         return True
@@ -175,8 +176,8 @@ async def refusing(scope: Scope, _: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": scope["state"]["tenant"].name.encode()})
 
 
-async def _received(packets: list[bytes]) -> Seen:
-    config = uvicorn.Config(refusing, lifespan="off", log_level="warning")
+async def _received(packets: list[bytes], app: ASGIApp) -> Seen:
+    config = uvicorn.Config(app, lifespan="off", log_level="warning")
     config.load()
     lane, transport = Lane(), Transport()
     made: Any = HttpProtocol
@@ -191,9 +192,9 @@ async def _received(packets: list[bytes]) -> Seen:
     return Seen(transport.written, parser.fed, lane.admissions)
 
 
-def received(packets: list[bytes]) -> Seen:
-    """Let one connection receive packets."""
-    return asyncio.run(_received(packets))
+def received(packets: list[bytes], app: ASGIApp = refusing) -> Seen:
+    """Let one connection receive packets; what the lane does not take goes to an application."""
+    return asyncio.run(_received(packets, app))
 
 
 def test_a_head_is_parsed_once() -> None:
@@ -230,6 +231,19 @@ def test_known_heads_are_few_and_say_how_long_the_body_is() -> None:
     for number in range(MOST_HEADS):
         heads.learn(b"%d" % number, scope, 3)
     assert heads.find(b"first", 3) is None
+
+
+def test_the_document_that_the_lane_declines_goes_on_with_the_request() -> None:
+    whole = request(b'{"events": []}', "Authorization: Bearer ada")
+    parsed: list[object] = []
+
+    async def answer(scope: Scope, _: Receive, send: Send) -> None:
+        parsed.append(scope["state"].get("document"))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    received([whole, whole], answer)
+    assert parsed == [b'{"events": []}'] * 2
 
 
 def test_a_body_of_another_type_goes_the_usual_way(server: ServerProcess, subscribed: str) -> None:

@@ -45,6 +45,10 @@ def listed(events: Iterable[Sequence[str]], names: Iterable[object] | None = Non
     >>> listed([['{"id": "a"', '{"id": "b"'], [], ['{"id": "a"']], ["first", "second", 3])
     '[{"id": "a", "event": "first"}, {"id": "b", "event": "first"}, {"id": "a", "event": 3}]'
     """
-    ends = repeat("}") if names is None else (f', "event": {bodies.dump(name).decode()}}}' for name in names)
+    ends = repeat("}") if names is None else (f', "event": {_name(name)}}}' for name in names)
     texts = [f"{end}, ".join(matches) + end for matches, end in zip(events, ends, strict=False) if matches]
     return f"[{', '.join(texts)}]"
+
+
+def _name(name: object) -> str:
+    return str(name) if type(name) is int else bodies.dump(name).decode()

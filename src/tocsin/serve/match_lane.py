@@ -68,11 +68,14 @@ class MatchLane:
         return url == b"/match" and method == b"POST" and bodies.content_type(scope) == bodies.JSON
 
     def take(self, caller: Caller, body: bytes, answer: Answer, state: dict[str, Any]) -> bool:
-        """Take a request and return True, or leave it to the usual way, with who asks in its state."""
+        """Take a request, or return False: it goes the usual way with who asks, and what was read, in its state."""
         try:
             tenant = state["tenant"] = self._gate.tenant(caller)
             document = _decode(str(body, "utf-8"))
-            if type(document) is not dict or not document.keys() <= _FIELDS:
+            if type(document) is not dict:
+                return False
+            if not document.keys() <= _FIELDS:
+                state["document"] = document
                 return False
             tags = tenant.tags if "tags" not in document else tenant.bound(bodies.texts_of(document, "tags"))
         except (ValueError, RecursionError, TocsinError):

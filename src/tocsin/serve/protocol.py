@@ -5,16 +5,13 @@ Clients send the same head again and again: one that led into the lane before is
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tocsin.serve.gate import Caller
 from tocsin.serve.match_lane import MatchLane
-
-if TYPE_CHECKING:
-    from tocsin.serve.tenants import Tenant
 
 HEADER_SECONDS = 10.0
 _HEAD_END = b"\r\n\r\n"
@@ -33,8 +30,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_lane = False
         self._is_between = True
         """Whether what comes next is the head of a request."""
-        self._admitted: Tenant | None = None
-        """Who sends a request that the lane has declined before its head is parsed."""
+        self._declined: dict[str, Any] = {}
+        """What the lane has found out about a request that it has declined before the head is parsed."""
         self._last_answer = 0.0
         self._idle: asyncio.TimerHandle | None = None
         """Looks whether the lane was used since; a timer for each answer would cost as much as a tenth of a match."""
@@ -66,10 +63,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._is_in_head = False
         self._end_deadline()
-        state: dict[str, Any] = {}
-        self._is_in_lane = self._lane.take(caller, body, self._answer, state)
-        if not self._is_in_lane:
-            self._admitted = state.get("tenant")
+        self._is_in_lane = self._lane.take(caller, body, self._answer, self._declined)
+        if self._is_in_lane:
+            self._declined.clear()
         return self._is_in_lane
 
     def on_message_begin(self) -> None:
@@ -88,9 +84,10 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self._end_deadline()
-        if self._admitted is not None:
+        if self._declined:
             # It has passed the gate, and does so once.
-            self.scope["state"]["tenant"], self._admitted = self._admitted, None
+            self.scope["state"] |= self._declined
+            self._declined.clear()
         elif self._is_for_lane():
             self._held = []
             return
