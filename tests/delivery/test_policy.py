@@ -95,6 +95,8 @@ def test_waits_double_up_to_ten_minutes() -> None:
     [
         ({"digest": {"minute": 5}}, "digest: it has no field 'minute'"),
         ({"digest": {}}, "digest: it needs minutes, matches, or both"),
+        ({"webhook": "https://example.org/0123456789abcdef"}, "webhook: it is not an object"),
+        ({"rate": 5}, "rate: it is not an object"),
         ({"rate": {"minutes": 5}}, "rate: it needs 'entries'"),
         ({"quiet": {"from": "22:00", "to": "07:00", "zone": "Mars"}}, "quiet: there is no time zone 'Mars'"),
         ({"webhook": {"url": "ftp://x", "secret": "0123456789abcdef"}}, "webhook: url begins with http:// or https://"),

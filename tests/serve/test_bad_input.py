@@ -73,6 +73,21 @@ def test_bad_requests_are_refused(client: httpx.Client, method: str, path: str, 
     assert client.get("/subscriptions/x").status_code == 404
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_an_id_that_is_not_there_has_the_error_of_the_library(client: httpx.Client, method: str, name: str) -> None:
+    answer = client.request(method, f"/subscriptions/{name}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["type"] == "UnknownSubscriptionError"
+    assert answer.json()["error"]["message"] == f"there is no subscription {name!r}"
+
+
+def test_an_event_that_is_no_object_is_named_as_it_was_given(client: httpx.Client) -> None:
+    said = [
+        client.post("/match", json=body).json()["error"]["message"] for body in ({"event": 3}, {"events": [{}, "x"]})
+    ]
+    assert said == ["`event` is a JSON number, not an object", "event 1 is a JSON text, not an object"]
+
+
 @pytest.mark.parametrize("params", [{}, {"params": {}}, {"params": {"z": 1}}])
 def test_a_parameter_without_a_value_is_named_where_it_stands(client: httpx.Client, params: dict[str, object]) -> None:
     given = {"where": "x = 'a:b' AND x < :y", **params}

@@ -165,8 +165,13 @@ def test_the_history_has_what_was_delivered_before_a_kill(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_terminal_ends_the_server_in_order_and_silently(tmp_path: Path, number: signal.Signals) -> None:
-    """Requests under way are answered, streams end, and nothing is said of it."""
+def test_a_terminal_ends_the_server_in_order_and_silently(
+    tmp_path: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests under way are answered, streams end, nothing is said of it, and nothing is left behind."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     server = ServerProcess(tmp_path / "index", ["--workers", "1"])
     waited: list[httpx.Response] = []
 
@@ -174,6 +179,7 @@ def test_a_terminal_ends_the_server_in_order_and_silently(tmp_path: Path, number
         with server.client() as client:
             waited.append(client.get(f"/inbox/{SUBSCRIBER}", params={"wait": 60}))
 
+    assert len(list(temporary.iterdir())) == 1, "the board and the socket of the writer"
     with server.client() as client:
         client.put("/subscriptions/all", json={"where": "x >= 0", "subscriber": SUBSCRIBER}).raise_for_status()
         waiting = threading.Thread(target=wait_for_entries)
@@ -190,3 +196,4 @@ def test_a_terminal_ends_the_server_in_order_and_silently(tmp_path: Path, number
     assert server.process.wait(30) == 0
     assert [answer.json()["entries"] for answer in waited] == [[]]
     assert server.log[said:] == []
+    assert list(temporary.iterdir()) == []

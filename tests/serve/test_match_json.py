@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin import Matcher
-from tocsin.serve import bodies
-from tocsin.serve.match_json import listed, open_objects
+from tocsin.serve import bodies, match_json
+from tocsin.serve.match_json import MOST_SCORES, listed, open_objects
 from tocsin.serve.tenants import Tenant
 
 MATCHES = st.lists(st.tuples(st.text(max_size=5), st.floats()), max_size=4)
@@ -30,6 +30,25 @@ def test_matches_are_written_as_an_encoder_writes_them(
     ]
     names = [name for _, name in events] if with_names else None
     assert listed(objects, names).encode() == bodies.dump(expected)
+
+
+def test_texts_of_scores_are_kept_but_not_mixed_up() -> None:
+    scores = [1.0, 0.0, -0.0, 0.0, float("nan"), 1e300, float("-inf"), 1.0]
+    for _ in range(2):
+        found = open_objects(Tenant(), ["x"] * len(scores), scores)
+        assert [one.rpartition(" ")[2] for one in found] == [
+            "1.0",
+            "0.0",
+            "-0.0",
+            "0.0",
+            "null",
+            "1e+300",
+            "null",
+            "1.0",
+        ]
+    for number in range(MOST_SCORES + 5):
+        open_objects(Tenant(), ["x"], [number / 7])
+    assert len(match_json._SCORE_TEXTS) <= MOST_SCORES
 
 
 def test_batches_and_published_events_get_the_matches_of_the_library(client: httpx.Client, name: str) -> None:

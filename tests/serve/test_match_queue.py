@@ -8,6 +8,7 @@ import pytest
 
 from tocsin import EventError, Matcher
 from tocsin.conjunctions.choose import CombinedIndex
+from tocsin.serve import match_queue
 from tocsin.serve.board import Board
 from tocsin.serve.match_queue import Found, MatchQueue
 from tocsin.tuning import TUNING
@@ -73,8 +74,13 @@ def test_an_event_that_cannot_be_read_spares_the_others(matcher: Matcher, tmp_pa
     assert found == [(["s0", "s1", "s2", "s3", "s4"], [0.5, 1.5, 2.5, 3.5, 4.5])] * 20
 
 
-def test_few_events_are_answered_before_the_next_is_matched(matcher: Matcher, tmp_path: Path) -> None:
-    queue, order = MatchQueue(matcher, Board(tmp_path / "board", 1, row=2)), []
+@pytest.mark.parametrize("most", [60.0, 0.0])
+def test_few_events_are_answered_together_unless_that_takes_long(
+    matcher: Matcher, tmp_path: Path, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match_queue, "LONGEST_WAIT_S", most)
+    board = Board(tmp_path / "board", 1, row=2)
+    queue, order = MatchQueue(matcher, board), []
     real = matcher.match
 
     def match(event: dict[str, int], **options: object) -> object:
@@ -84,9 +90,30 @@ def test_few_events_are_answered_before_the_next_is_matched(matcher: Matcher, tm
     matcher.match = match  # type: ignore[method-assign,assignment]
 
     async def submit() -> None:
-        for value in (1, 2):
-            queue.submit({"x": value}, None, lambda _, value=value: order.append(("answer", value)))  # type: ignore[misc]
+        for value, tag in ((1, "0"), (2, "1")):
+            queue.submit({"x": value}, {"odd": tag}, lambda _, value=value: order.append(("answer", value)))  # type: ignore[misc]
         queue.flush()
 
     asyncio.run(submit())
-    assert order == [("match", 1), ("answer", 1), ("match", 2), ("answer", 2)]
+    together = [("match", 1), ("match", 2), ("answer", 1), ("answer", 2)]
+    assert order == (together if most else [("match", 1), ("answer", 1), ("match", 2), ("answer", 2)])
+    assert board.totals()["matched_events"] == 2
+    assert board.totals()["match_seconds"] > 0
+
+
+def test_many_events_are_matched_together_by_their_tags(matcher: Matcher, tmp_path: Path) -> None:
+    board = Board(tmp_path / "board", 1, row=2)
+    queue, event = MatchQueue(matcher, board), {"x": 45, "y": 1}
+    tags: list[dict[str, str] | None] = [None] * 20 + [{"odd": "1"}] * 20 + [{"odd": "0"}] * 3
+    found: list[tuple[int, object]] = []
+
+    async def submit() -> None:
+        for number, tag in enumerate(tags):
+            queue.submit(event, tag, lambda one, number=number: found.append((number, one)))  # type: ignore[misc]
+        queue.flush()
+
+    asyncio.run(submit())
+    expected = [matcher.match(event, tags=tag) for tag in tags]
+    assert dict(found) == dict(enumerate((list(one.ids), list(one.scores)) for one in expected))
+    assert board.totals()["micro_batches"] == 2
+    assert board.totals()["matched_events"] == len(tags)

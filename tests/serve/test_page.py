@@ -129,7 +129,7 @@ def test_backtest_and_browse(page: "Page", client: httpx.Client, name: str) -> N
     page.locator("#backtest button").click()
     page.wait_for_selector("#back-changes:not([hidden])")
     assert page.locator("#back-figures dd").all_inner_texts()[1:] == ["5", "3", "2", "0"]
-    assert page.locator("#back-gained li").all_inner_texts() == [f'{{"{name}":{value}}}' for value in (3, 4)]
+    assert page.locator("#back-gained li").all_inner_texts() == [f'{{ "{name}": {value} }}' for value in (3, 4)]
     assert page.locator("#back-lost li").all_inner_texts() == ["none"]
     shot(page, "backtest")
     page.locator("#tab-browse").click()

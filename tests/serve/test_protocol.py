@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from serving import ServerProcess
-from tocsin.serve import bodies
-from tocsin.serve.match_lane import MOST_HEADS, Answer, KnownHeads
+from tocsin.serve.gate import Caller
+from tocsin.serve.match_lane import MOST_HEADS, Answer, KnownHeads, MatchLane
 from tocsin.serve.protocol import HttpProtocol
-from tocsin.serve.tenants import Tenant
+from tocsin.serve.tenants import Tenant, hash_of
 
 
 def request(body: bytes, *headers: str, path: str = "/match") -> bytes:
@@ -105,6 +105,9 @@ def test_requests_are_counted_once(server: ServerProcess, client: httpx.Client, 
     assert counted() == (requests + 7, errors + 1)
 
 
+KEYS = {hash_of(key): key for key in ("ada", "bob")}
+
+
 class Transport:
     """Keeps what is written to it."""
 
@@ -124,9 +127,7 @@ class Transport:
 
 
 class Lane:
-    """Answers with the body, and says who asked; takes no body that has `{` alone."""
-
-    path = b"/match"
+    """Answers with the body, and says who asked; takes no body that begins with `{`."""
 
     def __init__(self) -> None:
         self.heads = KnownHeads()
@@ -134,13 +135,16 @@ class Lane:
 
     def flush(self) -> None: ...
 
-    def take(self, scope: Scope, body: bytes, answer: Answer) -> bool:
-        if "tenant" not in scope["state"]:
-            self.admissions += 1
-            scope["state"]["tenant"] = Tenant(bodies.header(scope, b"authorization"))
-        if body == b"{":
+    def is_for(self, scope: Scope, url: bytes, method: bytes) -> bool:
+        return MatchLane.is_for(scope, url, method)
+
+    def take(self, caller: Caller, body: bytes, answer: Answer, state: dict[str, Any]) -> bool:
+        self.admissions += 1
+        state["tenant"] = Tenant(KEYS[caller.key_hash])
+        if body.startswith(b"{"):
+            state["document"] = body
             return False
-        answer(scope["state"]["tenant"].name.encode() + b" " + body)
+        answer(state["tenant"].name.encode() + b" " + body)
         return True
 
 
@@ -172,8 +176,8 @@ async def refusing(scope: Scope, _: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": scope["state"]["tenant"].name.encode()})
 
 
-async def _received(packets: list[bytes]) -> Seen:
-    config = uvicorn.Config(refusing, lifespan="off", log_level="warning")
+async def _received(packets: list[bytes], app: ASGIApp) -> Seen:
+    config = uvicorn.Config(app, lifespan="off", log_level="warning")
     config.load()
     lane, transport = Lane(), Transport()
     made: Any = HttpProtocol
@@ -188,42 +192,67 @@ async def _received(packets: list[bytes]) -> Seen:
     return Seen(transport.written, parser.fed, lane.admissions)
 
 
-def received(packets: list[bytes]) -> Seen:
-    """Let one connection receive packets."""
-    return asyncio.run(_received(packets))
+def received(packets: list[bytes], app: ASGIApp = refusing) -> Seen:
+    """Let one connection receive packets; what the lane does not take goes to an application."""
+    return asyncio.run(_received(packets, app))
 
 
 def test_a_head_is_parsed_once() -> None:
     sent = ((b"[11]", "ada"), (b"[22]", "ada"), (b"[33]", "bob"), (b"[4]", "ada"), (b"[55]", "bob"))
-    seen = received([request(body, f"Authorization: {key}") for body, key in sent])
+    seen = received([request(body, f"Authorization: Bearer {key}") for body, key in sent])
     assert seen.written == [key.encode() + b" " + body for body, key in sent]
     assert seen.parsed == 3, "one for each head that is new"
     assert seen.admissions == 5, "and everybody passes the gate each time"
 
 
 def test_a_request_in_pieces_behind_a_known_head_is_parsed() -> None:
-    whole = request(b"[11]", "Authorization: ada")
+    whole = request(b"[11]", "Authorization: Bearer ada")
     assert received([whole, whole[:-2], whole[-2:]]).parsed == 3
     seen = received([whole, whole + whole, whole])
     assert (seen.written, seen.parsed) == ([b"ada [11]"] * 4, 2)
 
 
 def test_a_refused_request_with_a_known_head_passes_the_gate_once() -> None:
-    seen = received([request(body, "Authorization: ada") for body in (b"1", b"{", b"2")])
+    seen = received([request(body, "Authorization: Bearer ada") for body in (b"1", b"{", b"2")])
     assert seen.admissions == 3
     assert (seen.written[0], seen.written[-1]) == (b"ada 1", b"ada 2")
     assert b"400 Bad Request" in b"".join(seen.written[1:-1])
 
 
 def test_known_heads_are_few_and_say_how_long_the_body_is() -> None:
-    heads, scope = KnownHeads(), {"headers": [(b"content-length", b"3")], "state": {"tenant": "ada"}}
-    heads.learn(b"chunked", {"headers": [], "state": {}}, 3)
+    heads, scope = KnownHeads(), {"headers": [(b"host", b"localhost"), (b"content-length", b"3")]}
+    heads.learn(b"chunked", {"headers": []}, 3)
     heads.learn(b"two requests", scope, 30)
     heads.learn(b"x" * 5000, scope, 3)
     assert heads.find(b"chunked", 3) is heads.find(b"two requests", 30) is heads.find(b"x" * 5000, 3) is None
     heads.learn(b"first", scope, 3)
     assert heads.find(b"first", 4) is None
-    assert heads.find(b"first", 3) == {**scope, "state": {}}, "nobody is admitted by what is known"
+    assert heads.find(b"first", 3) == Caller(is_own=True, key_hash="")
     for number in range(MOST_HEADS):
         heads.learn(b"%d" % number, scope, 3)
     assert heads.find(b"first", 3) is None
+
+
+def test_the_document_that_the_lane_declines_goes_on_with_the_request() -> None:
+    whole = request(b'{"events": []}', "Authorization: Bearer ada")
+    parsed: list[object] = []
+
+    async def answer(scope: Scope, _: Receive, send: Send) -> None:
+        parsed.append(scope["state"].get("document"))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    received([whole, whole], answer)
+    assert parsed == [b'{"events": []}'] * 2
+
+
+def test_a_body_of_another_type_goes_the_usual_way(server: ServerProcess, subscribed: str) -> None:
+    body = event(subscribed, 1)
+    found = answers(server, [request(body, "Content-Type: text/plain"), request(body)], 2)
+    assert [status for status, _ in found] == [415, 200]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-le"])
+def test_a_body_in_another_encoding_has_the_same_answer(server: ServerProcess, subscribed: str, encoding: str) -> None:
+    body = event(subscribed, 2).decode().encode(encoding)
+    assert answers(server, [request(body)], 1) == [(200, expected(subscribed, 2))]

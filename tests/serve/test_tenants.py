@@ -204,7 +204,7 @@ def test_a_websocket_takes_its_key_as_a_subprotocol(tenants: Tenants) -> None:
 def test_keys_are_added_listed_and_revoked(
     tenants: Tenants, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("COLUMNS", raising=False)
     file = str(tenants.file.path)
     assert cli.main(["keys", "add", file, "newcomer", "--requests", "5"]) == 0
     key = capsys.readouterr().out.strip()
@@ -214,9 +214,9 @@ def test_keys_are_added_listed_and_revoked(
         wait_for(lambda: newcomer.get("/subscriptions").status_code == 200)
         assert cli.main(["keys", "list", file]) == 0
         shown = capsys.readouterr().out
-        assert "newcomer" in shown
-        assert "requests 5.0" in shown
-        assert "subscriptions 100,000" in shown
+        (line,) = [line for line in shown.splitlines() if "newcomer" in line]
+        assert " requests 5.0 " in line, "what is not as usual, alone"
+        assert max(map(len, shown.splitlines())) <= 120, "it fits a terminal, also in a file"
         (entry,) = [entry for entry in tenants.file.entries() if entry["name"] == "newcomer"]
         assert cli.main(["keys", "revoke", file, entry["id"]]) == 0
         wait_for(lambda: newcomer.get("/subscriptions").status_code == 401)

@@ -1,11 +1,12 @@
 """`tocsin keys`: the keys of a server's tenants."""
 
+import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from tocsin.cli.console import AsJson, errors, interruptible, output, print_json
 from tocsin.errors import OptionError
@@ -55,8 +56,8 @@ def add(
 @app.command("list")
 @interruptible
 def list_keys(file: File, as_json: AsJson = False) -> None:
-    """List the keys by their ids."""
-    from tocsin.serve.tenants import KeyFile
+    """List the keys by their ids, with the limits that are not those of a key added without options."""
+    from tocsin.serve.tenants import TENANT_LIMITS, KeyFile
 
     if not file.exists():
         raise OptionError(f"there is no file {file}", "tocsin keys add makes one")
@@ -64,10 +65,12 @@ def list_keys(file: File, as_json: AsJson = False) -> None:
         kept = ("id", "name", "admin", "tags", "limits", "added")
         print_json([{name: entry[name] for name in kept} for entry in KeyFile(file).entries()])
         return
-    table = Table("id", "tenant", "tags", "limits", "added")
+    table = Table("id", "tenant", Column("tags", max_width=30), Column("limits", max_width=40), "added")
+    usual = dataclasses.asdict(TENANT_LIMITS)
     for entry in KeyFile(file).entries():
-        given = {} if entry["admin"] else entry["limits"]
-        limits = ", ".join(f"{name} {value:,}" for name, value in given.items() if value is not None)
+        own = {name: value for name, value in entry["limits"].items() if value != usual[name]}
+        limits = ", ".join(f"{name} {'none' if value is None else f'{value:,}'}" for name, value in own.items())
+        limits = "none" if entry["admin"] else limits or "as usual"
         tags = ", ".join(f"{name}={value}" for name, value in entry["tags"].items())
         added = dt.datetime.fromtimestamp(entry["added"], dt.UTC).isoformat(" ", "minutes")
         table.add_row(entry["id"], entry["name"] + (" (admin)" if entry["admin"] else ""), tags, limits, added)

@@ -1,5 +1,6 @@
 """`tocsin serve`: match, publish and deliver over HTTP."""
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -48,8 +49,8 @@ def serve(
         raise MissingDependencyError(
             f"the server needs {error.name}", "Install it with pip install 'tocsin[serve]'"
         ) from error
-    with tempfile.TemporaryDirectory(prefix="tocsin-demo-") as temporary:
-        folder = Path(temporary) / "index" if index is None else index
+    with contextlib.ExitStack() as stack:
+        folder = index or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tocsin-demo-")), "index")
         if options.given:
             _make(folder, options)
         elif index is not None:

@@ -133,7 +133,9 @@ def _part(document: Mapping[str, Any], name: str, read: Any) -> Any:
     if given is None:
         return None
     try:
-        if isinstance(given, Mapping) and isinstance(example, Mapping):
+        if isinstance(example, Mapping):
+            if not isinstance(given, Mapping):
+                raise ValueError("it is not an object")
             seconds = ["seconds"] if "minutes" in example else []
             unknown = sorted(map(str, given.keys() - {*example, *seconds}))
             if unknown:

@@ -139,7 +139,8 @@ def events_of(document: Mapping[str, Any]) -> tuple[list[dict[str, Any]], bool]:
         raise HttpError(400, f"`events` is a JSON {_kind(events)}, not a list", "Send a list of objects")
     for place, event in enumerate(events):
         if not isinstance(event, dict):
-            raise HttpError(400, f"event {place} is a JSON {_kind(event)}, not an object", 'Send {"name": value, …}')
+            which = "`event`" if is_one else f"event {place}"
+            raise HttpError(400, f"{which} is a JSON {_kind(event)}, not an object", 'Send {"name": value, …}')
     return events, is_one
 
 

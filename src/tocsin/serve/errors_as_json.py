@@ -32,6 +32,11 @@ class HttpError(TocsinError):
         self.position: int | None = None
 
 
+def unknown_subscription(id: str) -> UnknownSubscriptionError:
+    """Return the error for an id, as its tenant knows it, that no subscription has."""
+    return UnknownSubscriptionError(f"there is no subscription {id!r}", "List them with GET /subscriptions")
+
+
 def status_of(error: TocsinError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, HttpError):

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from http import HTTPStatus
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -16,7 +17,7 @@ from tocsin.serve import bodies
 from tocsin.serve.board import Board
 from tocsin.serve.errors_as_json import HttpError, document, status_of
 from tocsin.serve.service import RefusedError
-from tocsin.serve.tenants import ADMIN, KeyFile, Tenant
+from tocsin.serve.tenants import ADMIN, KeyFile, Tenant, hash_of
 
 PUBLIC = {"/", "/healthz", "/openapi.json", "/page.js", "/page.css"}
 """What needs no key: the page itself has no data in it."""
@@ -63,12 +64,35 @@ class Gate:
                 raise
             await refusal.send(scope, receive, send)
 
-    def admit(self, scope: Scope) -> Tenant:
-        """Return who asks, and note it in the scope; a request passes once. Raises HttpError if nobody may."""
+    def admit(self, scope: Scope) -> None:
+        """Note in the scope who asks; a request passes once. Raises HttpError if nobody may."""
         state = scope.setdefault("state", {})
         if "tenant" not in state:
-            state["tenant"] = self._tenant(scope)
-        tenant: Tenant = state["tenant"]
+            state["tenant"] = ADMIN if scope["path"] in PUBLIC else self.tenant(Caller.of(scope))
+
+    def tenant(self, caller: "Caller") -> Tenant:
+        """Return who asks, and count it as a request. Raises HttpError if nobody may.
+
+        Without keys, only requests that are made to this machine by name, and by pages that it served, are answered: a
+        page of another site must not reach the server through the browser of someone on this machine.
+        """
+        tenants = self._keys.tenants()
+        if not tenants:
+            if not caller.is_own:
+                hint = "Add a key with tocsin keys add, or ask from this machine"
+                raise HttpError(403, "without keys this server answers only its own machine", hint)
+            return ADMIN
+        tenant = tenants.get(caller.key_hash)
+        if tenant is None:
+            reason = "the key is not known" if caller.key_hash else "a key is needed"
+            hint = "Send the header Authorization: Bearer KEY"
+            raise HttpError(401, reason, hint, {"www-authenticate": "Bearer"})
+        rate = tenant.limits.requests
+        if rate is not None and (wait := self._board.take_turn(tenant.name, rate, time.time())):
+            hint = f"Wait {wait:.2f} s"
+            raise HttpError(
+                429, f"{tenant.name} may ask {rate:g} times a second", hint, {"retry-after": str(math.ceil(wait))}
+            )
         return tenant
 
     def refusal(self, error: Exception) -> "Refusal":
@@ -83,35 +107,21 @@ class Gate:
             error = HttpError(500, "the request failed")
         return Refusal(error)
 
-    def _tenant(self, scope: Scope) -> Tenant:
-        """Return who asks. Raises HttpError if nobody may."""
-        if scope["path"] in PUBLIC:
-            return ADMIN
-        if self._keys.is_open:
-            self._demand_local(scope)
-            return ADMIN
+
+class Caller(NamedTuple):
+    """Who asks, as the head of a request says it."""
+
+    is_own: bool
+    """Whether the request names this machine, and comes from a page that it served or from none."""
+    key_hash: str
+    """Of the key that it has; empty if it has none."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Caller":
+        """Read it from the head of a request."""
         key = _key(scope)
-        tenant = self._keys.tenant(key) if key else None
-        if tenant is None:
-            reason = "the key is not known" if key else "a key is needed"
-            hint = "Send the header Authorization: Bearer KEY"
-            raise HttpError(401, reason, hint, {"www-authenticate": "Bearer"})
-        rate = tenant.limits.requests
-        if rate is not None and (wait := self._board.take_turn(tenant.name, rate, time.time())):
-            hint = f"Wait {wait:.2f} s"
-            raise HttpError(
-                429, f"{tenant.name} may ask {rate:g} times a second", hint, {"retry-after": str(math.ceil(wait))}
-            )
-        return tenant
-
-    def _demand_local(self, scope: Scope) -> None:
-        """Without keys, answer only requests that are made to this machine by name, and by pages that it served.
-
-        A page of another site must not reach the server through the browser of someone on this machine.
-        """
-        if not _is_own(bodies.header(scope, b"host"), bodies.header(scope, b"origin")):
-            hint = "Add a key with tocsin keys add, or ask from this machine"
-            raise HttpError(403, "without keys this server answers only its own machine", hint)
+        is_own = _is_own(bodies.header(scope, b"host"), bodies.header(scope, b"origin"))
+        return cls(is_own, hash_of(key) if key else "")
 
 
 class Refusal:

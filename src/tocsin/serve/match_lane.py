@@ -7,13 +7,14 @@ or not right, goes the usual way, which has the errors.
 import json
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from starlette.types import Scope
 
 from tocsin.errors import TocsinError
 from tocsin.serve import bodies
 from tocsin.serve.board import Board
-from tocsin.serve.gate import Gate
+from tocsin.serve.gate import Caller, Gate
 from tocsin.serve.match_json import listed, open_objects
 from tocsin.serve.match_queue import Found, MatchQueue
 from tocsin.serve.match_routes import demand_few_matches
@@ -25,37 +26,34 @@ _FIELDS = {"event", "tags"}
 MOST_HEADS = 2000
 """Heads that are known; when there would be more, all are forgotten."""
 MOST_HEAD_BYTES = 2000
+_decode = json.JSONDecoder().decode
+"""What `json.loads` does with a text; other encodings than UTF-8 go the usual way."""
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 class KnownHeads:
-    """Heads of requests that led into the lane, as they were sent, with what they say."""
+    """Heads of requests that led into the lane, as they were sent, with who asks and how long the body is."""
 
     def __init__(self) -> None:
-        self._scopes: dict[bytes, tuple[Scope, int]] = {}
+        self._known: dict[bytes, tuple[Caller, int]] = {}
 
     def learn(self, head: bytes, scope: Scope, length: int) -> None:
         """Keep a head whose request had a body of `length` bytes, if the head says so."""
         said = bodies.header(scope, b"content-length")
         if len(head) > MOST_HEAD_BYTES or not said.isdigit() or int(said) != length:
             return
-        if len(self._scopes) >= MOST_HEADS:
-            self._scopes.clear()
-        self._scopes[head] = {**scope, "state": {}}, length
+        if len(self._known) >= MOST_HEADS:
+            self._known.clear()
+        self._known[head] = Caller.of(scope), length
 
-    def find(self, head: bytes, length: int) -> Scope | None:
-        """Return the scope of a request whose head is known, with nobody admitted; None if it is not, or not whole."""
-        scope, wanted = self._scopes.get(head, (None, 0))
-        if scope is None or wanted != length:
-            return None
-        scope["state"] = {}
-        return scope
+    def find(self, head: bytes, length: int) -> Caller | None:
+        """Return who asks, if the head is known and the body whole."""
+        known = self._known.get(head)
+        return known[0] if known is not None and known[1] == length else None
 
 
 class MatchLane:
     """Takes requests that are whole, and answers them when the queue has matched them."""
-
-    path = b"/match"
 
     def __init__(self, gate: Gate, queue: MatchQueue, board: Board) -> None:
         self._gate = gate
@@ -64,17 +62,25 @@ class MatchLane:
         self.flush = queue.flush
         self.heads = KnownHeads()
 
-    def take(self, scope: Scope, body: bytes, answer: Answer) -> bool:
-        """Take a request and return True, or leave it to the usual way, with who asks in its state."""
-        scope["path"] = "/match"
+    @staticmethod
+    def is_for(scope: Scope, url: bytes, method: bytes) -> bool:
+        """Whether a request may be one for the lane, by its head."""
+        return url == b"/match" and method == b"POST" and bodies.content_type(scope) == bodies.JSON
+
+    def take(self, caller: Caller, body: bytes, answer: Answer, state: dict[str, Any]) -> bool:
+        """Take a request, or return False: it goes the usual way with who asks, and what was read, in its state."""
         try:
-            tenant = self._gate.admit(scope)
-            document = json.loads(body)
-            if bodies.content_type(scope) != bodies.JSON or type(document) is not dict or document.keys() - _FIELDS:
+            tenant = state["tenant"] = self._gate.tenant(caller)
+            document = _decode(str(body, "utf-8"))
+            if type(document) is not dict:
                 return False
-            event, tags = document.get("event"), tenant.bound(bodies.texts_of(document, "tags"))
+            if not document.keys() <= _FIELDS:
+                state["document"] = document
+                return False
+            tags = tenant.tags if "tags" not in document else tenant.bound(bodies.texts_of(document, "tags"))
         except (ValueError, RecursionError, TocsinError):
             return False
+        event = document.get("event")
         if type(event) is not dict:
             return False
         self._board.count("requests")

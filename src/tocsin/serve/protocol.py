@@ -5,15 +5,13 @@ Clients send the same head again and again: one that led into the lane before is
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tocsin.serve.gate import Caller
 from tocsin.serve.match_lane import MatchLane
-
-if TYPE_CHECKING:
-    from tocsin.serve.tenants import Tenant
 
 HEADER_SECONDS = 10.0
 _HEAD_END = b"\r\n\r\n"
@@ -32,8 +30,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_lane = False
         self._is_between = True
         """Whether what comes next is the head of a request."""
-        self._admitted: Tenant | None = None
-        """Who asks, if that is known before the head of the request is parsed."""
+        self._declined: dict[str, Any] = {}
+        """What the lane has found out about a request that it has declined before the head is parsed."""
         self._last_answer = 0.0
         self._idle: asyncio.TimerHandle | None = None
         """Looks whether the lane was used since; a timer for each answer would cost as much as a tenth of a match."""
@@ -57,18 +55,17 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _take_known(self, head: bytes, body: bytes) -> bool:
         """Let the lane take a request that is whole and has a known head; False if it is to be parsed."""
-        scope = self._lane.heads.find(head, len(body))
-        if scope is None or self.flow.write_paused or not (self.cycle is None or self.cycle.response_complete):
+        caller = self._lane.heads.find(head, len(body))
+        if caller is None or self.flow.write_paused or not (self.cycle is None or self.cycle.response_complete):
             return False
         if self._is_in_lane:
             self._lane.flush()
         self._unset_keepalive_if_required()
         self._is_in_head = False
         self._end_deadline()
-        self._is_in_lane = self._lane.take(scope, body, self._answer)
-        if not self._is_in_lane:
-            # It has passed the gate, and does so once.
-            self._admitted = scope["state"].get("tenant")
+        self._is_in_lane = self._lane.take(caller, body, self._answer, self._declined)
+        if self._is_in_lane:
+            self._declined.clear()
         return self._is_in_lane
 
     def on_message_begin(self) -> None:
@@ -87,17 +84,18 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self._end_deadline()
-        if self._admitted is not None:
-            self.scope["state"]["tenant"], self._admitted = self._admitted, None
-        if self._is_for_lane():
+        if self._declined:
+            # It has passed the gate, and does so once.
+            self.scope["state"] |= self._declined
+            self._declined.clear()
+        elif self._is_for_lane():
             self._held = []
-        else:
-            super().on_headers_complete()
+            return
+        super().on_headers_complete()
 
     def _is_for_lane(self) -> bool:
         return (
-            self.url == self._lane.path
-            and self.parser.get_method() == b"POST"
+            self._lane.is_for(cast(Scope, self.scope), self.url, self.parser.get_method())
             and (self.cycle is None or self.cycle.response_complete)
             and not self.expect_100_continue
             and not self.flow.write_paused
@@ -115,7 +113,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._is_between = True
         if self._held is not None:
-            if self._lane.take(cast(Scope, self.scope), b"".join(self._held), self._answer):
+            scope = cast(Scope, self.scope)
+            if self._lane.take(Caller.of(scope), b"".join(self._held), self._answer, scope["state"]):
                 self._held, self._is_in_lane = None, True
                 return
             self._go_usual_way()

@@ -11,12 +11,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from tocsin.delivery.inboxes import InboxStore
-from tocsin.errors import UnknownSubscriptionError
 from tocsin.matcher import Matcher
 from tocsin.model.subscription import Subscription
 from tocsin.serve import bodies
 from tocsin.serve.board import Board
-from tocsin.serve.errors_as_json import HttpError
+from tocsin.serve.errors_as_json import HttpError, unknown_subscription
 from tocsin.serve.frames import WriterClient
 from tocsin.serve.match_queue import MatchQueue
 from tocsin.serve.settings import ServerSettings
@@ -82,7 +81,7 @@ class Service:
         matcher = self.matcher
         inside = tenant.prefix + id
         if inside not in matcher or not tenant.owns(matcher[inside]):
-            raise UnknownSubscriptionError(f"there is no subscription {id!r}", "List them with GET /subscriptions")
+            raise unknown_subscription(id)
         return matcher[inside]
 
     def recent_events(self, tenant: Tenant, most: int = RECENT) -> list[dict[str, Any]]:

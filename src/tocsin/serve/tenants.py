@@ -99,7 +99,7 @@ class KeyFile:
         entry = {
             "id": secrets.token_hex(4),
             "name": name,
-            "hash": _hash(key),
+            "hash": hash_of(key),
             "admin": admin,
             "tags": {} if admin else {**tags, TENANT_TAG: name},
             "limits": dataclasses.asdict(Limits() if admin else limits),
@@ -126,16 +126,15 @@ class KeyFile:
             raise StorageError(f"{self.path} is damaged: it is not a file of keys", "Restore it") from error
         return entries
 
-    def tenant(self, key: str) -> Tenant | None:
-        """Return whom a key belongs to; None if nobody has it."""
+    def tenants(self) -> Mapping[str, Tenant]:
+        """Return whom keys belong to, by their hashes; without any, everybody on this machine may do everything."""
         self._look()
-        return self._tenants.get(_hash(key))
+        return self._tenants
 
     @property
     def is_open(self) -> bool:
-        """Whether there is no key at all, so that everybody on this machine may do everything."""
-        self._look()
-        return not self._tenants
+        """Whether there is no key at all."""
+        return not self.tenants()
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -163,5 +162,6 @@ class KeyFile:
         os.chmod(self.path, 0o600)
 
 
-def _hash(key: str) -> str:
+def hash_of(key: str) -> str:
+    """Return what the file keeps of a key."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()

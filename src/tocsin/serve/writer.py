@@ -33,7 +33,7 @@ from tocsin.matcher import Matcher
 from tocsin.model.limits import Limits
 from tocsin.serve import frames
 from tocsin.serve.board import ENTRY, SNAPSHOT, WRITER_PID, Board
-from tocsin.serve.errors_as_json import HttpError, document, status_of
+from tocsin.serve.errors_as_json import HttpError, document, status_of, unknown_subscription
 from tocsin.serve.match_queue import split
 from tocsin.serve.settings import ServerSettings
 from tocsin.serve.tenants import Tenant, inbox_of
@@ -218,9 +218,7 @@ class Writer:
     def _do_delete(self, message: Message, _: float) -> Message:
         tenant, id = _tenant(message), message["id"]
         if id not in self._matcher or not tenant.owns(self._matcher[id]):
-            raise HttpError(
-                404, f"there is no subscription {id.removeprefix(tenant.prefix)!r}", "List them with GET /subscriptions"
-            )
+            raise unknown_subscription(id.removeprefix(tenant.prefix))
         self._matcher.unsubscribe(id)
         self._subscriptions_changed(1)
         return {"status": 200}

@@ -24,6 +24,8 @@ async function ask(method, path, body) {
 const explainError = (error) => (error.hint ? `${error.message}. ${error.hint}` : error.message);
 const count = (number) => Math.round(number).toLocaleString("en");
 const share = (part) => (part ? `${(100 * part).toPrecision(2)} %` : "–");
+// JSON that can be wrapped between its fields.
+const oneLine = (event) => JSON.stringify(event, null, 1).replace(/\n */g, " ");
 const when = (time) => (time ? new Date(time * 1000).toLocaleTimeString() : "–");
 
 function later(work, milliseconds) {
@@ -337,7 +339,7 @@ function showEntry(entry) {
   const matches = entry.digest || [entry];
   for (const match of matches) {
     $("feed").prepend(element("li", {}, element("strong", {}, match.subscription), element("span", { class: "quiet" }, `  ${when(entry.time)}  `),
-      element("code", {}, JSON.stringify(match.event))));
+      element("code", {}, oneLine(match.event))));
   }
   while ($("feed").children.length > 100) $("feed").lastChild.remove();
 }
@@ -374,7 +376,7 @@ function chart(buckets) {
   $("chart").replaceChildren(drawing("svg", { viewBox: "0 0 800 120", preserveAspectRatio: "none" }, ...bars), element("p", { class: "ends quiet" }, ...ends));
 }
 
-const eventItem = (event) => element("li", {}, element("code", {}, JSON.stringify(event)));
+const eventItem = (event) => element("li", {}, element("code", {}, oneLine(event)));
 
 $("backtest").addEventListener("submit", async (event) => {
   event.preventDefault();
