@@ -159,6 +159,9 @@ def test_arrays_by_address() -> None:
         (_compile._integers_at, integers),
         (_compile._int32s_at, integers.astype(np.int32)),
         (_compile._uint16s_at, small.astype(np.uint16)),
+        (_compile._int16s_at, integers.astype(np.int16)),
+        (_compile._int8s_at, integers.astype(np.int8)),
+        (_compile._bools_at, small > 2),
         (_compile._bytes_at, small),
     ):
         assert read(array.ctypes.data, array.size).tolist() == array.tolist()

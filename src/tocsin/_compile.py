@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin import _kernel_cache
-from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt64s
+from tocsin.arrays import Bools, Float64s, Int8s, Int16s, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from tocsin.forks import wait_for
 
 Inline = Literal["never", "always"]
@@ -73,9 +73,12 @@ _thread = threading.local()
 class TieredKernel:
     """A kernel that is interpreted until it is worth compiling; then the compiled one takes its place everywhere."""
 
-    def __init__(self, function: Callable[..., Any], inline: Inline, looked_up: tuple[str, ...]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], inline: Inline, looked_up: tuple[str, ...], keeps_lock: bool = False
+    ) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
+        self._keeps_lock = keeps_lock
         self.targetoptions = {"inline": inline}
         self.compiled: Any = None
         """What took its place: modules that were being imported meanwhile still call this one."""
@@ -100,7 +103,7 @@ class TieredKernel:
     def made(self) -> Any:
         """The compiled kernel, which compiles at its first call."""
         with _loading:
-            return _numba().Kernel(self.py_func, self.targetoptions["inline"])
+            return _numba().Kernel(self.py_func, self.targetoptions["inline"], keeps_lock=self._keeps_lock)
 
     @property
     def _numba_type_(self) -> Any:
@@ -176,7 +179,9 @@ def _size(argument: Any) -> int:
 @overload
 def kernel(function: _Function, /) -> _Function: ...
 @overload
-def kernel(*, signatures: int = 1, looked_up: tuple[str, ...] = ()) -> Callable[[_Function], _Function]: ...
+def kernel(
+    *, signatures: int = 1, looked_up: tuple[str, ...] = (), keeps_lock: bool = False
+) -> Callable[[_Function], _Function]: ...
 def kernel(
     function: Callable[..., Any] | None = None,
     /,
@@ -184,20 +189,24 @@ def kernel(
     inline: Inline = "never",
     signatures: int = 1,
     looked_up: tuple[str, ...] = (),
+    keeps_lock: bool = False,
 ) -> Callable[..., Any]:
     """Make a kernel of `function`: without the interpreter lock, compiled once, whoever calls it, and cached on disk.
 
     One that takes arrays of several types says for how many `signatures`. Parameters that are large and `looked_up`
     place by place, such as a table of all characters, do not count where the size of the arguments says how long it
-    will run.
+    will run. One that runs for microseconds only `keeps_lock`: another thread that gets the interpreter meanwhile keeps
+    it for longer than that.
     """
     if function is None:
-        return functools.partial(kernel, inline=inline, signatures=signatures, looked_up=looked_up)
+        return functools.partial(
+            kernel, inline=inline, signatures=signatures, looked_up=looked_up, keeps_lock=keeps_lock
+        )
     KERNELS[function.__module__, function.__name__] = signatures
     if not COMPILED:
         # Kernels count on integers that wrap around, which NumPy's scalars warn about.
         return np.errstate(over="ignore")(function)
-    one = TieredKernel(function, inline, looked_up)
+    one = TieredKernel(function, inline, looked_up, keeps_lock)
     with _loading:
         if _compiler is not None and (one.is_cached or not _interprets):
             return cast(Callable[..., Any], one.made)
@@ -386,6 +395,21 @@ def _uint16s_at(address: int, size: int) -> UInt16s:
     return _at(address, size, ctypes.c_uint16)
 
 
+def _int16s_at(address: int, size: int) -> Int16s:
+    """The array of `size` integers of 16 bits with a sign that lies at an address."""
+    return _at(address, size, ctypes.c_int16)
+
+
+def _int8s_at(address: int, size: int) -> Int8s:
+    """The array of `size` integers of 8 bits with a sign that lies at an address."""
+    return _at(address, size, ctypes.c_int8)
+
+
+def _bools_at(address: int, size: int) -> Bools:
+    """The array of `size` truth values that lies at an address."""
+    return _at(address, size, ctypes.c_bool)
+
+
 def _bytes_at(address: int, size: int) -> UInt8s:
     """The array of `size` bytes that lies at an address."""
     return _at(address, size, ctypes.c_uint8)
@@ -417,6 +441,9 @@ _VECTORIZED: tuple[Any, ...] = (
     _integers_at,
     _int32s_at,
     _uint16s_at,
+    _int16s_at,
+    _int8s_at,
+    _bools_at,
     _bytes_at,
 )
 count_bits: Callable[[np.uint64], int]
@@ -435,5 +462,8 @@ lowest_bit: Callable[[np.uint64], int]
     integers_at,
     int32s_at,
     uint16s_at,
+    int16s_at,
+    int8s_at,
+    bools_at,
     bytes_at,
 ) = map(Intrinsic, _VECTORIZED) if COMPILED else _VECTORIZED

@@ -305,9 +305,12 @@ class _LinkedCompiler(_FunctionCompiler):  # type: ignore[misc]  # Numba has no 
 class Kernel(CPUDispatcher):  # type: ignore[misc]  # Numba has no types
     """A compiled function whose arguments from Python are typed in one way."""
 
-    def __init__(self, function: Callable[..., Any], inline: str, linked: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], inline: str, linked: bool = False, keeps_lock: bool = False
+    ) -> None:
         # Nothing calls kernels from C: without wrappers for it, they compile in 0.9 of the time.
-        options = {"nopython": True, "nogil": True, "boundscheck": None, "inline": inline, "no_cfunc_wrapper": True}
+        options = {"nopython": True, "nogil": not keeps_lock, "boundscheck": None, "inline": inline}
+        options["no_cfunc_wrapper"] = True
         super().__init__(
             py_func=function, targetoptions={**options, "no_cpython_wrapper": linked}, pipeline_class=_Compiler
         )
@@ -661,6 +664,21 @@ def uint16s_at(address: Any, size: Any) -> Any:
 
 
 @njit(inline="always")
+def int16s_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.int16)
+
+
+@njit(inline="always")
+def int8s_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.int8)
+
+
+@njit(inline="always")
+def bools_at(address: Any, size: Any) -> Any:
+    return carray(_pointer_of(address), (size,), np.bool_)
+
+
+@njit(inline="always")
 def bytes_at(address: Any, size: Any) -> Any:
     return carray(_pointer_of(address), (size,), np.uint8)
 
@@ -678,6 +696,9 @@ INTRINSICS = {
     "_integers_at": integers_at,
     "_int32s_at": int32s_at,
     "_uint16s_at": uint16s_at,
+    "_int16s_at": int16s_at,
+    "_int8s_at": int8s_at,
+    "_bools_at": bools_at,
     "_bytes_at": bytes_at,
     "_fetch": fetch,
 }

@@ -52,6 +52,12 @@ class Tuning:
     """Matches an event for which there is room before the room must grow. Only what is used costs memory. The workload
     of a million range subscriptions has 119. Not measured."""
 
+    # Texts (predicates/words, predicates/patterns).
+
+    long_text: int = 16_384
+    """A text with more characters is searched without the interpreter lock, also for a single event: 16,384 take some
+    20 µs. Other values were not measured."""
+
     # What is taken of events before any was seen (index/build.py).
 
     attributes_of_an_event: int = 64

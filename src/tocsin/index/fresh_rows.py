@@ -86,7 +86,7 @@ GUARDS = 3
 """The rows of the table of addresses."""
 
 
-@kernel
+@kernel(keeps_lock=True)
 def match_rows(table: Int64s, conjunctions: int, changes: int, values: Float64s) -> Int32s:
     """Return the owners of conjunctions that hold for an event with a value for each slot, NaN for NULL.
 

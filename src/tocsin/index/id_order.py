@@ -40,7 +40,7 @@ RUN_STEP = 64
 """Values that are compared at a time to see how many at the beginning of a list are in order."""
 
 
-@kernel
+@kernel(keeps_lock=True)
 def joined_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> UInt8s:
     """Return the bytes of the texts at some places, one after the other, with a NUL between them."""
     total = places.size - 1
@@ -57,7 +57,7 @@ def joined_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> UInt8s:
     return joined
 
 
-@kernel
+@kernel(keeps_lock=True)
 def sorted_texts(places: Int32s, offsets: Int64s, data: UInt8s) -> UInt8s:
     """Sort some places, in place, and return the bytes of the texts there as `joined_texts` does."""
     sort_lists(np.array([0, places.size]), places, offsets.size - 2)

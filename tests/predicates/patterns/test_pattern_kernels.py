@@ -1,7 +1,9 @@
 """Each kernel of the index of patterns against plain Python; `tests/test_kernels.py` runs this uncompiled."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +42,7 @@ from tocsin.predicates.patterns.kernels import (
     prepare_scan,
 )
 from tocsin.predicates.texts import DistinctTexts, repeat_lists
+from tocsin.tuning import TUNING
 
 TEXT = st.text("abAé👍", max_size=10)
 LIKE = st.text("abAé%_%", max_size=8)
@@ -136,6 +139,9 @@ def test_patterns_are_found_as_by_like(patterns: list[tuple[str, bool]], texts: 
         for text, (begin, end) in zip(texts, pairwise(offsets), strict=True):
             holds = [like(each, None, ignore_case)(text) for each, ignore_case in patterns]
             assert predicates[begin:end].tolist() == np.flatnonzero(holds).tolist()
+            for long_text in (TUNING.long_text, 0):
+                with patch("tocsin.predicates.patterns.index.TUNING", replace(TUNING, long_text=long_text)):
+                    assert index.probe_text(text).tolist() == np.flatnonzero(holds).tolist()
 
 
 @given(st.integers(0, 40))

@@ -1,5 +1,8 @@
 """Each kernel of the vocabulary against plain Python; `tests/test_kernels.py` runs this uncompiled."""
 
+from dataclasses import replace
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -11,6 +14,7 @@ from tocsin.predicates.folding import code_point
 from tocsin.predicates.texts import as_bytes, has_wide_bytes
 from tocsin.predicates.words.index import Vocabulary
 from tocsin.predicates.words.kernels import FOLDED, fill_table, find, hash_step
+from tocsin.tuning import TUNING
 
 SEED = 0x9E3779B97F
 TEXT = st.text("abAB_ é中👍\u0301ß", max_size=12)
@@ -80,5 +84,8 @@ def test_words_are_found_as_by_the_tokeniser(
             holds = [any(not missing_words(text, [word]) for word in words) for words in any_words]
             holds += [has_phrase(text, phrase) for phrase in phrases]
             assert predicates[offsets[row] : offsets[row + 1]].tolist() == np.flatnonzero(holds).tolist()
+            for long_text in (TUNING.long_text, 0):
+                with patch("tocsin.predicates.words.index.TUNING", replace(TUNING, long_text=long_text)):
+                    assert vocabulary.probe_text(text).tolist() == np.flatnonzero(holds).tolist()
     every = Vocabulary.build([[Word(word)] for word in tokens(texts[0])])
     assert len(every.probe_batch(pa.array(texts[:1]))[1]) == every.predicate_count

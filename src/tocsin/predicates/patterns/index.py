@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin._compile import AddressTable
 from tocsin.arrays import Int8s, Int32s, Int64s
 from tocsin.forks import cached
 from tocsin.invariants import (
@@ -39,11 +40,13 @@ from tocsin.predicates.patterns.kernels import (
     choose_windows,
     fill_buckets,
     find_patterns,
+    find_patterns_in_one,
     lower_ascii,
     merge_lists,
     prepare_scan,
 )
 from tocsin.predicates.texts import DistinctTexts, TextBytes, TextIndex, as_bytes, repeat_lists
+from tocsin.tuning import TUNING
 
 if TYPE_CHECKING:
     from tocsin.predicates.protocol import Arrays
@@ -125,7 +128,36 @@ class Patterns(TextIndex):
 
     def probe_text(self, text: str) -> Int32s:
         """Return the predicates that hold for one text, ascending."""
-        return self._find(partial(_read_one, text), 1)[1]
+        if len(text) > TUNING.long_text or not self._addresses:
+            return self._find(partial(_read_one, text), 1)[1]
+        found = [self._find_in_one(case, text) for case in self._addresses]
+        if len(found) == 1:
+            return found[0]
+        one, two = ((np.array([0, predicates.size]), predicates) for predicates in found)
+        return merge_lists(one, two)[1]
+
+    def _find_in_one(self, case: str, text: str) -> Int32s:
+        """Return the predicates that hold for one short text by patterns of a case, ascending."""
+        done, seen = self._work_arrays(case)
+        data = _read_one(text, case).data
+        predicates: Int32s = find_patterns_in_one(self._addresses[case].rows, data, done, seen)
+        self._scratch[case].append((done, seen))
+        return predicates
+
+    def _work_arrays(self, case: str) -> tuple[Int8s, Int8s]:
+        try:
+            return self._scratch[case].pop()
+        except IndexError:
+            return np.zeros(len(self._index[case].kind), np.int8), np.zeros(self.predicate_count, np.int8)
+
+    @cached
+    def _addresses(self) -> dict[str, AddressTable]:
+        """The arrays of each case that has patterns, for `find_patterns_in_one`."""
+        return {
+            case: AddressTable(*index, *self._programs[case], *self._scans[case], *self._owners[case])
+            for case, index in self._index.items()
+            if len(index.kind)
+        }
 
     def search(self, column: pa.Array | pa.ChunkedArray) -> FoundPatterns:
         """Do what `probe_batch` does, and count the patterns compared."""
@@ -141,10 +173,7 @@ class Patterns(TextIndex):
             if not len(index.kind):
                 continue
             texts = texts_of(case)
-            try:
-                done, seen = self._scratch[case].pop()
-            except IndexError:
-                done, seen = np.zeros(len(index.kind), np.int8), np.zeros(self.predicate_count, np.int8)
+            done, seen = self._work_arrays(case)
             starts, predicates, compared = find_patterns(
                 texts.offsets,
                 texts.data,
@@ -222,9 +251,8 @@ def _check_programs(programs: Programs, patterns: int) -> None:
 
 def _read_one(text: str, case: str) -> TextBytes:
     """Return one text as patterns of a case read it."""
-    read = text if case == "exact" or text.isascii() else lower(text)
-    data = np.frombuffer(read.encode(), np.uint8)
-    return TextBytes(np.array([0, data.size]), lower_ascii(data) if case == "lowered" else data)
+    data = np.frombuffer((text if case == "exact" else lower(text)).encode(), np.uint8)
+    return TextBytes(np.array([0, data.size]), data)
 
 
 def _read(texts: pa.Array, case: str) -> TextBytes:

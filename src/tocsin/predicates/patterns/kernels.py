@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin._compile import kernel
+from tocsin._compile import bools_at, bytes_at, int8s_at, int16s_at, int32s_at, integers_at, kernel
 from tocsin.arrays import Bools, Int8s, Int16s, Int32s, Int64s, UInt8s, UInt32s
 from tocsin.predicates.sort_kernel import sort_part
 
@@ -465,6 +465,39 @@ def find_patterns(
                             filled += 1
         base += _CHUNK
     return found_offsets, found[:filled].copy(), verified
+
+
+@kernel(keeps_lock=True)
+def find_patterns_in_one(table: Int64s, text: UInt8s, done: Int8s, seen: Int8s) -> Int32s:
+    """Do what `find_patterns` does for one short text; return the predicates.
+
+    `table` has the addresses of the arrays of FiledWindows, Programs, Scan and owners, in this order.
+    """
+    windows = FiledWindows(
+        bytes_at(table[0, 0], table[0, 1]),
+        integers_at(table[1, 0], table[1, 1]),
+        int32s_at(table[2, 0], table[2, 1]),
+        int32s_at(table[3, 0], table[3, 1]),
+        int8s_at(table[4, 0], table[4, 1]),
+        bools_at(table[5, 0], table[5, 1]),
+        bytes_at(table[6, 0], table[6, 1]),
+        integers_at(table[7, 0], table[7, 1]),
+        integers_at(table[8, 0], table[8, 1]),
+        int32s_at(table[9, 0], table[9, 1]),
+    )
+    programs = Programs(
+        integers_at(table[10, 0], table[10, 1]),
+        int16s_at(table[11, 0], table[11, 1]),
+        int32s_at(table[12, 0], table[12, 1]),
+    )
+    scan = Scan(
+        bytes_at(table[13, 0], table[13, 1]),
+        bytes_at(table[14, 0], table[14, 1]),
+        integers_at(table[15, 0], table[15, 1]).reshape(-1, FIELDS),
+    )
+    owned = integers_at(table[16, 0], table[16, 1]), int32s_at(table[17, 0], table[17, 1])
+    _, predicates, _ = find_patterns(np.array([0, text.size]), text, windows, programs, scan, owned, done, seen)
+    return predicates
 
 
 @kernel

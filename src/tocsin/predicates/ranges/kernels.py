@@ -266,7 +266,7 @@ def encode_event(
     before[0] = count
 
 
-@kernel
+@kernel(keeps_lock=True)
 def encode_event_at(coders: Int64s, scratch: Int64s, last_short: int, count: int, texts: UInt8s) -> None:
     """Do what `encode_event` does with arrays that are given by tables of addresses and sizes.
 

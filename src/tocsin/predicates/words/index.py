@@ -2,21 +2,31 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tocsin._compile import AddressTable
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s
+from tocsin.forks import cached
 from tocsin.invariants import check_fields, check_slots, check_starts, check_type, check_within, demand, under
 from tocsin.model.predicate import Word
 from tocsin.model.text import fold, word_spans
 from tocsin.predicates.folding import ASCII, FOLD
 from tocsin.predicates.protocol import Arrays
 from tocsin.predicates.texts import TextBytes, TextIndex, as_bytes
-from tocsin.predicates.words.kernels import STRING_BITS, NamedWords, WordTable, fill_table, find_words
+from tocsin.predicates.words.kernels import (
+    STRING_BITS,
+    NamedWords,
+    WordTable,
+    fill_table,
+    find_words,
+    find_words_in_one,
+)
+from tocsin.tuning import TUNING
 
 _NO_CHARACTERS = np.zeros(0, np.bool_)
 
@@ -97,15 +107,31 @@ class Vocabulary(TextIndex):
         """Return the predicates that hold for one text, ascending."""
         is_ascii = text.isascii()
         data = np.frombuffer((text if is_ascii else fold(text)).encode(), np.uint8)
-        return self._find(TextBytes(np.array([0, data.size]), data), not is_ascii)[1]
+        if len(text) > TUNING.long_text:
+            return self._find(TextBytes(np.array([0, data.size]), data), not is_ascii)[1]
+        is_word = _NO_CHARACTERS if is_ascii else _word_characters()
+        seen, last_at = self._work_arrays()
+        table, first_phrase = self._addresses.rows, self._index.first_phrase
+        found: Int32s = find_words_in_one(table, first_phrase, data, is_word, seen, last_at)
+        self._scratch.append((seen, last_at))
+        return found
+
+    @cached
+    def _addresses(self) -> AddressTable:
+        """The arrays of the index, for `find_words_in_one`."""
+        parts = (part if isinstance(part, tuple) else (part,) for part in self._index if not isinstance(part, int))
+        return AddressTable(*chain.from_iterable(parts))
+
+    def _work_arrays(self) -> tuple[Int8s, Int32s]:
+        try:
+            return self._scratch.pop()
+        except IndexError:
+            return np.zeros(self._index.first_phrase, np.int8), np.full(len(self), -1, np.int32)
 
     def _find(self, read: TextBytes, beyond_ascii: bool) -> tuple[Int64s, Int32s]:
         """Find the predicates of texts; only those with bytes beyond ASCII need the table of characters."""
         is_word = _word_characters() if beyond_ascii else _NO_CHARACTERS
-        try:
-            seen, last_at = self._scratch.pop()
-        except IndexError:
-            seen, last_at = np.zeros(self._index.first_phrase, np.int8), np.full(len(self), -1, np.int32)
+        seen, last_at = self._work_arrays()
         found = find_words(read.offsets, read.data, is_word, self._index, seen, last_at)
         self._scratch.append((seen, last_at))
         return found

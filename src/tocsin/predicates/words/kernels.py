@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin._compile import kernel
+from tocsin._compile import bools_at, bytes_at, int32s_at, integers_at, kernel
 from tocsin.arrays import Bools, Int8s, Int32s, Int64s, UInt8s
 from tocsin.predicates.folding import ASCII, code_point
 from tocsin.predicates.sort_kernel import sort_part
@@ -261,3 +261,39 @@ def find_words(
                 seen[found[k]] = 0
         found_offsets[row + 1] = filled
     return found_offsets, found[:filled].copy()
+
+
+@kernel(looked_up=("is_word",), keeps_lock=True)
+def find_words_in_one(
+    table: Int64s, first_phrase: int, text: UInt8s, is_word: Bools, seen: Int8s, last_at: Int32s
+) -> Int32s:
+    """Do what `find_words` does for one short text; return the predicates.
+
+    `table` has the addresses of the arrays of NamedWords, in their order.
+    """
+    words = WordTable(
+        bytes_at(table[0, 0], table[0, 1]),
+        integers_at(table[1, 0], table[1, 1]),
+        integers_at(table[2, 0], table[2, 1]),
+    )
+    prefixes = WordTable(
+        bytes_at(table[5, 0], table[5, 1]),
+        integers_at(table[6, 0], table[6, 1]),
+        integers_at(table[7, 0], table[7, 1]),
+    )
+    index = NamedWords(
+        words,
+        integers_at(table[3, 0], table[3, 1]),
+        int32s_at(table[4, 0], table[4, 1]),
+        prefixes,
+        integers_at(table[8, 0], table[8, 1]),
+        int32s_at(table[9, 0], table[9, 1]),
+        bools_at(table[10, 0], table[10, 1]),
+        integers_at(table[11, 0], table[11, 1]),
+        int32s_at(table[12, 0], table[12, 1]),
+        int32s_at(table[13, 0], table[13, 1]),
+        integers_at(table[14, 0], table[14, 1]),
+        int32s_at(table[15, 0], table[15, 1]),
+        first_phrase,
+    )
+    return find_words(np.array([0, text.size]), text, is_word, index, seen, last_at)[1]
