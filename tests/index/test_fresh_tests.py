@@ -40,6 +40,9 @@ def judged(where: str, event: dict[str, object]) -> tuple[list[str], int]:
         ("label LIKE '%fox' OR price = 3", True, 1),
         ("user.name LIKE 'a%a'", True, 1),
         ("has_phrase(body, 'brown fox')", True, 1),
+        (f"price IN ({', '.join(map(str, range(64)))})", True, 1),
+        (f"price IN ({', '.join(map(str, range(65)))})", True, 1),
+        (f"weight IN ({', '.join(map(str, range(65)))})", False, 0),
     ],
 )
 def test_an_event_judges_what_it_may_satisfy(where: str, holds: bool, candidates: int) -> None:
