@@ -256,10 +256,15 @@ def _match_many_ranges() -> None:
         " AND ".join(f"{name} BETWEEN {n % size} AND {n % size + size // 3}" for name, size in BOX_SIZES.items())
         for n in range(count)
     ]
-    for first, second in ((exact + wide, boxes[:1]), (boxes, wide), (exact, exact)):
+    narrow = [
+        " AND ".join(f"{name} BETWEEN {n % size} AND {n % size + size // 10}" for name, size in BOX_SIZES.items())
+        for n in range(count)
+    ]
+    for first, second in ((exact + wide, boxes[:1]), (boxes, wide), (exact, exact), (narrow, narrow[:1])):
         with Matcher.from_table(_numbered(first), background_merge=False) as matcher:
             for size in (1, 2, EVENTS):
                 matcher.match_batch(events(size))
+            matcher.match(_event(3))
             matcher.unsubscribe("0")
             matcher.match_batch(events(EVENTS))
             matcher.subscribe_many(_numbered(second, first=len(first)))

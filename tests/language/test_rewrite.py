@@ -8,8 +8,11 @@ from tocsin.language.rewrite import RULES, STRUCTURAL, Goal, rewrite
 from tocsin.model.condition import (
     Aggregate,
     Aggregated,
+    And,
     AttributeComparison,
+    Comparison,
     Op,
+    Or,
     Quantified,
     Quantifier,
     RegexpMatches,
@@ -242,3 +245,10 @@ def test_a_test_keeps_null_apart() -> None:
 def test_structural_rules_look_at_no_constant() -> None:
     one, other = (rewrite(Goal(parse(f"NOT (a BETWEEN {n} AND 9 OR b LIKE 'x')")), STRUCTURAL) for n in (1, 2))
     assert repr(one).replace("constant=1", "constant=2") == repr(other)
+
+
+def test_a_join_of_one_is_that_one() -> None:
+    """Else the order of a conjunction depended on how the condition was nested."""
+    alone, other = Comparison("a", Op.GT, 1), Comparison("b", Op.GT, 2)
+    nested = And((Or((And((alone,)),)), other))
+    assert rewrite(Goal(nested)) == rewrite(Goal(And((alone, other))))

@@ -424,9 +424,9 @@ def rewrite(goal: Node, rules: tuple[Rule, ...] = RULES, fill: Fill | None = Non
         else:
             if kind is None:
                 return done[0]
-            joined = kind(tuple(done))
+            # An AND of one is that one, and an AND in an AND is one.
+            joined = done[0] if len(done) == 1 else kind(tuple(done))
             kind, left, done = around.pop()
-            # An AND in an AND is one.
             if type(joined) is kind:
                 done += joined.children
             else:
