@@ -97,8 +97,16 @@ class CombinedIndex:
         """How many conjunctions are filed by access pairs."""
         return self.split - len(self.bitmaps or ()) - len(self.common or ())
 
+    @cached
+    def _only_bitmaps(self) -> BitmapIndex | None:
+        """The bitmaps, if all conjunctions are in them."""
+        has_others = self.bitmaps is None or len(self.bitmaps) < self.split or len(self.key) > 0
+        return None if has_others else self.bitmaps
+
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
         """Find the conjunctions of each event, by all ways; for the arguments see `ConjunctionIndex.match`."""
+        if self._only_bitmaps is not None:
+            return self._only_bitmaps.match(events)
         parts: list[Pairs] = []
         if self.common is not None:
             # First, since the subscriptions of blocks are in order: the lists of events then begin with them.
@@ -117,9 +125,7 @@ class CombinedIndex:
 
     def match_lists(self, events: Events) -> tuple[Ragged, int] | None:
         """Find the conjunctions of each event as lists, if all are in bitmaps; else None."""
-        if self.bitmaps is None or len(self.bitmaps) < self.split or len(self.key):
-            return None
-        return self.bitmaps.match_lists(events)
+        return None if self._only_bitmaps is None else self._only_bitmaps.match_lists(events)
 
     @property
     def needs_codes(self) -> bool:

@@ -190,8 +190,11 @@ def match_one(
     evidence: Evidence,
 ) -> tuple[list[str], list[float]]:
     """Return the ids and the scores of the event of a batch of one, sorted by id; `fresh` ones were found already."""
-    ids = [subscription.id for subscription in fresh]
-    scores = [subscription.score for subscription in fresh]
+    ids: list[str] = []
+    scores: list[float] = []
+    if fresh:
+        ids = [subscription.id for subscription in fresh]
+        scores = [subscription.score for subscription in fresh]
     segments = len(fresh)
     for state, truths in zip(snapshot.states, judged, strict=True):
         numbers = state.segment.match_one(event, batch, state.left_out(tags), truths, evidence)
