@@ -153,7 +153,8 @@ MUTANTS: dict[str, tuple[Any, str, Change]] = {
     "trees are not verified": (Trees, "verify", lambda _: lambda *_arguments: (None, 0)),
     "no word is found": (Vocabulary, "_find", _lists(_without(lambda v: np.zeros(v.size, bool)))),
     "one pattern is never found": (Patterns, "probe_texts", _lists(_without(lambda v: v != 3))),
-    "one regular expression is never found": (Regexps, "probe_texts", _lists(_without(lambda v: v != 3))),
+    # Their numbers follow the hashes of texts, and three of the ten occur in no event.
+    "four regular expressions are never found": (Regexps, "probe_texts", _lists(_without(lambda v: v > 3))),
     "one area is never found": (Places, "probe", _lists(_without(lambda v: v != 5))),
     "ranges on rare attributes never hold": (
         RareRanges,
