@@ -11,6 +11,7 @@ import numpy as np
 
 from tocsin.arrays import Bools, Int32s, Int64s
 from tocsin.conjunctions.bitmaps.kernels import GROUP, MIDDLES, fill_keys, weigh_columns
+from tocsin.tuning import TUNING
 
 
 def arrange(starts: Int64s, column: Int32s, middle: Int32s, share: Int64s, columns: int) -> Int32s:
@@ -53,6 +54,8 @@ def _classes(run: int, end: int, accepted: int) -> list[tuple[int, int]]:
     classes = 4 if accepted > 250 else 8 if accepted > 80 else 16
     # Classes end between groups, so that few groups have conjunctions of two classes.
     step = max(GROUP, ((end - run) // classes + GROUP // 2) // GROUP * GROUP)
+    if end - run <= TUNING.groups_in_a_class * GROUP:
+        step = GROUP
     found = []
     while run < end:
         cut = min(end, (run + step) // GROUP * GROUP)
