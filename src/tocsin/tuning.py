@@ -68,6 +68,10 @@ class Tuning:
     min_named: int = 32
     """A block has a row for a column that so many of its 4,096 conjunctions name; fewer are left to verification.
     Not measured: an OR costs 3 ns, a verification 25, so that it pays if it rules out one candidate in eight events."""
+    min_named_dense: int = 8
+    """So has a dense block, if so many of 4,096 places name it: a conjunction without a row for each predicate is
+    verified whenever it is a candidate. A million conjunctions of 1 to 10 of 100 ranges, attributes by Zipf's law, µs
+    an event in batches of 470 with 4, 8, 16 and 32: 235, 217, 313, 422; of 32: 483, 473, 618, 732."""
     named_per_cell: int = 16
     """A row has a cell for each so many conjunctions that name its column, or for half as many where its block has
     ends, and at most 64. µs an event with 16, 64 and 128: 300,000 conjunctions of 10 of 20 ranges of width 0.4 10.9,
@@ -75,32 +79,24 @@ class Tuning:
     min_row_cells: int = 8
     """But at least so many. Not measured."""
     groups_in_a_class: int = 24
-    """A run of so many groups or fewer is cut into single groups: little is left for a further column to sort. A million
-    conjunctions of 10 of 20 ranges of width 0.4, groups that are alive for an event and µs an event without it, with 8,
-    16 and 24: 503, 492, 485, 481 and 17.3, 17.3, 16.9, 16.6."""
-    edge_matches: float = 1 / 128
-    """A block has the ends of its ranges by cell if its conjunctions are expected to match more than this share of the
-    events. Measured with the bitsets that were there before ends, 300,000 conjunctions, µs an event without and with:
-    0.8 percent match 61.9 and 52.6, 0.24 percent 34.7 and 36.6."""
-    edge_optimism: float = 1.25
+    """A run of so many groups or fewer is cut into single groups: little is left for a further column to sort. A
+    million conjunctions of 10 of 20 ranges of width 0.4, groups that are alive for an event and µs an event without it,
+    with 8, 16 and 24: 503, 492, 485, 481 and 17.3, 17.3, 16.9, 16.6."""
+    dense_matches: float = 1 / 64
+    """Conjunctions that are expected to match more than this share of the events stand behind the others, in their own
+    order and with the ends of their ranges: hardly a group of them fails as a whole."""
+    min_dense: int = 512
+    """If there are fewer of them, they stand among the others. Not measured: a row of a block costs an event some 20 ns
+    however few places it has, a candidate 25 ns."""
+    dense_optimism: float = 1.25
     """Selectivities are guesses. Where these decide whether matches are frequent, ranges are taken to accept so many
     times more: of 0.8 of the values, 0.65 of the events are expected (half as the ends are spread, half evenly)."""
-    in_order_matches: float = 1 / 64
-    """Conjunctions that are expected to match more than this share of the events stay in their own order: hardly a
-    group fails as a whole, and matches come in the order of ids."""
-    sweep_events: int = 48
-    """Blocks with ends are swept if a batch has at least so many events (match.py). 300,000 conjunctions of 5 of 20
-    ranges of width 0.5, µs an event by marks and swept: batches of 16 346 and 431, of 32 302 and 289, of 64 315 and
-    190, of 1,000 152 and 75."""
-    rows_a_candidate: int = 2
-    """To verify a candidate takes as long as to sweep so many rows of a block: with fewer candidates an event in the
-    block before, a block does without its ends. 100,000 conjunctions of 5 of 80 ranges of width 0.4 on events of 60
-    attributes, 10 candidates a block of 68 rows: 61 µs an event swept, 50 verified. Other values were not measured."""
-    places_a_match: int = 64
-    """Matches are found as bits if there is more than one for so many places, else in runs (match.py). Not measured
-    for other values: a bit a place is a word to look at for each 64."""
+    sweep_events: int = 96
+    """Dense blocks are swept if a batch has at least so many events (match.py). A million conjunctions of 5 of 20
+    ranges of width 0.5, µs an event by marks and swept: batches of 32 257 and 350, of 64 218 and 255, of 128 177 and
+    162."""
     most_bytes_of_bits: int = 1 << 28
-    """But not if these have more bytes than this: 2,000 events of a million subscriptions have 250 MB."""
+    """More events are matched one part after the other: 2,000 events of a million subscriptions have 250 MB of bits."""
 
     # The choice between access pairs and bitmaps (conjunctions/estimate.py, choose.py), nanoseconds an event.
     # From 300,000 random conjunctions of 3 to 10 ranges of width 0.03 to 0.2 (docs/internals/bitmaps.md has the table).

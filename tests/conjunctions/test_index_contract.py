@@ -53,13 +53,13 @@ class TestBitmaps(ConjunctionIndexContract):
 
 
 class TestBitmapsWithManyRows(TestBitmaps):
-    """Rows for columns that one conjunction names, in few or many cells, and edges everywhere."""
+    """Rows for columns that one conjunction names, in few or many cells; all conjunctions in dense blocks, or half."""
 
     def build(self, case: Case) -> Index:
         cells = 4 << case.conjunctions.count % 5
         with pytest.MonkeyPatch.context() as patch:
-            small = replace(TUNING, min_named=1, named_per_cell=1, min_row_cells=cells, edge_matches=-1.0)
-            patch.setattr(build, "TUNING", small)
+            named = {"min_named": 1, "min_named_dense": 1, "named_per_cell": 2, "min_row_cells": cells}
+            patch.setattr(build, "TUNING", replace(TUNING, **named, dense_matches=-1.0, min_dense=0))
             return BitmapIndex.build(case.conjunctions, case.popularity)
 
 

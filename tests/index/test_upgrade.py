@@ -90,6 +90,23 @@ def test_version_6_is_read_as_it_is_and_upgraded(tmp_path: Path) -> None:
     assert Folder(index).read(2)["version"] == VERSION
 
 
+def test_version_7_is_read_as_it_is_and_upgraded(tmp_path: Path) -> None:
+    """Its wide ranges lie in other blocks, and have their ends there."""
+    index = Path(shutil.copytree(DATA / "version-7", tmp_path / "index"))
+    for _ in range(2):
+        verify(Folder(index))
+        with Matcher.open(index, background_merge=False) as matcher:
+            for a, b in [(12, 88), (30, 30), (100, 7)]:
+                lows = [(n * 7 % 31, n * 11 % 29) for n in range(600)]
+                expected = [f"s{n:03}" for n, (x, y) in enumerate(lows) if x <= a <= x + 70 and y <= b <= y + 70]
+                ids = [id for id in expected if id != "s007"]
+                assert matcher.match({"a": a, "b": b}).ids == ids
+                batch = matcher.match_batch([{"a": a, "b": b}, {}, {"a": a, "b": b}])
+                assert batch["subscription"].to_pylist() == ids + ids
+        assert upgrade(index).version in (7, VERSION)
+    assert Folder(index).read(2)["version"] == VERSION
+
+
 @pytest.mark.parametrize(("version", "folder"), OLD[:-1])
 def test_an_older_version_names_the_command_that_upgrades_it(version: int, folder: Path, tmp_path: Path) -> None:
     index = Path(shutil.copytree(folder, tmp_path / "index"))

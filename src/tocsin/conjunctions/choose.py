@@ -98,23 +98,40 @@ class CombinedIndex:
         return self.split - len(self.bitmaps or ()) - len(self.common or ())
 
     @cached
-    def _only_bitmaps(self) -> BitmapIndex | None:
-        """The bitmaps, if all conjunctions are in them."""
-        has_others = self.bitmaps is None or len(self.bitmaps) < self.split or len(self.key) > 0
-        return None if has_others else self.bitmaps
+    def _has_bitmaps_alone(self) -> bool:
+        """Whether all conjunctions are in bitmaps."""
+        return self.bitmaps is not None and len(self.bitmaps) == self.split and not len(self.key)
 
     def match(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> Pairs:
         """Find the conjunctions of each event, by all ways; for the arguments see `ConjunctionIndex.match`."""
-        if self._only_bitmaps is not None:
-            return self._only_bitmaps.match(events)
+        if self.bitmaps is None:
+            return self._match_others(events, codes_of, by_pairs)
+        pairs, candidates = self.bitmaps.match(events)
+        if self._has_bitmaps_alone:
+            return pairs, candidates
+        others, more = self._match_others(events, codes_of, by_pairs)
+        return np.concatenate([others, pairs]) if len(others) else pairs, candidates + more
+
+    def match_lists(
+        self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None
+    ) -> tuple[Ragged, Pairs] | None:
+        """Find those in bitmaps as lists, if there are any, and the others as pairs."""
+        if self.bitmaps is None:
+            return None
+        lists, candidates = self.bitmaps.match_lists(events)
+        if self._has_bitmaps_alone:
+            return lists, (_NO_PAIRS, candidates)
+        others, more = self._match_others(events, codes_of, by_pairs)
+        return lists, (others, candidates + more)
+
+    def _match_others(self, events: Events, codes_of: CodesOf | None, by_pairs: Pairs | None) -> Pairs:
+        """Find the conjunctions that are not in bitmaps."""
         parts: list[Pairs] = []
         if self.common is not None:
             # First, since the subscriptions of blocks are in order: the lists of events then begin with them.
             parts.append(self.common.match(events))
         if self._by_pairs:
             parts.append(by_pairs if by_pairs is not None else self.pairs.match(events, codes_of))
-        if self.bitmaps is not None:
-            parts.append(self.bitmaps.match(events))
         # Where nothing is TRUE, no key holds: a single event without rare attributes spares the calls.
         if len(self.key) and events.true.size:
             self.drift.observe(events.true_starts, events.true)
@@ -122,10 +139,6 @@ class CombinedIndex:
         found = [pairs for pairs, _ in parts if len(pairs)]
         pairs = found[0] if len(found) == 1 else np.concatenate([_NO_PAIRS, *found])
         return pairs, sum(candidates for _, candidates in parts)
-
-    def match_lists(self, events: Events) -> tuple[Ragged, int] | None:
-        """Find the conjunctions of each event as lists, if all are in bitmaps; else None."""
-        return None if self._only_bitmaps is None else self._only_bitmaps.match_lists(events)
 
     @property
     def needs_codes(self) -> bool:

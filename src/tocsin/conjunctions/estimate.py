@@ -61,7 +61,7 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     in_row = np.maximum(sorts, np.minimum(1.0, named[predicates.conjunction] * BLOCK / columns / TUNING.min_named))
     candidates = _product(predicates, 1 - in_row * (1 - selectivity))
     rows = np.minimum(columns, named * BLOCK / TUNING.min_named)
-    verify = np.where(candidates > TUNING.edge_matches, TUNING.certain_ns, TUNING.verify_ns)
+    verify = np.where(candidates > TUNING.dense_matches, TUNING.certain_ns, TUNING.verify_ns)
     return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
 
 

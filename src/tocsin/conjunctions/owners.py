@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin._compile import kernel
-from tocsin.arrays import Bools, Int32s, Int64s, Ragged
+from tocsin.arrays import Bools, Int32s, Int64s, Ragged, reused_memory
 
 
 class Owners(NamedTuple):
@@ -157,6 +157,61 @@ def group_by_event(pairs: Int32s, owners: Owners, dropped: Bools, several: Bools
         _drop_repeated(starts, values, several, events)
         values = values[: starts[-1]]
     return starts, values
+
+
+@kernel
+def _size_of_lists(lists: Int32s, owners: Owners) -> int:
+    """How many subscriptions some conjunctions have."""
+    total = 0
+    for conjunction in lists:
+        owner = owners.owner[conjunction]
+        total += 1 if owner >= 0 else owners.starts[~owner + 1] - owners.starts[~owner]
+    return total
+
+
+@kernel
+def _append_lists(
+    first: Int64s, before: Int32s, starts: Int64s, lists: Int32s, owners: Owners, dropped: Bools, values: Int32s
+) -> Int64s:
+    """Write what was found `before` for each event, from `first[event]` on, then the subscriptions of its list.
+
+    Return where those of each event start. Those in `before` are kept: they are not dropped.
+    """
+    some_dropped, used = dropped.size > 0, 0
+    ends = np.zeros(starts.size, np.int64)
+    for event in range(starts.size - 1):
+        for place in range(np.uint64(first[event]), np.uint64(first[event + 1])):
+            values[np.uint64(used)] = before[place]
+            used += 1
+        for place in range(np.uint64(starts[event]), np.uint64(starts[event + 1])):
+            owner = owners.owner[np.uint64(lists[place])]
+            if owner < 0:
+                for member in range(owners.starts[~owner], owners.starts[~owner + 1]):
+                    values[np.uint64(used)] = owners.members[member]
+                    used += not (some_dropped and dropped[owners.members[member]])
+                continue
+            values[np.uint64(used)] = owner
+            used += not (some_dropped and dropped[np.uint64(owner)])
+        ends[event + 1] = used
+    return ends
+
+
+def owners_of_lists(
+    lists: Ragged, pairs: Int32s, owners: Owners, dropped: Bools, several: Bools
+) -> tuple[Int64s, Int32s]:
+    """What `group_by_event` returns of the pairs and of lists of conjunctions together.
+
+    A million subscriptions with 33,000 matches an event, nearly all in lists: 550 µs an event as pairs, 343 so.
+    """
+    events = lists.starts.size - 1
+    first, before = group_by_event(pairs, owners, dropped, several, events)
+    in_lists = lists.values.size if owners.starts.size == 1 else _size_of_lists(lists.values, owners)
+    # What is dropped is written before it is overwritten, hence the room for one more.
+    values = reused_memory(before.size + in_lists + 1)
+    starts = _append_lists(first, before, lists.starts, lists.values, owners, dropped, values)
+    if several.size:
+        _drop_repeated(starts, values, several, events)
+    return starts, values[: starts[-1]]
 
 
 @kernel

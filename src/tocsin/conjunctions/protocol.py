@@ -77,10 +77,12 @@ class ConjunctionIndex(Protocol):
         a few events. `by_pairs` has what `pairs` found, if that was done for several segments together.
         """
 
-    def match_lists(self, events: Events) -> tuple[Ragged, int] | None:
-        """Find the conjunctions of each event as lists in no order, with the number of candidates.
+    def match_lists(
+        self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None
+    ) -> tuple[Ragged, Pairs] | None:
+        """Do the same as `match`; of a way that finds many conjunctions of one event in a row, as lists in no order.
 
-        None if `match` has to be asked: lists are for ways that find many conjunctions of one event in a row.
+        The candidates are those of both. None if there is no such way, so that `match` has to be asked.
         """
 
     @property

@@ -187,7 +187,7 @@ class ReferenceIndex:
         pairs = np.stack([rows[own], events.true[own] - np.int32(self._first)], axis=1)
         return pairs, self._count * (events.true_starts.size - 1)
 
-    def match_lists(self, events: Events) -> None:
+    def match_lists(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> None:
         """Nothing: it finds pairs."""
 
     def derived_bytes(self) -> dict[str, int]:

@@ -22,6 +22,7 @@ from tocsin.conjunctions.owners import (
     events_of,
     group_by_event,
     group_conjunctions,
+    owners_of_lists,
     pairs_with_owners,
     subscriptions_of_one,
     without,
@@ -309,17 +310,20 @@ class Segment:
         `by_pairs` has the pairs by ranges and the candidates for them, if they are found already.
         """
         start = time.perf_counter()
-        lists = self.index.match_lists(events) if self.is_one_to_one else None
-        if lists is not None:
-            by_event, verified = lists
-            starts, values = without(dropped, by_event) if dropped.size else (by_event.starts, by_event.values)
-            evidence.candidates = int(verified)
-        else:
+        in_lists = self._found_lists(batch, events, by_pairs)
+        if in_lists is None:
             pairs = self._found(batch, events, evidence, by_pairs)
             if self.is_one_to_one and dropped.size == 0:
                 starts, values = group_conjunctions(pairs, len(batch))
             else:
                 starts, values = group_by_event(pairs, self.owners, dropped, self.several, len(batch))
+        else:
+            lists, (others, verified) = in_lists
+            evidence.candidates = int(verified)
+            if not self.is_one_to_one or len(others):
+                starts, values = owners_of_lists(lists, others, self.owners, dropped, self.several)
+            else:
+                starts, values = without(dropped, lists) if dropped.size else (lists.starts, lists.values)
         if len(self.trees):
             stands, verified = self.trees.verify(events_of(starts, 0), values, events)
             evidence.candidates += verified
@@ -399,6 +403,10 @@ class Segment:
     def codes_of(self, batch: EventBatch) -> CodesOf:
         """How to get the codes of some events of a batch."""
         return lambda rows: codes_of(self.common_columns, batch, rows)
+
+    def _found_lists(self, batch: EventBatch, events: Events, by_pairs: Pairs | None) -> tuple[Ragged, Pairs] | None:
+        """The conjunctions that match, as far as the index finds lists of them."""
+        return self.index.match_lists(events, self.codes_of(batch), by_pairs)
 
     def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32s:
         """The (event, conjunction) pairs that match, in no order."""

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from contracts.conjunction_index_contract import Case, random_case
-from tocsin._compile import COMPILED
-from tocsin.arrays import Bools, Int32s, UInt64s
-from tocsin.conjunctions.bitmaps import build, kernels, match
+from tocsin.arrays import Bools, Int32s
+from tocsin.conjunctions.bitmaps import build, kernels
 from tocsin.conjunctions.bitmaps.arrangement import arrange
 from tocsin.conjunctions.bitmaps.kernels import (
     BEGIN,
@@ -35,7 +34,6 @@ from tocsin.conjunctions.bitmaps.kernels import (
 )
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.bitmaps.one_event import addresses_of, match_ranges_of_one
-from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.runs import FoundRuns, pairs_of
 from tocsin.tuning import TUNING
 
@@ -51,7 +49,7 @@ def bits_of(bitmaps: Bitmaps, block: int, bitset: int) -> Bools:
 
 
 def empty_bitmaps(cells: int, shift: int) -> Bitmaps:
-    """One block with two rows of `cells` cells, the second with wider ones; it has no ends yet."""
+    """One block with two rows of `cells` cells, the second with wider ones."""
     sizes = [cells + 1, (cells >> shift) + 1]
     words = sum(sizes) * BITSET_WORDS
     return Bitmaps(
@@ -63,11 +61,6 @@ def empty_bitmaps(cells: int, shift: int) -> Bitmaps:
         first_bitset=np.array([0, sizes[0]], np.int32),
         dead=np.zeros(sum(sizes), np.uint8),
         words=np.zeros(words, np.uint64),
-        has_ends=np.array([True]),
-        end_starts=np.zeros(2 * sum(sizes) + 1, np.int64),
-        end_code=NOTHING,
-        end_place=np.empty(0, np.uint16),
-        partial=np.zeros(BITSET_WORDS, np.uint64),
         clear=np.zeros(sum(sizes), bool),
     )
 
@@ -91,8 +84,10 @@ def test_bits_are_those_of_the_cells(shift: int) -> None:
     null = random.random(count) < 0.5
     as_words = (accepted << np.arange(cells, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)
     bitmaps = empty_bitmaps(cells, shift)
-    order, counts = random.permutation(count), np.full(count, cells, np.int32)
-    set_bits(order, row_of, place, as_words, null, counts, bitmaps)
+    vector = place // GROUP * bitmaps.dead.size + bitmaps.first_bitset[row_of]
+    first_word = np.where(row_of < 0, -1, vector * GROUP_WORDS + place % GROUP // 64)
+    step, bit, counts = np.full(count, GROUP_WORDS), (place % 64).astype(np.uint8), np.full(count, cells, np.int32)
+    set_bits(first_word, step, bit, as_words, null, counts, bitmaps.shift[row_of], bitmaps.words)
     for row, (width, bitsets) in enumerate([(1, cells), (1 << shift, cells >> shift)]):
         mine = np.flatnonzero(row_of == row)
         for cell in range(bitsets + 1):
@@ -100,11 +95,6 @@ def test_bits_are_those_of_the_cells(shift: int) -> None:
             fails = ~null[mine] if cell == bitsets else ~accepted[mine, inside].any(axis=1)
             bitset = bitmaps.first_bitset[row] + cell
             assert np.flatnonzero(bits_of(bitmaps, 0, bitset)).tolist() == place[mine[fails]].tolist()
-    partial = np.unpackbits(bitmaps.partial.view(np.uint8), bitorder="little")
-    assert np.flatnonzero(partial).tolist() == [place[-1]], "the last predicate has no row"
-    assert kernels._first_word(bitmaps, 0, GROUP + 65, 1, 7) == 7 + (
-        (bitmaps.dead.size + bitmaps.first_bitset[1]) * GROUP_WORDS + 1
-    )
 
 
 def test_dead_groups_are_those_without_a_zero() -> None:
@@ -120,76 +110,11 @@ def test_dead_groups_are_those_without_a_zero() -> None:
     assert count_dead(bitmaps, np.array([3, 3])).tolist() == [5 + 1 + 5 + 1 + 5, 15]
 
 
-def test_clear_bitsets_have_no_bit_and_no_end() -> None:
+def test_clear_bitsets_have_no_bit() -> None:
     bitmaps = empty_bitmaps(2, 0)
     bitmaps.words[(3 * bitmaps.dead.size + 1) * GROUP_WORDS + 5] = 4
-    bitmaps.end_starts[2 * 4 + 1 :] = 1
-    bitmaps._replace(end_code=np.array([7], np.int32), end_place=np.array([9], np.uint16))
     mark_clear(bitmaps)
-    assert bitmaps.clear.tolist() == [True, False, True, True, False, True]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_ends_that_fail_are_marked(seed: int) -> None:
-    """More events than are marked together; ranges that begin or end in the only cell of a column."""
-    random, events, places = np.random.default_rng(seed), 40, 300
-    low, high = random.integers(0, 50, places), random.integers(50, 99, places)
-    by_low, by_high = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
-    bitmaps = empty_bitmaps(1, 0)._replace(
-        end_code=np.concatenate([low[by_low], high[by_high]]).astype(np.int32),
-        end_place=np.concatenate([by_low, by_high]).astype(np.uint16),
-    )
-    bitmaps.end_starts[1], bitmaps.end_starts[2:] = places, 2 * places
-    codes = np.stack([np.full(events, 7), random.integers(0, 99, events), np.full(events, 7)]).astype(np.int32)
-    cells, alive = np.zeros((2, events), np.uint8), np.flatnonzero(random.random(events) < 0.9).astype(np.int32)
-    marked = np.full((events, BITSET_WORDS), 5, np.uint64)
-    kernels._mark_ends(bitmaps, 0, np.array([1, 2], np.int32), codes, cells, alive, marked)
-    for number, event in enumerate(alive):
-        bits = np.unpackbits(marked[number].view(np.uint8), bitorder="little")[:places].astype(bool)
-        assert bits.tolist() == ((low > codes[1, event]) | (high < codes[1, event])).tolist()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_swept_events_fail_where_their_cell_or_an_end_says_so(seed: int) -> None:
-    """Two rows: ranges that end in one of four cells, or span them; in the other no end, and a clear bitset."""
-    random, events, places = np.random.default_rng(seed), 70, 300
-    low = random.integers(0, 40, places)
-    high = np.minimum(low + random.integers(0, 25, places), 39)
-    bitmaps = empty_bitmaps(4, 1)
-    keys, ends = [], []
-    for place in range(places):
-        first, last = low[place] // 10, high[place] // 10
-        for cell in (*range(first), *range(last + 1, 5)):
-            at = (place // GROUP * bitmaps.dead.size + cell) * GROUP_WORDS + place % GROUP // 64
-            bitmaps.words[at] |= np.uint64(1 << place % 64)
-        keys += [2 * first, 2 * last + 1]
-        ends += [(2 * first, low[place], place), (2 * last + 1, high[place], place)]
-    ends.sort()
-    counts = np.bincount(keys, minlength=2 * bitmaps.dead.size)
-    bitmaps.end_starts[1:] = np.cumsum(counts)
-    bitmaps = bitmaps._replace(
-        end_code=np.array([code for _, code, _ in ends], np.int32),
-        end_place=np.array([place for _, _, place in ends], np.uint16),
-    )
-    second_row = 5
-    bitmaps.words[(second_row + 1) * GROUP_WORDS] = 6
-    mark_clear(bitmaps)
-    codes = np.stack([np.full(events, 7), random.integers(-1, 40, events), np.full(events, 7)]).astype(np.int32)
-    cells = np.stack([np.where(codes[1] < 0, 4, codes[1] // 10), random.integers(0, 5, events)]).astype(np.uint8)
-    by_code = np.argsort(codes[1:], axis=1).astype(np.int32)
-    by_code[1] = np.argsort(cells[1])
-    failing = np.full((events, BITSET_WORDS), 5, np.uint64)
-    kernels._sweep(bitmaps, 0, np.array([1, 2], np.int32), codes, cells, by_code, failing)
-    bits = np.zeros((events, 2 * BITSET_WORDS), np.uint64)
-    others = kernels._set_others(failing, 1, BLOCK + places, bits)
-    for event in range(events):
-        fails = (codes[1, event] < low) | (codes[1, event] > high)
-        fails[1:3] |= cells[1, event] >> 1 == 1
-        marked = np.unpackbits(failing[event].view(np.uint8), bitorder="little").astype(bool)
-        assert marked.tolist() == [*fails.tolist(), *[False] * (BLOCK - places)]
-        kept = np.unpackbits(bits[event].view(np.uint8), bitorder="little").astype(bool)
-        assert np.flatnonzero(kept).tolist() == (BLOCK + np.flatnonzero(~fails)).tolist()
-    assert others == np.unpackbits(bits.view(np.uint8)).sum()
+    assert bitmaps.clear.tolist() == [True, False, True, True, True, True]
 
 
 def test_vectors_that_events_take() -> None:
@@ -205,14 +130,13 @@ def test_vectors_that_events_take() -> None:
     assert (vectors[4:8] // GROUP_WORDS).tolist() == [6, 6, 6, 6]
     before = vectors.copy()
     kernels._fetch_vectors(bitmaps, 0, np.array([0, 255, 1], np.uint8), stride, vectors, taken)
-    kernels._fetch_ends(bitmaps, 0, cells, alive)
     assert vectors.tolist() == before.tolist()
 
 
 def test_places_beyond_the_last() -> None:
     for left in (-3, 0, 1, 63, 64, 500):
         expected = [place >= left for place in range(64)]
-        word = np.array([kernels._beyond(left)], np.uint64)
+        word = np.array([kernels.bits_beyond(left)], np.uint64)
         assert np.unpackbits(word.view(np.uint8), bitorder="little").astype(bool).tolist() == expected
 
 
@@ -237,17 +161,15 @@ def cases() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("in_bits", [False, True])
 @pytest.mark.parametrize("case", cases())
-def test_candidates_are_verified_in_full(case: Case, in_bits: bool) -> None:
+def test_candidates_are_verified_in_full(case: Case) -> None:
     """All pairs as candidates: what remains is what the definition says; tests alone are judged by `holds_tests`."""
     demands = BitmapIndex.build(case.conjunctions, case.popularity).demands
     events, count = case.events.codes.shape[1], case.conjunctions.count
     waiting = np.stack(np.meshgrid(np.arange(events), np.arange(count)), axis=-1).reshape(-1, 2).astype(np.int32)
-    bits = np.zeros((events, BITSET_WORDS) if in_bits else (0, 0), np.uint64)
     by_event = np.ascontiguousarray(case.events.codes.T)
-    found = verify_candidates(demands, case.events, by_event, waiting, FoundRuns.with_room(len(waiting)), bits)
-    assert found_pairs(found, bits, demands.conjunction) == case.expected()
+    found = verify_candidates(demands, case.events, by_event, waiting, FoundRuns.with_room(len(waiting)))
+    assert pairs_of_runs(found) == case.expected()
     said = case.conjunctions
     for place, number in enumerate(demands.conjunction.tolist()):
         mine = said.test_conjunction == number
@@ -255,50 +177,30 @@ def test_candidates_are_verified_in_full(case: Case, in_bits: bool) -> None:
         assert [holds_tests(demands, case.events, place, event) for event in range(events)] == accepted.all(0).tolist()
 
 
-def found_pairs(found: FoundRuns, bits: UInt64s, conjunction: Int32s) -> set[tuple[int, int]]:
-    """The pairs of runs and those of bits, which must not have one in common."""
+def pairs_of_runs(found: FoundRuns) -> set[tuple[int, int]]:
+    """The pairs of runs, each of which must be there once."""
     events = np.repeat(found.runs[: found.run_count, 0], found.runs[: found.run_count, 1])
-    in_runs = list(zip(events.tolist(), found.values[: found.used].tolist(), strict=True))
-    is_set = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")
-    in_bits = [(event, int(conjunction[place])) for event, place in np.argwhere(is_set).tolist()]
-    assert len(in_runs) + len(in_bits) == len({*in_runs, *in_bits})
-    return {*in_runs, *in_bits}
+    pairs = list(zip(events.tolist(), found.values[: found.used].tolist(), strict=True))
+    assert len(pairs) == len(set(pairs))
+    return set(pairs)
 
 
-@pytest.mark.parametrize("edge_matches", [-1.0, 1.0])
-@pytest.mark.parametrize("bits_from", [None, 0, 1])
-@pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("case", cases())
-def test_matches_are_those_of_the_definition(
-    case: Case, swept: bool, bits_from: int | None, edge_matches: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In runs, in bits from the first part on, or from the second: there is room for few matches at a time."""
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, edge_matches=edge_matches))
-    monkeypatch.setattr(match, "TUNING", replace(TUNING, sweep_events=1 if swept else 10_000))
+def test_matches_are_those_of_the_definition(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is room for few matches at a time."""
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, dense_matches=2.0))
     index = BitmapIndex.build(case.conjunctions, case.popularity)
-    assert index.bitmaps.has_ends.tolist() == [edge_matches < 0]
-    cells = cells_of_codes(case.events.codes, index.cells.columns, index.cells.bounds, index.cells.counts)
-    by_event, columns = np.ascontiguousarray(case.events.codes.T), index.cells.columns
-    by_code = np.argsort(case.events.codes[columns], axis=1).astype(np.int32) if swept else np.empty((0, 0), np.int32)
-    bits = np.zeros((case.events.codes.shape[1], BITSET_WORDS), np.uint64)
-    progress, parts, all_found, all_candidates = BEGIN, 0, set[tuple[int, int]](), 0
+    assert index.rare == case.conjunctions.count
+    cells = cells_of_codes(case.events.codes, *index._cells)
+    by_event = np.ascontiguousarray(case.events.codes.T)
+    progress, all_found, all_candidates = BEGIN, set[tuple[int, int]](), 0
     while progress.block < 1:
-        now = bits if bits_from is not None and parts >= bits_from else bits[:0]
         progress, found, candidates = match_bitmaps(
-            index.bitmaps,
-            index.demands,
-            case.events,
-            by_event,
-            columns,
-            cells,
-            by_code,
-            progress,
-            FoundRuns.with_room(ROOM),
-            now,
+            index.bitmaps, index.demands, case.events, by_event, cells, index.rare, progress, FoundRuns.with_room(ROOM)
         )
-        more = found_pairs(found, now, index.demands.conjunction)
+        more = pairs_of_runs(found)
         assert not more & all_found
-        all_found, all_candidates, parts = all_found | more, all_candidates + candidates, parts + 1
+        all_found, all_candidates = all_found | more, all_candidates + candidates
     assert all_found == case.expected()
     assert len(all_found) <= all_candidates <= case.events.codes.shape[1] * case.conjunctions.count
     lists, candidates = index.match_lists(case.events)
@@ -306,83 +208,38 @@ def test_matches_are_those_of_the_definition(
     assert set(map(tuple, pairs_of(lists).tolist())) == all_found
 
 
-@pytest.mark.parametrize("in_bits", [False, True])
-@pytest.mark.parametrize("swept", [False, True])
-def test_ends_are_used_where_the_block_before_had_many_candidates(
-    swept: bool, in_bits: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two blocks that match often, two that hardly ever do, two that do: the way changes in the middle of parts."""
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, edge_matches=-1.0, in_order_matches=-1.0))
-    blocks, events, last = [True, True, False, False, True, True], 20 if COMPILED else 8, 2000
-    count = len(blocks) * BLOCK
-    random = np.random.default_rng(5)
-    often = np.repeat(blocks, BLOCK)
-    low = np.where(often, random.integers(0, 200, count), random.integers(0, last - 2, count)).astype(np.int32)
-    high = np.where(often, random.integers(1800, last, count), low + 2).astype(np.int32)
-    number, zeros = np.arange(count, dtype=np.int32), np.zeros(count, np.int32)
-    conjunctions = Conjunctions(count, np.array([last], np.int32), number, zeros, low, high, *[NOTHING] * 4)
-    index = BitmapIndex.build(conjunctions, [popularity(low, high, last)])
-    # Where an event is NULL all groups are dead, and events are numbered otherwise than where blocks are swept.
-    codes = np.where(random.random((1, events)) < 0.3, -1, random.integers(0, last + 1, (1, events))).astype(np.int32)
-    none = np.zeros(events + 1, np.int64)
-    batch = Events(codes, none, NOTHING, none, NOTHING)
-    holds = (low[None, :] <= codes[0][:, None]) & (codes[0][:, None] <= high[None, :])
-    cells = cells_of_codes(codes, *index._cells)
-    by_code = np.argsort(codes, axis=1).astype(np.int32) if swept else np.empty((0, 0), np.int32)
-    bits = np.zeros((events if in_bits else 0, len(blocks) * BITSET_WORDS), np.uint64)
-    progress, all_found, ways = BEGIN, set[tuple[int, int]](), set[bool]()
-    by_event, columns = np.ascontiguousarray(codes.T), index.cells.columns
-    while progress.block < len(blocks):
-        progress, found, _ = match_bitmaps(
-            index.bitmaps,
-            index.demands,
-            batch,
-            by_event,
-            columns,
-            cells,
-            by_code,
-            progress,
-            FoundRuns.with_room(ROOM),
-            bits,
-        )
-        ways.add(progress.ends_pay)
-        more = found_pairs(found, bits if progress.block == len(blocks) else bits[:0], index.demands.conjunction)
-        assert not more & all_found
-        all_found |= more
-    assert all_found == set(map(tuple, np.argwhere(holds).tolist()))
-    assert in_bits or ways == {True, False}, "parts end in blocks of both ways"
-
-
-@pytest.mark.parametrize("expects_many", [False, True])
 @pytest.mark.parametrize("tests", [0, 3])
 @pytest.mark.parametrize("seed", range(6))
-def test_match_bitmaps_of_one(seed: int, tests: int, expects_many: bool) -> None:
+def test_match_bitmaps_of_one(seed: int, tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
     case = random_case(seed, conjunctions=2000, events=1, columns=2, tests=tests, span=10)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
-    arguments = (index.bitmaps, index.demands, case.events, *index._cells)
-    found, candidates = match_bitmaps_of_one(*arguments, ROOM + 2000, expects_many)
+    arguments = (index.bitmaps, index.demands, case.events, *index._cells, index.rare)
+    found, candidates = match_bitmaps_of_one(*arguments, ROOM + 2000)
     assert set(map(tuple, found.tolist())) == case.expected()
     assert len(found) == len(case.expected()) <= candidates
     assert set(map(tuple, index.match(case.events)[0].tolist())) == case.expected()
 
 
-def test_an_event_with_more_matches_than_there_is_room_for() -> None:
+def test_an_event_with_more_matches_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
     case = random_case(1, conjunctions=9000, events=1, columns=2, tests=0, span=1)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
-    found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, ROOM, False)
+    found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, index.rare, ROOM)
     assert set(map(tuple, found.tolist())) == case.expected()
     assert len(found) == len(case.expected()) > ROOM
 
 
 @pytest.mark.parametrize(("conjunctions", "span"), [(2000, 10), (9000, 1), (5000, 40)])
 @pytest.mark.parametrize("seed", range(4))
-def test_match_ranges_of_one(seed: int, conjunctions: int, span: int) -> None:
+def test_match_ranges_of_one(seed: int, conjunctions: int, span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A last block that is not full, more matches than there is room for, dead groups, NULL, several ranges."""
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
     case = random_case(seed, conjunctions=conjunctions, events=1, columns=3, tests=0, span=span)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     table = addresses_of(index.bitmaps, index.demands, index._cells).rows
     arrays = index.bitmaps.words, index.demands.predicates
-    found, candidates = match_ranges_of_one(*arrays, table, case.events.codes)
+    found, candidates = match_ranges_of_one(*arrays, table, case.events.codes, index.rare)
     assert set(map(tuple, found.tolist())) == case.expected()
     assert len(found) == len(case.expected()) <= candidates
 

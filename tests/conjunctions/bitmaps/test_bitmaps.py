@@ -73,11 +73,11 @@ def test_who_fails_in_each_cell(example: BitmapIndex) -> None:
             assert {place for place in range(5) if word >> place & 1} == failing
 
 
-@pytest.mark.parametrize("edge_matches", [0.0, 1.0])
-def test_blocks_with_and_without_ends_are_not_damaged(edge_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, edge_matches=edge_matches))
+@pytest.mark.parametrize("dense_matches", [0.0, 2.0])
+def test_rare_and_dense_conjunctions_are_not_damaged(dense_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, dense_matches=dense_matches, min_dense=0))
     index = BitmapIndex.build(conjunctions_of(EXAMPLE, [2, 6]), evenly([2, 6]))
-    assert index.bitmaps.has_ends.all() == (edge_matches == 0.0)
+    assert index.rare == (5 if dense_matches else 0)
     index.check_arrays(Extent(columns=3, conjunctions=5))
 
 
@@ -115,17 +115,15 @@ def test_ten_thousand_columns_cost_no_more_than_their_predicates() -> None:
     assert found(index, events_of(codes.tolist())) == {(0, 7)}
 
 
-@pytest.mark.parametrize("edge_matches", [0.0, 1.0])
-def test_a_file_without_ends_gives_the_same_matches(edge_matches: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As files of earlier versions are: they had bitsets of edges instead, which are not read."""
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, edge_matches=edge_matches))
+def test_a_file_without_dense_blocks_gives_the_same_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As files of earlier versions are: they had ends in blocks of another layout, which are not read."""
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
     case = random_case(2, conjunctions=600, events=30, columns=5, tests=3, span=400)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
-    of_ends = ("has_ends", "end_starts", "end_code", "end_place", "clear")
-    left = {name: array for name, array in index.arrays().items() if name.partition(".")[2] not in of_ends}
-    older = BitmapIndex.from_arrays(left)
+    assert index.rare == 600
+    is_new = {name: name.startswith("dense.") or name == "bitmaps.clear" for name in index.arrays()}
+    older = BitmapIndex.from_arrays({name: array for name, array in index.arrays().items() if not is_new[name]})
     older.check_arrays(Extent(columns=len(case.popularity) + 1, conjunctions=600))
-    assert not older.bitmaps.has_ends.any()
     assert found(older, case.events) == found(index, case.events) == case.expected()
 
 
@@ -188,6 +186,8 @@ def test_a_matcher_finds_dense_matches_in_the_order_of_ids(count_of_events: int)
 
 
 DAMAGE: list[tuple[str, Callable[[BitmapIndex], BitmapIndex]]] = [
+    ("dense bitset has its words", lambda i: replace(i, dense=i.dense._replace(words=i.dense.words[1:]))),
+    ("ends of a cell ascend", lambda i: replace(i, dense=i.dense._replace(end_code=i.dense.end_code[::-1].copy()))),
     ("its own conjunction", lambda i: i.renumbered(np.zeros(len(i), np.int32))),
     ("has its words", lambda i: replace(i, bitmaps=i.bitmaps._replace(words=i.bitmaps.words[1:]))),
     ("those of its block", lambda i: replace(i, bitmaps=i.bitmaps._replace(first_bitset=i.bitmaps.first_bitset + 1))),
@@ -198,7 +198,10 @@ DAMAGE: list[tuple[str, Callable[[BitmapIndex], BitmapIndex]]] = [
 
 @pytest.mark.parametrize(("reason", "damage"), DAMAGE, ids=[reason for reason, _ in DAMAGE])
 def test_check_finds_damage(reason: str, damage: Callable[[BitmapIndex], BitmapIndex]) -> None:
-    case = random_case(1, conjunctions=600, events=1, columns=5, tests=3, span=40)
-    index = BitmapIndex.build(case.conjunctions, case.popularity)
+    case = random_case(1, conjunctions=600, events=1, columns=5, tests=3, span=4000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "TUNING", replace(TUNING, dense_matches=0.3, min_dense=0))
+        index = BitmapIndex.build(case.conjunctions, case.popularity)
+    assert 0 < index.rare < 600
     with pytest.raises(AssertionError, match=reason):
         damage(index).check()

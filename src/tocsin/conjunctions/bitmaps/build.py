@@ -1,4 +1,4 @@
-"""File conjunctions of wide ranges in bitmaps: their order, the cells of columns, rows and bitsets."""
+"""File conjunctions of wide ranges in bitmaps: their order, the cells of columns, rows, bitsets and ends."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,12 +7,14 @@ import numpy as np
 
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
 from tocsin.conjunctions.bitmaps.arrangement import arrange
+from tocsin.conjunctions.bitmaps.dense import DENSE_BLOCK, DenseBlocks, mark_clear_bitsets, words_of
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
     BLOCK,
     DEMAND_COLUMN,
     DEMAND_END,
     DEMAND_FIRST,
+    GROUP,
     GROUP_WORDS,
     MAX_CELLS,
     Bitmaps,
@@ -130,35 +132,44 @@ class _Accepted:
     """The sum of the first and the last cell."""
 
 
-def file_conjunctions(conjunctions: Conjunctions, popularity: list[Float64s]) -> tuple[Cells, Bitmaps, Demands]:
+def file_conjunctions(
+    conjunctions: Conjunctions, popularity: list[Float64s]
+) -> tuple[Cells, Bitmaps, DenseBlocks, Demands]:
     """File every conjunction; for the arguments see `BitmapIndex.build`."""
     predicates = range_predicates(conjunctions, popularity)
     cells = Cells.of(conjunctions, popularity)
     accepted = _accepted(conjunctions, predicates, cells)
-    accepting = np.minimum(TUNING.edge_optimism * predicates.selectivity, 1.0)
-    expected = np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), conjunctions.count))
-    order = _order(predicates, accepted, expected, cells.columns.size)
-    rows, starts = _in_order(predicates.starts, order)
     of_tests = np.bincount(conjunctions.test_conjunction, minlength=conjunctions.count) > 0
+    order, rare = _order(predicates, accepted, of_tests, cells.columns.size)
+    rows, starts = _in_order(predicates.starts, order)
+    place = np.empty(rows.size, np.int64)
+    place[rows] = np.repeat(np.arange(conjunctions.count), np.diff(starts))
     is_union = predicates.end - predicates.first > 1
     ranges = _Ranges(predicates.low, predicates.high, is_union, conjunctions.last_code[predicates.column])
-    bitmaps = _bitmaps(rows, starts, accepted, cells, ranges, np.where(of_tests, 0.0, expected)[order])
-    return cells, bitmaps, _demands(conjunctions, predicates, order, rows, starts)
+    of_rare, of_others = np.split(rows, [int(starts[rare])])
+    bitmaps = _bitmaps(of_rare, place, accepted, cells, rare)
+    dense = _dense(of_others, place, accepted, cells, ranges, rare, of_tests[order])
+    return cells, bitmaps, dense, _demands(conjunctions, predicates, order, rows, starts)
 
 
-def _order(predicates: RangePredicates, accepted: _Accepted, expected: Float64s, columns: int) -> Int32s:
-    """Return the conjunctions in the order of their places.
+def _order(predicates: RangePredicates, accepted: _Accepted, of_tests: Bools, columns: int) -> tuple[Int32s, int]:
+    """Return the conjunctions in the order of their places, and how many of them are not in dense blocks.
 
-    Those that are `expected` to match often stay in their own order, behind the others; if they are most, all stay.
+    Those that are expected to match often stay in their own order, behind the others; if they are most, all stay. Those
+    with a test are verified anyway, and count as rare.
     """
-    rare = expected <= TUNING.in_order_matches
-    if 2 * np.count_nonzero(rare) < rare.size:
-        return np.arange(rare.size, dtype=np.int32)
+    accepting = np.minimum(TUNING.dense_optimism * predicates.selectivity, 1.0)
+    expected = np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), of_tests.size))
+    is_rare = (expected <= TUNING.dense_matches) | of_tests
+    others = np.flatnonzero(~is_rare).astype(np.int32)
+    if 2 * others.size > is_rare.size:
+        return np.arange(is_rare.size, dtype=np.int32), 0
     thousandths = np.clip(predicates.selectivity * 1000, 0, 1000).astype(np.int64)
-    numbers = np.flatnonzero(rare).astype(np.int32)
+    numbers = np.flatnonzero(is_rare).astype(np.int32)
     rows, starts = _in_order(predicates.starts, numbers)
     arranged = arrange(starts, accepted.column[rows], accepted.middle[rows], thousandths[rows], columns)
-    return np.concatenate([numbers[arranged], np.flatnonzero(~rare).astype(np.int32)])
+    order = np.concatenate([numbers[arranged], others])
+    return order, order.size if others.size < TUNING.min_dense else numbers.size
 
 
 def _accepted(conjunctions: Conjunctions, predicates: RangePredicates, cells: Cells) -> _Accepted:
@@ -196,91 +207,183 @@ class _Ranges(NamedTuple):
     """The last code of the column."""
 
 
-def _ends(
-    ranges: _Ranges, accepted: _Accepted, cells: Cells, bitset_of: Int64s, shift: Int32s, place: Int64s
-) -> tuple[Int64s, Int32s, Int32s]:
-    """Return the ends of ranges that lie in some cell: their keys, 2 * bitset + (whether high), codes and places.
+class _Rows(NamedTuple):
+    """The rows of all blocks: the columns that enough conjunctions of a block name."""
 
-    `bitset_of` is the first bitset of the row of each predicate, or -1 if its ends are not wanted.
+    block: Int64s
+    column: Int32s
+    """By its number among those of the cells."""
+    named: Int64s
+    """How many conjunctions of the block name it."""
+    shift: Int32s
+    sizes: Int64s
+    """Bitsets."""
+    first_bitset: Int64s
+    """Counted from the first of the block."""
+    row_starts: Int64s
+    """Where the rows of each block start; one more entry at the end."""
+    bitset_starts: Int64s
+    of_predicate: Int32s
+    """The row of each predicate that was asked for; -1 if it has none."""
+
+
+def _rows(
+    block: Int64s, column: Int32s, blocks: int, cells: Cells, scale: Int64s, min_named: int, named_per_cell: int
+) -> _Rows:
+    """Make the rows of blocks, given the block and the column of each predicate.
+
+    A row is worth while, and has as many cells, as if a block had BLOCK places: `scale` are its places.
     """
-    keys, codes, places = [], [], []
-    for is_high, code, inside in (
-        (0, ranges.low, ranges.low > 0),
-        (1, ranges.high, (ranges.high >= 0) & (ranges.high < ranges.last_code)),
-    ):
-        wanted = np.flatnonzero(inside & (bitset_of >= 0))
-        cell = cells.of_codes(accepted.column[wanted], code[wanted]) >> shift[wanted]
-        keys.append(2 * (bitset_of[wanted] + cell) + is_high)
-        codes.append(code[wanted])
-        places.append(place[wanted])
-    return np.concatenate(keys), np.concatenate(codes), np.concatenate(places).astype(np.int32)
-
-
-def _bitmaps(
-    rows: Int64s, starts: Int64s, accepted: _Accepted, cells: Cells, ranges: _Ranges, expected: Float64s
-) -> Bitmaps:
-    """Make the rows of each block and their bitsets; `rows` has the predicates of each place, from its start on.
-
-    `expected` is the share of events that the conjunction of each place is expected to match; 0 if it has tests.
-    """
-    count, columns = starts.size - 1, cells.columns.size
-    blocks = -(-count // BLOCK)
-    place = np.empty(rows.size, np.int64)
-    place[rows] = np.repeat(np.arange(count), np.diff(starts))
-    key_of = place // BLOCK * columns + accepted.column
+    columns = max(cells.columns.size, 1)
+    key_of = block * columns + column
     named = np.bincount(key_of, minlength=blocks * columns)
-    keys = np.flatnonzero(named >= TUNING.min_named)
-    block, column = keys // max(columns, 1), (keys % max(columns, 1)).astype(np.int32)
-    often = np.bincount(np.arange(count) // BLOCK, expected, blocks) > TUNING.edge_matches * BLOCK
-    named_per_cell = np.where(often, -(-TUNING.named_per_cell // 2), TUNING.named_per_cell)[block]
+    per_block = named * BLOCK // np.repeat(scale, columns)
+    keys = np.flatnonzero(per_block >= min_named)
+    of_block, of_column = keys // columns, (keys % columns).astype(np.int32)
     shift = np.zeros(keys.size, np.int32)
     for _ in range(MAX_CELLS.bit_length()):
-        size = cells.counts[column] >> shift
-        shift += (size > TUNING.min_row_cells) & (size > named[keys] // named_per_cell)
-    sizes = (cells.counts[column] >> shift).astype(np.int64) + 1
+        size = cells.counts[of_column] >> shift
+        shift += (size > TUNING.min_row_cells) & (size > per_block[keys] // named_per_cell)
+    sizes = (cells.counts[of_column] >> shift).astype(np.int64) + 1
     ends = np.concatenate([[0], np.cumsum(sizes)])
-    row_starts = np.searchsorted(block, np.arange(blocks + 1)).astype(np.int64)
-    bitset_starts = ends[row_starts]
+    row_starts = np.searchsorted(of_block, np.arange(blocks + 1)).astype(np.int64)
     row_of = np.full(blocks * columns, -1, np.int32)
     row_of[keys] = np.arange(keys.size)
-    partial = np.zeros(blocks * BITSET_WORDS * 64, bool)
-    partial[:count] = expected == 0
-    row = row_of[key_of]
-    is_exact = (cells.counts[accepted.column] > ranges.last_code) & (np.append(shift, 0)[row] == 0)
-    partial[place[ranges.is_union & ~is_exact]] = True
-    of_row = np.where((row >= 0) & often[place // BLOCK] & ~ranges.is_union & ~is_exact, row, -1)
-    bitset_of = np.append(ends[:-1], -1)[of_row]
-    end_key, end_code, end_place = _ends(ranges, accepted, cells, bitset_of, np.append(shift, 0)[of_row], place % BLOCK)
-    in_order = np.argsort(end_key << 32 | end_code)
-    bitmaps = Bitmaps(
-        row_starts=row_starts,
-        pruning_ends=np.empty(blocks, np.int64),
-        column=column,
-        shift=shift,
-        bitset_starts=bitset_starts,
-        first_bitset=(ends[:-1] - bitset_starts[block]).astype(np.int32),
-        dead=np.zeros(int(ends[-1]), np.uint8),
-        words=_aligned_zeros(int(ends[-1]) * BITSET_WORDS),
-        has_ends=often,
-        end_starts=np.concatenate([[0], np.cumsum(np.bincount(end_key, minlength=2 * int(ends[-1])))]),
-        end_code=end_code[in_order],
-        end_place=end_place[in_order].astype(np.uint16),
-        partial=np.packbits(partial, bitorder="little").view(np.uint64),
-        clear=np.zeros(int(ends[-1]), bool),
+    first_bitset = ends[:-1] - ends[row_starts][of_block]
+    return _Rows(
+        of_block, of_column, named[keys], shift, sizes, first_bitset, row_starts, ends[row_starts], row_of[key_of]
     )
-    counts = cells.counts[accepted.column]
-    set_bits(rows, row, place, accepted.cells, accepted.null, counts, bitmaps)
-    mark_dead(bitmaps, count)
+
+
+def _bitmaps(mine: Int64s, place: Int64s, accepted: _Accepted, cells: Cells, rare: int) -> Bitmaps:
+    """Make the rows of the first `rare` places and their bitsets; `mine` are their predicates, in that order.
+
+    Predicate i is that of `place[i]`.
+    """
+    blocks = -(-rare // BLOCK)
+    block, inside = place[mine] // BLOCK, place[mine] % BLOCK
+    whole = np.full(blocks, BLOCK, np.int64)
+    made = _rows(block, accepted.column[mine], blocks, cells, whole, TUNING.min_named, TUNING.named_per_cell)
+    bitsets = np.diff(made.bitset_starts)
+    row = made.of_predicate
+    vector = inside // GROUP * bitsets[block] + np.append(made.first_bitset, 0)[row]
+    first_word = made.bitset_starts[block] * BITSET_WORDS + vector * GROUP_WORDS + (inside % GROUP >> 6)
+    bitmaps = Bitmaps(
+        row_starts=made.row_starts,
+        pruning_ends=np.empty(blocks, np.int64),
+        column=made.column,
+        shift=made.shift,
+        bitset_starts=made.bitset_starts,
+        first_bitset=made.first_bitset.astype(np.int32),
+        dead=np.zeros(int(made.bitset_starts[-1]), np.uint8),
+        words=_aligned_zeros(int(made.bitset_starts[-1]) * BITSET_WORDS),
+        clear=np.zeros(int(made.bitset_starts[-1]), bool),
+    )
+    step = np.full(mine.size, GROUP_WORDS, np.int64)
+    _set_bits(mine, made, first_word, step, inside, accepted, cells, bitmaps.words)
+    mark_dead(bitmaps, rare)
     mark_clear(bitmaps)
     # The rows that kill most groups first, the others by how many conjunctions they may rule out.
-    kills = count_dead(bitmaps, sizes) / sizes
-    order = np.lexsort((-named[keys], -kills, block))
+    kills = count_dead(bitmaps, made.sizes) / made.sizes
+    order = np.lexsort((-made.named, -kills, made.block))
     return bitmaps._replace(
-        pruning_ends=row_starts[:-1] + np.bincount(block[kills > 0], minlength=blocks),
-        column=column[order],
-        shift=shift[order],
+        pruning_ends=made.row_starts[:-1] + np.bincount(made.block[kills > 0], minlength=blocks),
+        column=made.column[order],
+        shift=made.shift[order],
         first_bitset=bitmaps.first_bitset[order],
     )
+
+
+def _dense(
+    mine: Int64s, place: Int64s, accepted: _Accepted, cells: Cells, ranges: _Ranges, rare: int, of_tests: Bools
+) -> DenseBlocks:
+    """Make the rows of the places behind the first `rare` ones, their bitsets and ends; `mine` are their predicates.
+
+    Predicate i is that of `place[i]`; `of_tests` says of each place whether it has tests.
+    """
+    count = of_tests.size - rare
+    blocks = -(-count // DENSE_BLOCK)
+    place_starts = np.append(np.arange(blocks, dtype=np.int64) * DENSE_BLOCK, count) + rare
+    places = np.diff(place_starts)
+    block, inside = (place[mine] - rare) // DENSE_BLOCK, (place[mine] - rare) % DENSE_BLOCK
+    made = _rows(
+        block, accepted.column[mine], blocks, cells, places, TUNING.min_named_dense, TUNING.named_per_cell // 2
+    )
+    width = np.array([words_of(size) for size in places.tolist()], np.int64)
+    word_starts = np.concatenate([[0], np.cumsum(width * np.diff(made.bitset_starts))])
+    row = made.of_predicate
+    first_bitset = np.append(made.first_bitset, 0)[row]
+    first_word = word_starts[block] + first_bitset * width[block] + (inside >> 6)
+    shift = np.append(made.shift, 0)[row]
+    is_exact = (cells.counts[accepted.column[mine]] > ranges.last_code[mine]) & (shift == 0)
+    doubtful = ranges.is_union[mine] & ~is_exact
+    partial = np.zeros(int(width.sum()) * 64, bool)
+    partial[:count] = of_tests[rare:]
+    partial[place[mine[(row < 0) | doubtful]] - rare] = True
+    with_ends = np.flatnonzero((row >= 0) & ~ranges.is_union[mine] & ~is_exact)
+    bitset = (made.bitset_starts[block] + first_bitset)[with_ends]
+    key, code, end_place = _ends(ranges, accepted, cells, mine[with_ends], bitset, shift[with_ends], inside[with_ends])
+    in_order = np.argsort(key << 32 | code)
+    bitsets = int(made.bitset_starts[-1])
+    dense = DenseBlocks(
+        place_starts=place_starts,
+        row_starts=made.row_starts,
+        column=made.column,
+        shift=made.shift,
+        bitset_starts=made.bitset_starts,
+        first_bitset=made.first_bitset.astype(np.int32),
+        word_starts=word_starts,
+        words=_aligned_zeros(int(word_starts[-1])),
+        end_starts=np.concatenate([[0], np.cumsum(np.bincount(key, minlength=2 * bitsets))]),
+        end_code=code[in_order],
+        end_place=end_place[in_order].astype(np.uint16),
+        partial=np.packbits(partial, bitorder="little").view(np.uint64),
+        clear=np.zeros(bitsets, bool),
+    )
+    _set_bits(mine, made, first_word, width[block], inside, accepted, cells, dense.words)
+    mark_clear_bitsets(dense)
+    return dense
+
+
+def _set_bits(
+    mine: Int64s,
+    made: _Rows,
+    first_word: Int64s,
+    step: Int64s,
+    inside: Int64s,
+    accepted: _Accepted,
+    cells: Cells,
+    words: UInt64s,
+) -> None:
+    """Set the bits of the predicates `mine`, given the word of the first cell and the steps between cells."""
+    set_bits(
+        np.where(made.of_predicate < 0, -1, first_word),
+        step,
+        (inside & 63).astype(np.uint8),
+        accepted.cells[mine],
+        accepted.null[mine],
+        cells.counts[accepted.column[mine]],
+        np.append(made.shift, 0)[made.of_predicate].astype(np.int32),
+        words,
+    )
+
+
+def _ends(
+    ranges: _Ranges, accepted: _Accepted, cells: Cells, mine: Int64s, bitset: Int64s, shift: Int32s, inside: Int64s
+) -> tuple[Int64s, Int32s, Int64s]:
+    """Return the ends of ranges that lie in some cell: their keys, 2 * bitset + (whether high), codes and places.
+
+    They are those of the predicates `mine`, whose rows begin with a `bitset`, at the place `inside` of their blocks.
+    """
+    keys, codes, places = [], [], []
+    low, high = ranges.low[mine], ranges.high[mine]
+    for is_high, code, lies_inside in ((0, low, low > 0), (1, high, (high >= 0) & (high < ranges.last_code[mine]))):
+        wanted = np.flatnonzero(lies_inside)
+        cell = cells.of_codes(accepted.column[mine[wanted]], code[wanted]) >> shift[wanted]
+        keys.append(2 * (bitset[wanted] + cell) + is_high)
+        codes.append(code[wanted])
+        places.append(inside[wanted])
+    return np.concatenate(keys), np.concatenate(codes), np.concatenate(places)
 
 
 def _demands(

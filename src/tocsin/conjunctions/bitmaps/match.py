@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import AddressTable
-from tocsin.arrays import Float64s, Int32s, Ragged, UInt64s
+from tocsin.arrays import Float64s, Int32s, Ragged, UInt8s
 from tocsin.conjunctions.bitmaps.build import NO_BOUND, Cells, file_conjunctions
+from tocsin.conjunctions.bitmaps.dense import DENSE_BLOCK, DenseBlocks, match_dense, match_dense_of_one, words_of
 from tocsin.conjunctions.bitmaps.kernels import (
     BEGIN,
     BITSET_WORDS,
@@ -37,23 +39,26 @@ from tocsin.invariants import check_fields, check_ranges, check_starts, check_ta
 from tocsin.tuning import TUNING
 
 _NO_ORDER = np.empty((0, 0), np.int32)
-_NO_BITS = np.empty((0, 0), np.uint64)
 _MOST_ROOM = 1 << 24
 """Conjunctions for which there is room in a part at most; then there is another part."""
 _COLUMNS_SHOWN = 5
 """Columns that a description names, those of most blocks first."""
 
 
-def _without_ends(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays that say of no block that it has ends: those of a file of an earlier version."""
-    blocks, bitsets = arrays["bitmaps.row_starts"].size - 1, arrays["bitmaps.dead"].size
-    return {
-        "bitmaps.has_ends": np.zeros(blocks, bool),
-        "bitmaps.end_starts": np.zeros(2 * bitsets + 1, np.int64),
-        "bitmaps.end_code": np.empty(0, np.int32),
-        "bitmaps.end_place": np.empty(0, np.uint16),
-        "bitmaps.clear": np.zeros(bitsets, bool),
-    }
+def _nothing_dense(conjunctions: int) -> DenseBlocks:
+    """Return no blocks behind so many places: what a file of an earlier version has."""
+    none, start = np.empty(0, np.int32), np.zeros(1, np.int64)
+    no_words, no_places = np.empty(0, np.uint64), np.empty(0, np.uint16)
+    behind = np.array([conjunctions])
+    return DenseBlocks(
+        behind, start, none, none, start, none, start, no_words, start, none, no_places, no_words, none > 0
+    )
+
+
+def _some(events: Events, first: int, end: int) -> Events:
+    """Return some of the events, in full codes."""
+    starts = {name: getattr(events, name)[first : end + 1] for name in ("true_starts", "null_starts")}
+    return events._replace(codes=np.ascontiguousarray(events.codes[:, first:end]), **starts)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,9 @@ class BitmapIndex:
 
     cells: Cells
     bitmaps: Bitmaps
+    """Those that few events are expected to match."""
+    dense: DenseBlocks
+    """Those behind them, that many events are expected to match."""
     demands: Demands
 
     @classmethod
@@ -73,29 +81,24 @@ class BitmapIndex:
         return self.demands.conjunction.size
 
     @cached
+    def rare(self) -> int:
+        """How many conjunctions few events are expected to match."""
+        return int(self.dense.place_starts[0])
+
+    @cached
     def _cells(self) -> tuple[Int32s, Int32s, Int32s]:
         """The cells as `cells_of_codes` takes them."""
         return self.cells.columns, self.cells.bounds, self.cells.counts
 
     @cached
-    def _has_ends(self) -> bool:
-        """Whether some block has the ends of its ranges."""
-        return bool(self.bitmaps.has_ends.any())
-
-    @cached
     def _has_ranges_alone(self) -> bool:
-        """Whether no conjunction has a test and no block has ends: a single event has a kernel for that."""
-        return not self._has_ends and not self.demands.tests.size
+        """Whether no conjunction has a test: a single event has a kernel for that."""
+        return not self.demands.tests.size
 
     @cached
     def _addresses(self) -> AddressTable:
         """The arrays that this kernel reads."""
         return addresses_of(self.bitmaps, self.demands, self._cells)
-
-    @cached
-    def _expects_many(self) -> bool:
-        """Whether events are expected to match many conjunctions: `build.py` leaves these in order."""
-        return self._has_ends and self._is_in_order
 
     @cached
     def _is_in_order(self) -> bool:
@@ -105,62 +108,66 @@ class BitmapIndex:
     def match(self, events: Events) -> tuple[Int32s, int]:
         """Return the pairs (event, conjunction) that match, in any order, and the number of candidates verified."""
         if events.codes.shape[1] == 1:
-            if self._has_ranges_alone:
-                table = self._addresses.rows
-                return match_ranges_of_one(self.bitmaps.words, self.demands.predicates, table, events.codes)
-            # What makes lists of several costs more than most matches of one event.
+            return self._match_one(events)
+        lists, candidates = self.match_lists(events)
+        return pairs_of(lists), candidates
+
+    def _match_one(self, events: Events) -> tuple[Int32s, int]:
+        """Do the same for one event: what makes lists of several costs more than most matches of one."""
+        if not self.rare:
+            return match_dense_of_one(self.dense, self.demands, events, *self._cells)
+        if self._has_ranges_alone:
+            table = self._addresses.rows
+            pairs, candidates = match_ranges_of_one(
+                self.bitmaps.words, self.demands.predicates, table, events.codes, self.rare
+            )
+        else:
             room = ROOM + TUNING.matches_per_event
-            return match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, room, self._expects_many)
-        parts, bits, candidates = self._found(events)
-        return pairs_of(self._lists(parts, bits, events)), candidates
+            pairs, candidates = match_bitmaps_of_one(self.bitmaps, self.demands, events, *self._cells, self.rare, room)
+        if self.rare == len(self):
+            return pairs, candidates
+        others, more = match_dense_of_one(self.dense, self.demands, events, *self._cells)
+        return np.concatenate([pairs, others]), candidates + more
 
     def match_lists(self, events: Events) -> tuple[Ragged, int]:
         """Return the conjunctions of each event, in any order, and the number of candidates verified."""
-        parts, bits, candidates = self._found(events)
-        return self._lists(parts, bits, events), candidates
+        count = events.codes.shape[1]
+        at_once = max(TUNING.sweep_events, TUNING.most_bytes_of_bits // (8 * self.dense.partial.size + 1))
+        if count <= at_once:
+            return self._lists(events)
+        parts = [self._lists(_some(events, first, first + at_once)) for first in range(0, count, at_once)]
+        sizes = np.concatenate([np.diff(lists.starts) for lists, _ in parts])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        return Ragged(starts, np.concatenate([lists.values for lists, _ in parts])), sum(each for _, each in parts)
 
-    def _lists(self, parts: list[FoundRuns], bits: UInt64s, events: Events) -> Ragged:
-        return lists_of(parts, bits, self.demands.conjunction, self._is_in_order, events.codes.shape[1])
-
-    def _found(self, events: Events) -> tuple[list[FoundRuns], UInt64s, int]:
-        """Find the conjunctions of each event, in runs and in bits.
-
-        The first ones are found in runs, unless many are expected. Where they turn out to be dense, a bit for each
-        place is less to write.
-        """
-        count, places, blocks = events.codes.shape[1], len(self), self.bitmaps.row_starts.size - 1
-        size = 8 * blocks * BITSET_WORDS * count
+    def _lists(self, events: Events) -> tuple[Ragged, int]:
+        """Do the same for so many events that there is memory for a bit for each dense conjunction."""
+        count = events.codes.shape[1]
         cells = cells_of_codes(events.codes, *self._cells)
         by_event = np.ascontiguousarray(events.codes.T)
+        parts, candidates = self._match_rare(events, by_event, cells)
+        bits = np.empty((count, self.dense.partial.size), np.uint64)
         by_code = _NO_ORDER
-        if count >= TUNING.sweep_events and self._has_ends:
+        if count >= TUNING.sweep_events and bits.size:
             by_code = np.argsort(events.codes[self.cells.columns], axis=1).astype(np.int32)
-        progress, parts, bits, candidates = BEGIN, [], _NO_BITS, 0
-        if self._expects_many and size < TUNING.most_bytes_of_bits:
-            bits = np.zeros((count, blocks * BITSET_WORDS), np.uint64)
+        candidates += match_dense(self.dense, self.demands, events, by_event, self.cells.columns, cells, by_code, bits)
+        conjunction = self.demands.conjunction[self.rare :]
+        return lists_of(parts, bits, conjunction, self._is_in_order and not self.rare, count), candidates
+
+    def _match_rare(self, events: Events, by_event: Int32s, cells: UInt8s) -> tuple[list[FoundRuns], int]:
+        """Find those conjunctions of each event that few are expected to match, in runs."""
+        count, blocks = events.codes.shape[1], self.bitmaps.row_starts.size - 1
+        progress, parts, candidates = BEGIN, [], 0
         room = ROOM + TUNING.matches_per_event * count
-        while True:
+        while progress.block < blocks:
             progress, found, verified = match_bitmaps(
-                self.bitmaps,
-                self.demands,
-                events,
-                by_event,
-                self.cells.columns,
-                cells,
-                by_code,
-                progress,
-                FoundRuns.with_room(room),
-                bits,
+                self.bitmaps, self.demands, events, by_event, cells, self.rare, progress, FoundRuns.with_room(room)
             )
             parts.append(found)
             candidates += verified
-            if progress.block == blocks:
-                return parts, bits, candidates
             done = (progress.block * GROUPS + progress.group + 1) * GROUP
-            if found.used * TUNING.places_a_match > done * count and size < TUNING.most_bytes_of_bits:
-                bits, room = np.zeros((count, blocks * BITSET_WORDS), np.uint64), ROOM
-            else:
-                room = max(room, min(ROOM + 2 * found.used * places // done, _MOST_ROOM))
+            room = max(room, min(ROOM + 2 * found.used * self.rare // done, _MOST_ROOM))
+        return parts, candidates
 
     def renumbered(self, numbers: Int32s) -> "BitmapIndex":
         """Return the index with conjunction i as number `numbers[i]`."""
@@ -168,16 +175,21 @@ class BitmapIndex:
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the state as named arrays, for a segment file."""
-        parts = ("cells", vars(self.cells)), ("bitmaps", self.bitmaps._asdict()), ("demands", self.demands._asdict())
-        return {f"{part}.{name}": array for part, arrays in parts for name, array in arrays.items()}
+        tuples: dict[str, Any] = {"bitmaps": self.bitmaps, "dense": self.dense, "demands": self.demands}
+        parts = {"cells": vars(self.cells)} | {part: arrays._asdict() for part, arrays in tuples.items()}
+        return {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "BitmapIndex":
         """Return the index that `arrays` came from, without copying."""
         cells = Cells(*(arrays[f"cells.{name}"] for name in Cells.__dataclass_fields__))
-        arrays = _without_ends(arrays) | dict(arrays)
-        bitmaps = Bitmaps(*(arrays[f"bitmaps.{name}"] for name in Bitmaps._fields))
-        return cls(cells, bitmaps, Demands(*(arrays[f"demands.{name}"] for name in Demands._fields)))
+        demands = Demands(*(arrays[f"demands.{name}"] for name in Demands._fields))
+        # A file of an earlier version has all conjunctions in the first part.
+        nothing = _nothing_dense(demands.conjunction.size)._asdict()
+        dense = DenseBlocks(*(arrays.get(f"dense.{name}", nothing[name]) for name in DenseBlocks._fields))
+        unknown = {"bitmaps.clear": np.zeros(arrays["bitmaps.dead"].size, bool)}
+        bitmaps = Bitmaps(*((unknown | dict(arrays))[f"bitmaps.{name}"] for name in Bitmaps._fields))
+        return cls(cells, bitmaps, dense, demands)
 
     @property
     def nbytes(self) -> int:
@@ -186,23 +198,29 @@ class BitmapIndex:
 
     def describe(self, column_name: Callable[[int], str]) -> Iterator[Step]:
         """Say how conjunctions are filed, and show the columns that most blocks have a row for."""
-        bitmaps = self.bitmaps
-        blocks = bitmaps.row_starts.size - 1
-        yield Step(
-            f", {len(self):,} conjunctions",
-            f"in bitmaps: {blocks:,} blocks, {bitmaps.column.size / blocks:.1f} columns a block, "
-            f"{self.nbytes / len(self):.0f} bytes a conjunction",
-            "no two predicates of theirs are selective: an event ORs the bitsets of those that fail in its cells",
-        )
-        named = np.bincount(bitmaps.column, minlength=self.cells.columns.size)
+        bitmaps, dense = self.bitmaps, self.dense
+        for arrays, count, what in ((bitmaps, self.rare, ""), (dense, len(self) - self.rare, " that often match")):
+            if count == 0:
+                continue
+            blocks = arrays.row_starts.size - 1
+            size = sum(array.nbytes for array in arrays) / count
+            yield Step(
+                f", {count:,} conjunctions{what}",
+                f"in bitmaps: {blocks:,} blocks, {arrays.column.size / blocks:.1f} columns a block, "
+                f"{size:.0f} bytes a conjunction",
+                "no two predicates of theirs are selective: an event ORs the bitsets of those that fail"
+                + (" and marks the ends of their ranges" if what else " in its cells"),
+            )
+        named = np.bincount(np.concatenate([bitmaps.column, dense.column]), minlength=self.cells.columns.size)
         shown = np.argsort(-named, kind="stable")[:_COLUMNS_SHOWN].tolist()
         columns = ", ".join(column_name(int(self.cells.columns[number])) for number in shown)
-        pruning = (bitmaps.pruning_ends - bitmaps.row_starts[:-1]).sum() / blocks
-        yield Step(
-            f", bitmaps on {columns}{', …' * (named.size > _COLUMNS_SHOWN)}",
-            f"{pruning:.1f} columns a block rule out whole groups",
-            "conjunctions are sorted so that those of a group accept about the same",
-        )
+        if self.rare:
+            pruning = (bitmaps.pruning_ends - bitmaps.row_starts[:-1]).sum() / (bitmaps.row_starts.size - 1)
+            yield Step(
+                f", bitmaps on {columns}{', …' * (named.size > _COLUMNS_SHOWN)}",
+                f"{pruning:.1f} columns a block rule out whole groups",
+                "conjunctions are sorted so that those of a group accept about the same",
+            )
 
     def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels within their arrays."""
@@ -218,33 +236,18 @@ class BitmapIndex:
             demand(cells.bounds[beyond] == NO_BOUND, "bounds", "a column has more cells than it should")
         with under("bitmaps."):
             check_fields(Bitmaps, bitmaps)
-            blocks, rows = -(-len(self) // BLOCK), bitmaps.column.size
-            check_starts("row_starts", bitmaps.row_starts, blocks, rows)
-            check_starts("bitset_starts", bitmaps.bitset_starts, blocks, bitmaps.dead.size)
-            for name, size in (
-                ("pruning_ends", blocks),
-                ("has_ends", blocks),
-                ("shift", rows),
-                ("first_bitset", rows),
-                ("clear", bitmaps.dead.size),
-            ):
-                demand(getattr(bitmaps, name).size == size, name, f"it has not {size} entries")
-            check_within("column", bitmaps.column, 0, cells.columns.size)
-            check_within("shift", bitmaps.shift, 0, MAX_CELLS.bit_length())
+            blocks = -(-self.rare // BLOCK)
+            self._check_rows(bitmaps, blocks)
+            demand(bitmaps.pruning_ends.size == blocks, "pruning_ends", f"it has not {blocks} entries")
+            demand(bitmaps.dead.size == bitmaps.clear.size, "dead", "not each bitset has one")
             inside = (bitmaps.row_starts[:-1] <= bitmaps.pruning_ends) & (
                 bitmaps.pruning_ends <= bitmaps.row_starts[1:]
             )
             demand(inside, "pruning_ends", "rows that kill groups are not those of their block")
-            sizes = (cells.counts[bitmaps.column] >> bitmaps.shift).astype(np.int64) + 1
-            of_block = np.repeat(np.diff(bitmaps.bitset_starts), np.diff(bitmaps.row_starts))
-            check_within("first_bitset", bitmaps.first_bitset, 0, 2**31)
-            demand(bitmaps.first_bitset + sizes <= of_block, "first_bitset", "bitsets are not those of their block")
             words = BITSET_WORDS * np.diff(bitmaps.bitset_starts)
             demand(bitmaps.words.size == words.sum(), "words", "not each bitset has its words")
-            check_starts("end_starts", bitmaps.end_starts, 2 * bitmaps.dead.size, bitmaps.end_code.size)
-            demand(bitmaps.end_place.size == bitmaps.end_code.size, "end_place", "not each end has a place")
-            check_within("end_place", bitmaps.end_place, 0, BLOCK)
-            demand(bitmaps.partial.size == blocks * BITSET_WORDS, "partial", "not each place has a bit")
+        with under("dense."):
+            self._check_dense()
         with under("demands."):
             check_fields(Demands, demands, {"predicates": 3, "ranges": 2, "tests": 3})
             check_within("conjunction", demands.conjunction, 0, bounds.conjunctions)
@@ -255,23 +258,64 @@ class BitmapIndex:
             check_ranges("predicates", unions[:, DEMAND_FIRST], unions[:, DEMAND_END], len(demands.ranges))
             check_within("tests", demands.tests[:, TEST_NULL_COLUMN], -1, bounds.columns)
 
+    def _check_rows(self, arrays: Bitmaps | DenseBlocks, blocks: int) -> None:
+        rows, bitsets, counts = arrays.column.size, arrays.clear.size, self.cells.counts
+        check_starts("row_starts", arrays.row_starts, blocks, rows)
+        check_starts("bitset_starts", arrays.bitset_starts, blocks, bitsets)
+        for name in ("shift", "first_bitset"):
+            demand(getattr(arrays, name).size == rows, name, f"it has not {rows} entries")
+        check_within("column", arrays.column, 0, counts.size)
+        check_within("shift", arrays.shift, 0, MAX_CELLS.bit_length())
+        sizes = (counts[arrays.column] >> arrays.shift).astype(np.int64) + 1
+        of_block = np.repeat(np.diff(arrays.bitset_starts), np.diff(arrays.row_starts))
+        check_within("first_bitset", arrays.first_bitset, 0, 2**31)
+        demand(arrays.first_bitset + sizes <= of_block, "first_bitset", "bitsets are not those of their block")
+
+    def _check_dense(self) -> None:
+        dense = self.dense
+        check_fields(DenseBlocks, dense)
+        demand(dense.place_starts.size > 0, "place_starts", "it has no entry")
+        places = np.diff(dense.place_starts)
+        demand(dense.place_starts[-1] == len(self), "place_starts", "the last place is not that of a conjunction")
+        demand((places > 0) & (places <= DENSE_BLOCK), "place_starts", "a block has too many or too few places")
+        demand(places[:-1] == DENSE_BLOCK, "place_starts", "a block is not full, and not the last")
+        self._check_rows(dense, places.size)
+        check_starts("word_starts", dense.word_starts, places.size, dense.words.size)
+        widths = np.array([words_of(size) for size in places.tolist()], np.int64)
+        demand(
+            np.diff(dense.word_starts) == widths * np.diff(dense.bitset_starts),
+            "word_starts",
+            "not each bitset has its words",
+        )
+        demand(dense.partial.size == widths.sum(), "partial", "not each place has a bit")
+        check_starts("end_starts", dense.end_starts, 2 * dense.clear.size, dense.end_code.size)
+        demand(dense.end_place.size == dense.end_code.size, "end_place", "not each end has a place")
+        check_within("end_place", dense.end_place, 0, DENSE_BLOCK)
+        if places.size:
+            of_last = dense.end_place[dense.end_starts[2 * dense.bitset_starts[-2]] :]
+            check_within("end_place", of_last, 0, int(places[-1]))
+
     def check(self) -> None:
         """Assert what the kernels rely on."""
-        bitmaps, demands = self.bitmaps, self.demands
+        bitmaps, dense, demands = self.bitmaps, self.dense, self.demands
         assert (np.diff(self.cells.bounds, axis=1) >= 0).all(), "cells follow each other"
         assert (self.cells.bounds[:, 0] == 0).all(), "the first cell begins with the first code"
-        blocks = -(-len(self) // BLOCK)
-        assert bitmaps.row_starts.size == blocks + 1, "there is a block for each 4,096 conjunctions"
+        blocks = -(-self.rare // BLOCK)
+        assert bitmaps.row_starts.size == blocks + 1, "there is a block for each 4,096 rare conjunctions"
         assert (bitmaps.row_starts[:-1] <= bitmaps.pruning_ends).all(), "rows that kill groups come first"
         assert (bitmaps.pruning_ends <= bitmaps.row_starts[1:]).all(), "and are rows of their block"
-        sizes = (self.cells.counts[bitmaps.column] >> bitmaps.shift) + 1
-        block = np.repeat(np.arange(blocks), np.diff(bitmaps.row_starts))
-        ends = bitmaps.bitset_starts[block] + bitmaps.first_bitset + sizes
-        assert (ends <= bitmaps.bitset_starts[block + 1]).all(), "the bitsets of a row are those of its block"
+        for arrays in (bitmaps, dense):
+            sizes = (self.cells.counts[arrays.column] >> arrays.shift) + 1
+            block = np.repeat(np.arange(arrays.row_starts.size - 1), np.diff(arrays.row_starts))
+            ends = arrays.bitset_starts[block] + arrays.first_bitset + sizes
+            assert (ends <= arrays.bitset_starts[block + 1]).all(), "the bitsets of a row are those of its block"
         assert bitmaps.words.size == BITSET_WORDS * bitmaps.bitset_starts[-1] == BITSET_WORDS * bitmaps.dead.size, (
             "every bitset has its words, and its dead groups"
         )
-        assert bitmaps.partial.size == blocks * BITSET_WORDS, "every place has a bit"
+        assert dense.place_starts[-1] == len(self), "every place is rare or dense"
+        assert dense.words.size == dense.word_starts[-1], "every dense bitset has its words"
+        for first, end in pairwise(dense.end_starts.tolist()):
+            assert (np.diff(dense.end_code[first:end]) >= 0).all(), "the ends of a cell ascend"
         assert np.unique(demands.conjunction).size == len(self), "every place has its own conjunction"
         assert demands.starts[-1] == len(demands.predicates), "the last predicate is that of the last place"
         assert demands.test_starts[-1] == len(demands.tests), "the last test is that of the last place"

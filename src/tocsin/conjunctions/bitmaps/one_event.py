@@ -75,8 +75,10 @@ def addresses_of(bitmaps: Bitmaps, demands: Demands, cells: tuple[Int32s, Int32s
 
 
 @kernel
-def match_ranges_of_one(words: UInt64s, predicates: Int32s, table: Int64s, codes: Int32s) -> tuple[Int32s, int]:
-    """Return the pairs (0, conjunction) that match an event with these codes, and the number of candidates.
+def match_ranges_of_one(
+    words: UInt64s, predicates: Int32s, table: Int64s, codes: Int32s, count: int
+) -> tuple[Int32s, int]:
+    """Return the pairs (0, conjunction) of the first `count` that match an event with these codes, and the candidates.
 
     `words` and `predicates` are those of `Bitmaps` and `Demands`; `table` has the addresses of what else they have.
     """
@@ -95,7 +97,7 @@ def match_ranges_of_one(words: UInt64s, predicates: Int32s, table: Int64s, codes
     dead = bytes_at(table[_DEAD, 0], table[_DEAD, 1])
     clear = bytes_at(table[_CLEAR, 0], table[_CLEAR, 1])
     cells = cells_of_codes(codes, columns, bounds, counts)
-    count, candidates = conjunction.size, 0
+    candidates = 0
     vectors, failed = np.empty(columns.size + OR_AT_ONCE, np.int32), np.empty(GROUP_WORDS, np.uint64)
     places = np.empty(2 * GROUP, np.int32)
     for block in range(row_starts.size - 1):

@@ -61,7 +61,7 @@ class StoredConjunctions:
         """Build the indexes that were asked for."""
         return cls(filing.conjunctions, *filing.algorithms)
 
-    def match_lists(self, events: Events) -> None:
+    def match_lists(self, events: Events, codes_of: CodesOf | None = None, by_pairs: Pairs | None = None) -> None:
         """Nothing: it finds pairs."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
