@@ -88,6 +88,9 @@ class Tuning:
     min_dense: int = 512
     """If there are fewer of them, they stand among the others. Not measured: a row of a block costs an event some 20 ns
     however few places it has, a candidate 25 ns."""
+    many_dense: int = 1 << 16
+    """So many of them are found as lists by a single event, too, which costs it some 20 µs more and a match 2 ns less.
+    Other values were not measured."""
     dense_optimism: float = 1.25
     """Selectivities are guesses. Where these decide whether matches are frequent, ranges are taken to accept so many
     times more: of 0.8 of the values, 0.65 of the events are expected (half as the ends are spread, half evenly)."""

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tocsin.arrays import Bools, Int32s, Int64s
+from tocsin.arrays import Bools, Int32s, Int64s, Ragged
 from tocsin.conjunctions import owners as owner_kernels
 from tocsin.conjunctions.owners import (
     Owners,
@@ -15,6 +15,7 @@ from tocsin.conjunctions.owners import (
     fill_by_event,
     group_by_event,
     group_conjunctions,
+    owners_of_lists,
     pairs_with_owners,
     subscriptions_of_one,
 )
@@ -59,6 +60,31 @@ def test_count_and_fill_by_event(seed: int, some_dropped: bool) -> None:
     assert by_event(*group_by_event(pairs, owners, dropped, several, EVENTS)) == [
         list(dict.fromkeys(subscriptions)) for subscriptions in expected
     ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("some_dropped", [False, True])
+@pytest.mark.parametrize("several", [NONE, np.ones(SUBSCRIPTIONS, bool)])
+def test_owners_of_lists_and_pairs_are_those_of_all_pairs(seed: int, some_dropped: bool, several: Bools) -> None:
+    """Half of the conjunctions are found as lists, the others as pairs."""
+    pairs, owners, lists = random_case(seed)
+    dropped = np.random.default_rng(seed).random(SUBSCRIPTIONS) < 0.3 if some_dropped else NONE
+    in_lists = pairs[:, 1] % 2 == 0
+    starts, values = group_conjunctions(pairs[in_lists], EVENTS)
+    assert owner_kernels._size_of_lists(values, owners) == sum(len(lists[number]) for number in values.tolist())
+    found = by_event(*owners_of_lists(Ragged(starts, values), pairs[~in_lists], owners, dropped, several))
+    expected = by_event(*group_by_event(pairs, owners, dropped, several, EVENTS))
+    assert list(map(sorted, found)) == list(map(sorted, expected))
+
+
+def test_append_lists_writes_what_was_found_before_first() -> None:
+    owners = Owners(np.array([3, ~0, 1], np.int32), np.array([0, 2]), np.array([0, 4], np.int32))
+    first, before = np.array([0, 1, 1]), np.array([8], np.int32)
+    starts, listed = np.array([0, 2, 3]), np.array([1, 0, 2], np.int32)
+    values, dropped = np.full(6, -1, np.int32), np.array([False, True, False, False, False])
+    ends = owner_kernels._append_lists(first, before, starts, listed, owners, dropped, values)
+    assert ends.tolist() == [0, 4, 4]
+    assert values[:4].tolist() == [8, 0, 4, 3]
 
 
 @pytest.mark.parametrize("seed", range(4))

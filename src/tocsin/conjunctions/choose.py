@@ -140,6 +140,11 @@ class CombinedIndex:
         pairs = found[0] if len(found) == 1 else np.concatenate([_NO_PAIRS, *found])
         return pairs, sum(candidates for _, candidates in parts)
 
+    @cached
+    def expects_many(self) -> bool:
+        """Whether many conjunctions are in dense blocks: writing them as pairs takes longer than to make lists."""
+        return self.bitmaps is not None and len(self.bitmaps) - self.bitmaps.rare >= TUNING.many_dense
+
     @property
     def needs_codes(self) -> bool:
         """Whether some conjunction has a test, more predicates than its postings carry, or is in bitmaps or blocks."""

@@ -57,10 +57,13 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     place = np.arange(predicates.conjunction.size) - predicates.starts[predicates.conjunction]
     sorts = np.clip(bits / spent - place, 0.0, 1.0)
     alive = _product(predicates, (selectivity + (1 - selectivity) / classes) ** sorts)
-    # A row needs conjunctions: columns that few of a block name have none, but those that it is sorted by.
-    in_row = np.maximum(sorts, np.minimum(1.0, named[predicates.conjunction] * BLOCK / columns / TUNING.min_named))
+    # A row needs conjunctions: columns that few of a block name have none, but those that it is sorted by, of which a
+    # block has as many as it takes to fill it.
+    by_columns = min(count / columns / TUNING.min_named, 1.0)
+    usual = np.clip(2 * named * BLOCK / columns / TUNING.min_named - 1, 0.0, 1.0)
+    in_row = np.maximum(np.where(place == 0, np.maximum(sorts, by_columns), sorts), usual[predicates.conjunction])
     candidates = _product(predicates, 1 - in_row * (1 - selectivity))
-    rows = np.minimum(columns, named * BLOCK / TUNING.min_named)
+    rows = np.maximum(columns * usual, min(columns, max(BLOCK * columns / max(count, 1), 1.0)))
     verify = np.where(candidates > TUNING.dense_matches, TUNING.certain_ns, TUNING.verify_ns)
     return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
 

@@ -86,6 +86,10 @@ class ConjunctionIndex(Protocol):
         """
 
     @property
+    def expects_many(self) -> bool:
+        """Whether one event is expected to match so many conjunctions that lists of them are worth what they cost."""
+
+    @property
     def needs_codes(self) -> bool:
         """Whether the codes of all events are needed, not only short ones."""
 

@@ -169,6 +169,7 @@ class ReferenceIndex:
     needs_codes = True
     rekeyed = 0
     found_as_one = None
+    expects_many = False
     stays_on_disk: ClassVar[bool] = False
     evaluations = 0
 

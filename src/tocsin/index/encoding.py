@@ -60,7 +60,10 @@ def encode(
     """
     codes = np.zeros((len(columns) + len(families) + 1, len(batch)), np.int32)
     for place, column in enumerate(columns):
-        codes[place] = codes_of_column(batch.column(column.attribute), column)
+        if batch.lacks(column.attribute):
+            codes[place] = NULL_CODE
+        else:
+            codes[place] = codes_of_column(batch.column(column.attribute), column)
     evidence.mismatches |= mismatches(columns, batch, codes == NULL_CODE)
     true, null, first_numbers = [], [], [0]
     for place, (_, _, family) in enumerate(families):
@@ -84,7 +87,7 @@ def encode(
     last_code = [column.domain.last for column in columns] + [0] * (len(families) + 1)
     short = short_codes_by_rank(codes, shifts_by_rank(np.array(last_code, np.int32)))
     for place, column in enumerate(columns):
-        if column.quantizer is not None:
+        if column.quantizer is not None and not batch.lacks(column.attribute):
             short[place] = column.short_codes(batch)
     return events._replace(short=short, row_of=np.arange(len(codes), dtype=np.int32))
 
@@ -96,7 +99,7 @@ def encode_short(columns: Sequence[Column], batch: EventBatch, evidence: Evidenc
     """
     short = np.ones((len(columns) + 1, len(batch)), np.uint16)
     for place, column in enumerate(columns):
-        short[place] = column.short_codes(batch)
+        short[place] = 0 if batch.lacks(column.attribute) else column.short_codes(batch)
     evidence.mismatches |= mismatches(columns, batch, short == 0)
     none, starts = np.empty(0, np.int32), np.zeros(len(batch) + 1, np.int64)
     codes = np.empty((len(short), 0), np.int32)
@@ -122,7 +125,7 @@ def mismatches(columns: Sequence[Column], batch: EventBatch, null: Bools) -> dic
         return {}
     unread: dict[str, Bools] = {}
     for place, column in enumerate(columns):
-        if column.kind is not Kind.ANY:
+        if column.kind is not Kind.ANY and not batch.lacks(column.attribute):
             missing = null[place]
             unread[column.attribute] = unread.get(column.attribute, missing) & missing
     there = {name: gone & _present(batch, name) for name, gone in unread.items() if _may_be_there(batch, name, gone)}

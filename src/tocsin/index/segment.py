@@ -30,6 +30,7 @@ from tocsin.conjunctions.owners import (
 from tocsin.conjunctions.pairs.build import crowded
 from tocsin.conjunctions.pairs.kernels import FOUND
 from tocsin.conjunctions.protocol import CodesOf, ConjunctionIndex, Extent, Filing, Pairs
+from tocsin.conjunctions.runs import pairs_of
 from tocsin.forks import cached
 from tocsin.index.build import (
     code_columns,
@@ -320,10 +321,8 @@ class Segment:
         else:
             lists, (others, verified) = in_lists
             evidence.candidates = int(verified)
-            if not self.is_one_to_one or len(others):
-                starts, values = owners_of_lists(lists, others, self.owners, dropped, self.several)
-            else:
-                starts, values = without(dropped, lists) if dropped.size else (lists.starts, lists.values)
+            owned = self._owners_of(lists, others, dropped)
+            starts, values = owned.starts, owned.values
         if len(self.trees):
             stands, verified = self.trees.verify(events_of(starts, 0), values, events)
             evidence.candidates += verified
@@ -348,8 +347,10 @@ class Segment:
             numbers = self.match_encoded(batch, events, work, dropped).values
             evidence.add_segment(work)
             return numbers
-        pairs = self._found_for_one(event, batch, judged, evidence)
-        if self.is_one_to_one:
+        pairs, lists = self._found_for_one(event, batch, judged, evidence)
+        if lists is not None:
+            numbers = self._owners_of(lists, pairs, dropped).values
+        elif self.is_one_to_one:
             numbers = pairs[:, FOUND]
             if dropped.size:
                 numbers = numbers[~dropped[numbers]]
@@ -366,7 +367,8 @@ class Segment:
         """The (event, subscription) pairs that match, in no order; one with several conjunctions may come again."""
         if batch.single is not None and not len(self.trees):
             evidence = Evidence(events=1)
-            pairs = self._found_for_one(batch.single, batch, judged or {}, evidence)
+            pairs, lists = self._found_for_one(batch.single, batch, judged or {}, evidence)
+            pairs = pairs if lists is None else np.concatenate([pairs, pairs_of(lists)])
             return pairs_with_owners(pairs, self.owners), evidence
         events, evidence = self.encode(batch, judged or {})
         start = time.perf_counter()
@@ -416,21 +418,28 @@ class Segment:
         evidence.evaluations += self.index.evaluations - before
         return pairs
 
+    def _owners_of(self, lists: Ragged, pairs: Int32s, dropped: Bools) -> Ragged:
+        """The subscriptions of conjunctions in lists and in pairs; the lists may be overwritten."""
+        if not self.is_one_to_one or len(pairs):
+            return Ragged(*owners_of_lists(lists, pairs, self.owners, dropped, self.several))
+        return Ragged(*without(dropped, lists)) if dropped.size else lists
+
     def _found_for_one(
         self, event: Event, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence
-    ) -> Int32s:
-        """Do both phases for a batch of one event."""
+    ) -> tuple[Int32s, Ragged | None]:
+        """Do both phases for a batch of one event; return pairs, and the list of what is found in a row, if any is."""
         start = time.perf_counter()
         encoded = self.lane.encode(event, batch, judged, evidence)
         middle = time.perf_counter()
         before = self.index.evaluations
-        pairs, candidates = self.index.match(encoded.events)
+        in_lists = self.index.match_lists(encoded.events) if self.index.expects_many else None
+        lists, (pairs, candidates) = in_lists or (None, self.index.match(encoded.events))
         self.lane.give_back(encoded)
         evidence.candidates += int(candidates)
         evidence.evaluations += self.index.evaluations - before
         evidence.encode_s += middle - start
         evidence.match_s += time.perf_counter() - middle
-        return pairs
+        return pairs, lists
 
     def container(self) -> Container:
         """The segment as named arrays, for a file."""
@@ -616,13 +625,13 @@ class MappedSegment(Segment):
 
     def _found_for_one(
         self, event: Event, batch: EventBatch, judged: Mapping[int, Probed], evidence: Evidence
-    ) -> Int32s:
+    ) -> tuple[Int32s, Ragged | None]:
         if not self._exceeds_memory:
             return super()._found_for_one(event, batch, judged, evidence)
         with self._giving_back():
-            pairs = super()._found_for_one(event, batch, judged, evidence)
+            found = super()._found_for_one(event, batch, judged, evidence)
             step_done()
-        return pairs
+        return found
 
     def verify(self, everything: bool) -> None:
         """Check what matching reads now; with `everything`, all that the file holds."""

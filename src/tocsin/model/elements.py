@@ -50,6 +50,10 @@ class Elements(EventBatch):
             return super()._read_column(attribute)
         return taken(self._batch.column(attribute), self.owner)
 
+    def lacks(self, attribute: str) -> bool:
+        """Tell it of the elements or of the events, whatever has the attribute."""
+        return super().lacks(attribute) if is_of_element(attribute) else self._batch.lacks(attribute)
+
     def names(self) -> list[str]:
         """Return ELEMENT and the names that some event has."""
         return [ELEMENT, *self._batch.names()]

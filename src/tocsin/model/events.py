@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tocsin.arrays import Int64s
 from tocsin.errors import EventError
+from tocsin.forks import cached
 from tocsin.model.derive import derive
 from tocsin.model.expression_tree import MARK, NOW, expression_of, is_derived
 from tocsin.model.lookup import lookup
@@ -95,6 +96,23 @@ class EventBatch:
         if attribute not in self._columns:
             self._columns[attribute] = self._read_column(attribute)
         return self._columns[attribute]
+
+    def lacks(self, attribute: str) -> bool:
+        """Tell whether it is known without reading that no event has a value for an attribute.
+
+        >>> batch = EventBatch(pa.table({"price": [12, None], "year": pa.nulls(2)}))
+        >>> [batch.lacks(attribute) for attribute in ("price", "year", "author")]
+        [False, True, True]
+        """
+        return attribute not in self._given and "." not in attribute and not attribute.startswith(MARK)
+
+    @cached
+    def _given(self) -> frozenset[str]:
+        """The names on the uppermost level that may have a value in some event."""
+        if self.table is None:
+            return frozenset().union(*self._rows)
+        columns = zip(self.table.column_names, self.table.columns, strict=True)
+        return frozenset(name for name, column in columns if column.null_count < len(column))
 
     @property
     def now(self) -> dt.datetime:
@@ -215,6 +233,10 @@ class _Some(EventBatch):
         self._batch = batch
         self._chosen = rows
         self._length = rows.size
+
+    def lacks(self, attribute: str) -> bool:
+        """Tell it of the whole batch."""
+        return self._batch.lacks(attribute)
 
     def _read_column(self, attribute: str) -> Values | None:
         return taken(self._batch.column(attribute), self._chosen)

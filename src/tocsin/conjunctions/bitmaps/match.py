@@ -214,13 +214,12 @@ class BitmapIndex:
         named = np.bincount(np.concatenate([bitmaps.column, dense.column]), minlength=self.cells.columns.size)
         shown = np.argsort(-named, kind="stable")[:_COLUMNS_SHOWN].tolist()
         columns = ", ".join(column_name(int(self.cells.columns[number])) for number in shown)
-        if self.rare:
-            pruning = (bitmaps.pruning_ends - bitmaps.row_starts[:-1]).sum() / (bitmaps.row_starts.size - 1)
-            yield Step(
-                f", bitmaps on {columns}{', …' * (named.size > _COLUMNS_SHOWN)}",
-                f"{pruning:.1f} columns a block rule out whole groups",
-                "conjunctions are sorted so that those of a group accept about the same",
-            )
+        pruning = (bitmaps.pruning_ends - bitmaps.row_starts[:-1]).sum() / max(bitmaps.row_starts.size - 1, 1)
+        yield Step(
+            f", bitmaps on {columns}{', …' * (named.size > _COLUMNS_SHOWN)}",
+            f"{pruning:.1f} columns a block rule out whole groups" if self.rare else "no column rules out whole groups",
+            "conjunctions are sorted so that those of a group accept about the same, but for those that often match",
+        )
 
     def check_arrays(self, bounds: Extent) -> None:
         """Demand what keeps the kernels within their arrays."""

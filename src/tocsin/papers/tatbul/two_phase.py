@@ -50,6 +50,7 @@ class StoredConjunctions:
     needs_codes = True
     rekeyed = 0
     found_as_one = None
+    expects_many = False
     stays_on_disk: ClassVar[bool] = False
 
     def __init__(self, conjunctions: Conjunctions, index: str, matcher: str) -> None:
