@@ -260,7 +260,14 @@ def _match_many_ranges() -> None:
         " AND ".join(f"{name} BETWEEN {n % size} AND {n % size + size // 10}" for name, size in BOX_SIZES.items())
         for n in range(count)
     ]
-    for first, second in ((exact + wide, boxes[:1]), (boxes, wide), (exact, exact), (narrow, narrow[:1])):
+    without_a_word = [f"{text} AND NOT has_words(t, 'word{n % 9}')" for n, text in enumerate(narrow)]
+    for first, second in (
+        (exact + wide, boxes[:1]),
+        (boxes, wide),
+        (exact, exact),
+        (narrow, narrow[:1]),
+        (without_a_word, narrow[:1]),
+    ):
         with Matcher.from_table(_numbered(first), background_merge=False) as matcher:
             for size in (1, 2, EVENTS):
                 matcher.match_batch(events(size))
