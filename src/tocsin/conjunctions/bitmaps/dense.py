@@ -84,15 +84,19 @@ def _mark(
     first_of_block, width = dense.bitset_starts[block], failing.size
     failing[:] = np.uint64(0)
     first, behind = dense.row_starts[block], dense.row_starts[block + 1]
+    taken, column_of, count = np.empty(behind - first, np.int64), np.empty(behind - first, np.int32), 0
     for row in range(first, behind):
-        local = dense.first_bitset[row] + (cells[dense.column[row], event] >> dense.shift[row])
-        bitset, at = np.uint64(first_of_block + local), np.uint64(dense.word_starts[block] + local * width)
+        taken[count] = dense.first_bitset[row] + (cells[dense.column[row], event] >> dense.shift[row])
+        column_of[count] = columns[dense.column[row]]
+        count += not dense.clear[first_of_block + taken[count]]
+    for number in range(count):
+        bitset = np.uint64(first_of_block + taken[number])
+        at = np.uint64(dense.word_starts[block] + taken[number] * width)
         next_at, next_end, after_next = at, np.uint64(0), np.uint64(0)
-        if row + 1 < behind:
-            local = dense.first_bitset[row + 1] + (cells[dense.column[row + 1], event] >> dense.shift[row + 1])
-            next_at = np.uint64(dense.word_starts[block] + local * width)
-            next_end = np.uint64(starts[2 * (first_of_block + local)])
-            after_next = np.uint64(starts[2 * (first_of_block + local) + 2])
+        if number + 1 < count:
+            next_at = np.uint64(dense.word_starts[block] + taken[number + 1] * width)
+            next_end = np.uint64(starts[2 * (first_of_block + taken[number + 1])])
+            after_next = np.uint64(starts[2 * (first_of_block + taken[number + 1]) + 2])
         for line in range(np.uint64(0), np.uint64(width), np.uint64(_WORDS_OF_A_LINE)):
             fetch(words, next_at + line)
             if next_end < after_next:
@@ -103,7 +107,7 @@ def _mark(
                 failing[line + word] |= words[at + line + word]
         low, high = np.uint64(starts[np.uint64(2) * bitset]), np.uint64(starts[np.uint64(2) * bitset + np.uint64(1)])
         end = np.uint64(starts[np.uint64(2) * bitset + np.uint64(2)])
-        code = codes[columns[dense.column[row]], event]
+        code = codes[column_of[number], event]
         above, below = np.int32(0), np.int32(0)
         for place in range(low, high):
             above += np.int32(code_of[place] > code)
