@@ -73,9 +73,10 @@ class Tuning:
     verified whenever it is a candidate. A million conjunctions of 1 to 10 of 100 ranges, attributes by Zipf's law, µs
     an event in batches of 470 with 4, 8, 16 and 32: 235, 217, 313, 422; of 32: 483, 473, 618, 732."""
     named_per_cell: int = 16
-    """A row has a cell for each so many conjunctions that name its column, or for half as many where its block has
-    ends, and at most 64. µs an event with 16, 64 and 128: 300,000 conjunctions of 10 of 20 ranges of width 0.4 10.9,
-    12.4 and 17.9; 100,000 of 5 of 20 of width 0.1 3.0, 3.6 and 3.8. 64 takes a fifth to a quarter fewer bytes."""
+    """A row has a cell for each so many conjunctions that name its column, or for half as many in dense blocks and
+    where those of a block are expected to match one event in 128, and at most 64. µs an event with 16, 64 and 128:
+    300,000 conjunctions of 10 of 20 ranges of width 0.4 10.9, 12.4 and 17.9; 100,000 of 5 of 20 of width 0.1 3.0, 3.6
+    and 3.8. 64 takes a fifth to a quarter fewer bytes."""
     min_row_cells: int = 8
     """But at least so many. Not measured."""
     groups_in_a_class: int = 24

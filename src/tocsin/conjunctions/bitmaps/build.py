@@ -140,27 +140,27 @@ def file_conjunctions(
     cells = Cells.of(conjunctions, popularity)
     accepted = _accepted(conjunctions, predicates, cells)
     of_tests = np.bincount(conjunctions.test_conjunction, minlength=conjunctions.count) > 0
-    order, rare = _order(predicates, accepted, of_tests, cells.columns.size)
+    accepting = np.minimum(TUNING.dense_optimism * predicates.selectivity, 1.0)
+    expected = np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), conjunctions.count))
+    order, rare = _order(predicates, accepted, np.where(of_tests, 0.0, expected), cells.columns.size)
     rows, starts = _in_order(predicates.starts, order)
     place = np.empty(rows.size, np.int64)
     place[rows] = np.repeat(np.arange(conjunctions.count), np.diff(starts))
     is_union = predicates.end - predicates.first > 1
     ranges = _Ranges(predicates.low, predicates.high, is_union, conjunctions.last_code[predicates.column])
     of_rare, of_others = np.split(rows, [int(starts[rare])])
-    bitmaps = _bitmaps(of_rare, place, accepted, cells, rare)
+    bitmaps = _bitmaps(of_rare, place, accepted, cells, expected[order[:rare]])
     dense = _dense(of_others, place, accepted, cells, ranges, rare, of_tests[order])
     return cells, bitmaps, dense, _demands(conjunctions, predicates, order, rows, starts)
 
 
-def _order(predicates: RangePredicates, accepted: _Accepted, of_tests: Bools, columns: int) -> tuple[Int32s, int]:
+def _order(predicates: RangePredicates, accepted: _Accepted, expected: Float64s, columns: int) -> tuple[Int32s, int]:
     """Return the conjunctions in the order of their places, and how many of them are not in dense blocks.
 
-    Those that are expected to match often stay in their own order, behind the others; if they are most, all stay. Those
-    with a test are verified anyway, and count as rare.
+    Those that are `expected` to match often stay in their own order, behind the others; if they are most, all stay.
+    Those with a test are verified anyway, and count as rare: nothing is expected of them.
     """
-    accepting = np.minimum(TUNING.dense_optimism * predicates.selectivity, 1.0)
-    expected = np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), of_tests.size))
-    is_rare = (expected <= TUNING.dense_matches) | of_tests
+    is_rare = expected <= TUNING.dense_matches
     others = np.flatnonzero(~is_rare).astype(np.int32)
     if 2 * others.size > is_rare.size:
         return np.arange(is_rare.size, dtype=np.int32), 0
@@ -228,7 +228,7 @@ class _Rows(NamedTuple):
 
 
 def _rows(
-    block: Int64s, column: Int32s, blocks: int, cells: Cells, scale: Int64s, min_named: int, named_per_cell: int
+    block: Int64s, column: Int32s, blocks: int, cells: Cells, scale: Int64s, min_named: int, named_per_cell: Int64s
 ) -> _Rows:
     """Make the rows of blocks, given the block and the column of each predicate.
 
@@ -243,7 +243,7 @@ def _rows(
     shift = np.zeros(keys.size, np.int32)
     for _ in range(MAX_CELLS.bit_length()):
         size = cells.counts[of_column] >> shift
-        shift += (size > TUNING.min_row_cells) & (size > per_block[keys] // named_per_cell)
+        shift += (size > TUNING.min_row_cells) & (size > per_block[keys] // named_per_cell[of_block])
     sizes = (cells.counts[of_column] >> shift).astype(np.int64) + 1
     ends = np.concatenate([[0], np.cumsum(sizes)])
     row_starts = np.searchsorted(of_block, np.arange(blocks + 1)).astype(np.int64)
@@ -255,15 +255,18 @@ def _rows(
     )
 
 
-def _bitmaps(mine: Int64s, place: Int64s, accepted: _Accepted, cells: Cells, rare: int) -> Bitmaps:
-    """Make the rows of the first `rare` places and their bitsets; `mine` are their predicates, in that order.
+def _bitmaps(mine: Int64s, place: Int64s, accepted: _Accepted, cells: Cells, expected: Float64s) -> Bitmaps:
+    """Make the rows of the first places and their bitsets; `mine` are their predicates, in that order.
 
-    Predicate i is that of `place[i]`.
+    Predicate i is that of `place[i]`; `expected` says of each place how often its conjunction is expected to match.
     """
+    rare = expected.size
     blocks = -(-rare // BLOCK)
     block, inside = place[mine] // BLOCK, place[mine] % BLOCK
     whole = np.full(blocks, BLOCK, np.int64)
-    made = _rows(block, accepted.column[mine], blocks, cells, whole, TUNING.min_named, TUNING.named_per_cell)
+    often = np.bincount(np.arange(rare) // BLOCK, expected, blocks) > TUNING.dense_matches / 2 * BLOCK
+    per_cell = np.where(often, -(-TUNING.named_per_cell // 2), TUNING.named_per_cell)
+    made = _rows(block, accepted.column[mine], blocks, cells, whole, TUNING.min_named, per_cell)
     bitsets = np.diff(made.bitset_starts)
     row = made.of_predicate
     vector = inside // GROUP * bitsets[block] + np.append(made.first_bitset, 0)[row]
@@ -306,9 +309,8 @@ def _dense(
     place_starts = np.append(np.arange(blocks, dtype=np.int64) * DENSE_BLOCK, count) + rare
     places = np.diff(place_starts)
     block, inside = (place[mine] - rare) // DENSE_BLOCK, (place[mine] - rare) % DENSE_BLOCK
-    made = _rows(
-        block, accepted.column[mine], blocks, cells, places, TUNING.min_named_dense, TUNING.named_per_cell // 2
-    )
+    per_cell = np.full(blocks, -(-TUNING.named_per_cell // 2), np.int64)
+    made = _rows(block, accepted.column[mine], blocks, cells, places, TUNING.min_named_dense, per_cell)
     width = np.array([words_of(size) for size in places.tolist()], np.int64)
     word_starts = np.concatenate([[0], np.cumsum(width * np.diff(made.bitset_starts))])
     row = made.of_predicate
