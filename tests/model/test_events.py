@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tocsin import Matcher
+from tocsin import EventError, Matcher
 from tocsin.model.events import EventBatch
 from tocsin.model.readable import read_column
 
@@ -139,3 +139,31 @@ def test_a_value_of_one_event_is_that_of_its_column(event: dict[str, object]) ->
         values = EventBatch([event], now).values(name)
         found, column = EventBatch([event], now).value(name), None if values is None else values[0]
         assert repr(found) == repr(column)
+
+
+def test_columns_without_a_value_are_not_read() -> None:
+    """Only attributes that subscriptions name are asked for, however many columns there are."""
+    columns = {f"a{number}": pa.array([1, 2]) for number in range(50)}
+    table = pa.table(columns | {"gone": pa.nulls(2, pa.int64()), "dots.in": pa.nulls(2)})
+    batch = EventBatch(table)
+    assert [batch.lacks(name) for name in ("a1", "gone", "missing", "dots.in", "\0now")] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert not EventBatch([{"a": None}]).lacks("a")
+    matcher = Matcher.from_table(pa.table({"id": ["x", "y"], "where": ["a1 > 1 AND gone IS NULL", "gone < 3"]}))
+    segment = matcher._subscriptions.current().states[0].segment
+    segment.match(batch)
+    assert set(batch._columns) | set(batch._lacking) <= {"a1", "gone", "missing", "dots.in", "\0now"}
+    assert "gone" not in batch._columns
+    assert matcher.match_batch(table)["subscription"].to_pylist() == ["x"]
+
+
+def test_two_columns_of_one_name_are_an_error_even_without_values() -> None:
+    table = pa.Table.from_arrays([pa.nulls(2, pa.int64())] * 2, ["a", "a"])
+    assert not EventBatch(table).lacks("a")
+    with pytest.raises(EventError, match="2 columns 'a'"):
+        EventBatch(table).column("a")

@@ -311,7 +311,7 @@ class Segment:
         `by_pairs` has the pairs by ranges and the candidates for them, if they are found already.
         """
         start = time.perf_counter()
-        in_lists = self._found_lists(batch, events, by_pairs)
+        in_lists = self.index.match_lists(events, self.codes_of(batch), by_pairs)
         if in_lists is None:
             pairs = self._found(batch, events, evidence, by_pairs)
             if self.is_one_to_one and dropped.size == 0:
@@ -405,10 +405,6 @@ class Segment:
     def codes_of(self, batch: EventBatch) -> CodesOf:
         """How to get the codes of some events of a batch."""
         return lambda rows: codes_of(self.common_columns, batch, rows)
-
-    def _found_lists(self, batch: EventBatch, events: Events, by_pairs: Pairs | None) -> tuple[Ragged, Pairs] | None:
-        """The conjunctions that match, as far as the index finds lists of them."""
-        return self.index.match_lists(events, self.codes_of(batch), by_pairs)
 
     def _found(self, batch: EventBatch, events: Events, evidence: Evidence, by_pairs: Pairs | None = None) -> Int32s:
         """The (event, conjunction) pairs that match, in no order."""
