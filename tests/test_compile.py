@@ -141,6 +141,19 @@ def test_or_of_vectors_ends_when_all_bits_are_set() -> None:
 
 
 @kernel
+def or_line_of(words: UInt64s, at: int, target: UInt64s, first: int) -> None:
+    _compile.or_line(words, np.uint64(at), target, np.uint64(first))
+
+
+def test_or_of_a_line() -> None:
+    words, target = np.random.default_rng(1).integers(0, 2**64, (2, 24), dtype=np.uint64)
+    expected = target.copy()
+    expected[11:19] |= words[3:11]
+    or_line_of(words, 3, target, 11)
+    assert target.tolist() == expected.tolist()
+
+
+@kernel
 def put_eight_of(table: UInt8s, row: int, base: int, values: Int32s, first: int) -> None:
     _compile.put_eight(table, np.uint64(row), np.int32(base), values, np.uint64(first))
 

@@ -361,6 +361,11 @@ def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, cou
     return int(np.packbits(~union != 0, bitorder="little")[0])
 
 
+def _or_line(words: UInt64s, at: np.uint64, target: UInt64s, first: np.uint64) -> None:
+    """OR the 512 bits at `words[at]` into those at `target[first]`."""
+    target[int(first) : int(first) + 8] |= words[int(at) : int(at) + 8]
+
+
 def _put_eight(table: UInt8s, row: np.uint64, base: np.int32, values: Int32s, first: np.uint64) -> None:
     """Write `base` + the eight entries of a row of `table`, from `values[first]` on."""
     values[int(first) : int(first) + 8] = base + table[8 * int(row) : 8 * int(row) + 8].astype(np.int32)
@@ -436,6 +441,7 @@ _VECTORIZED: tuple[Any, ...] = (
     _lowest_bit,
     _fetch,
     _or_vectors,
+    _or_line,
     _put_eight,
     _floats_at,
     _integers_at,
@@ -457,6 +463,7 @@ lowest_bit: Callable[[np.uint64], int]
     lowest_bit,
     fetch,
     or_vectors,
+    or_line,
     put_eight,
     floats_at,
     integers_at,

@@ -617,6 +617,23 @@ def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _
 
 
 @intrinsic
+def or_line(_: Any, words: Any, _at: Any, target: Any, _first: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, into = (
+            builder.bitcast(
+                builder.gep(_data_of(context, builder, signature, args, number), [args[number + 1]]), _BITS.as_pointer()
+            )
+            for number in (0, 2)
+        )
+        there, here = builder.load(source), builder.load(into)
+        there.align = here.align = 8
+        builder.store(builder.or_(there, here), into, align=8)
+        return context.get_dummy_value()
+
+    return types.none(words, types.uint64, target, types.uint64), generate
+
+
+@intrinsic
 def put_eight(_: Any, table: Any, _row: Any, _base: Any, values: Any, _first: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         eight = ir.VectorType(ir.IntType(32), 8)
@@ -691,6 +708,7 @@ INTRINSICS = {
     "_count_bits": count_bits,
     "_lowest_bit": lowest_bit,
     "_or_vectors": or_vectors,
+    "_or_line": or_line,
     "_put_eight": put_eight,
     "_floats_at": floats_at,
     "_integers_at": integers_at,

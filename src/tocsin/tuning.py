@@ -88,6 +88,9 @@ class Tuning:
     order and with the ends of their ranges: hardly a group of them fails as a whole. With 1/64, 1/48 and 1/32, a
     million conjunctions, µs an event in large batches and in batches of 32: 5 of 80 ranges of width 0.4 on events of 30
     attributes 59, 24, 36 and 193, 107, 132; 1 to 10 of 100 ranges of any width 217, 235, 224 and 473, 477, 494."""
+    matches_in_order: float = 1 / 4
+    """Those stand in the order of the columns that they name, not in their own, if they are expected to match at most
+    this share of the events."""
     min_dense: int = 512
     """If there are fewer of them, they stand among the others. Not measured: a row of a block costs an event some 20 ns
     however few places it has, a candidate 25 ns."""

@@ -17,7 +17,6 @@ from tocsin.conjunctions.runs import (
     count_of_runs,
     lists_of,
     pairs_of,
-    write_places,
 )
 
 EVENTS, WORDS = 5, 3
@@ -79,13 +78,6 @@ def test_lists_have_runs_and_then_bits(density: float, in_order: bool) -> None:
     append_bits(bits, conjunction, in_order, PLACES_OF_BITS, ends, values)
     assert ends.tolist() == np.cumsum(starts)[1:].tolist()
     assert by_event(np.cumsum(starts), values) == of_bits
-
-
-def test_places_of_a_word_are_written() -> None:
-    conjunction, values = np.arange(1000, 1128, dtype=np.int32), np.full(12, -1, np.int32)
-    assert write_places(np.uint64(1 << 63 | 0b10110), 64, conjunction, values, 2) == 6
-    assert values[:6].tolist() == [-1, -1, 1065, 1066, 1068, 1127]
-    assert write_places(np.uint64(0), 64, conjunction, values, 6) == 6
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -107,6 +107,23 @@ def test_version_7_is_read_as_it_is_and_upgraded(tmp_path: Path) -> None:
     assert Folder(index).read(2)["version"] == VERSION
 
 
+def test_version_8_is_read_as_it_is_and_upgraded(tmp_path: Path) -> None:
+    """Its ranges that often match lie in blocks without regions, and rows have all lines."""
+    index = Path(shutil.copytree(DATA / "version-8", tmp_path / "index"))
+    lows = [(n * 7 % 31, n * 11 % 29) for n in range(1400)]
+    for _ in range(2):
+        verify(Folder(index))
+        with Matcher.open(index, background_merge=False) as matcher:
+            for a, b in [(12, 88), (30, 30), (100, 7)]:
+                expected = [f"s{n:03}" for n, (x, y) in enumerate(lows) if x <= a <= x + 70 and y <= b <= y + 70]
+                ids = sorted(id for id in expected if id != "s007")
+                assert matcher.match({"a": a, "b": b}).ids == ids
+                batch = matcher.match_batch([{"a": a, "b": b}, {}, {"a": a, "b": b}])
+                assert batch["subscription"].to_pylist() == ids + ids
+        assert upgrade(index).version in (8, VERSION)
+    assert Folder(index).read(3)["version"] == VERSION
+
+
 @pytest.mark.parametrize(("version", "folder"), OLD[:-1])
 def test_an_older_version_names_the_command_that_upgrades_it(version: int, folder: Path, tmp_path: Path) -> None:
     index = Path(shutil.copytree(folder, tmp_path / "index"))

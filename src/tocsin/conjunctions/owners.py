@@ -205,7 +205,10 @@ def owners_of_lists(
     """
     events = lists.starts.size - 1
     first, before = group_by_event(pairs, owners, dropped, several, events)
-    in_lists = lists.values.size if owners.starts.size == 1 else _size_of_lists(lists.values, owners)
+    # An event meets each list of owners once at most. Where these are short, nothing is counted.
+    in_lists = lists.values.size + events * owners.members.size
+    if in_lists > 2 * lists.values.size:
+        in_lists = _size_of_lists(lists.values, owners)
     # What is dropped is written before it is overwritten, hence the room for one more.
     values = reused_memory(before.size + in_lists + 1)
     starts = _append_lists(first, before, lists.starts, lists.values, owners, dropped, values)

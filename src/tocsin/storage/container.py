@@ -37,7 +37,7 @@ from tocsin.storage.atomic_files import write_file
 from tocsin.storage.regular_files import open_regular
 
 MAGIC = b"TOCSIN\0\0"
-VERSION = 8
+VERSION = 9
 """The version that is written, see docs/internals/segments.md."""
 READABLE = 5
 """The oldest version that is read as it is. Older ones are upgraded."""

@@ -1,6 +1,7 @@
-"""Dense blocks: their kernels against NumPy and the definition, with one block and with two."""
+"""Dense blocks: their kernels against NumPy and the definition, with one block or region and with two."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,12 +10,22 @@ from contracts.conjunction_index_contract import random_case
 from tocsin._compile import COMPILED
 from tocsin.arrays import Bools, Int64s
 from tocsin.conjunctions.bitmaps import build, dense, match
-from tocsin.conjunctions.bitmaps.dense import DENSE_BLOCK, DenseBlocks, match_dense, match_dense_of_one, words_of
+from tocsin.conjunctions.bitmaps.arrangement import by_families_of_columns
+from tocsin.conjunctions.bitmaps.dense import (
+    DENSE_BLOCK,
+    LINE,
+    LINE_WORDS,
+    DenseBlocks,
+    match_dense,
+    match_dense_of_one,
+    words_of,
+)
 from tocsin.conjunctions.bitmaps.kernels import cells_of_codes
 from tocsin.conjunctions.bitmaps.match import BitmapIndex
 from tocsin.conjunctions.coded import Conjunctions, Events, popularity
 from tocsin.conjunctions.protocol import Extent
 from tocsin.conjunctions.runs import pairs_of
+from tocsin.invariants import BrokenInvariantError
 from tocsin.tuning import TUNING
 
 NOTHING = np.empty(0, np.int32)
@@ -40,15 +51,21 @@ def two_rows(places: int, seed: int) -> tuple[DenseBlocks, Int64s, Int64s]:
     ends.sort()
     words[5 + 1, 0] = 6
     counts = np.bincount([key for key, _, _ in ends], minlength=2 * bitsets)
+    # The second row has the first line and no other.
+    of_rows = [words[:5].reshape(-1), words[5:, :LINE_WORDS].reshape(-1)]
     blocks = DenseBlocks(
         place_starts=np.array([0, places]),
+        block_starts=np.array([0, 1]),
         row_starts=np.array([0, 2]),
         column=np.array([0, 1], np.int32),
         shift=np.array([0, 1], np.int32),
         bitset_starts=np.array([0, bitsets]),
         first_bitset=np.array([0, 5], np.int32),
-        word_starts=np.array([0, words.size]),
-        words=words.reshape(-1),
+        line_starts=np.array([0, width // LINE_WORDS, width // LINE_WORDS + 1]),
+        lines=np.append(np.arange(width // LINE_WORDS), 0).astype(np.uint16),
+        word_starts=np.cumsum([0, *(part.size for part in of_rows)]),
+        words=np.concatenate(of_rows),
+        list_starts=np.array([0, bitsets]),
         end_starts=np.concatenate([[0], np.cumsum(counts)]),
         end_code=np.array([code for _, code, _ in ends], np.int32),
         end_place=np.array([place for _, _, place in ends], np.uint16),
@@ -76,7 +93,7 @@ def test_events_fail_where_their_cell_or_an_end_says_so(seed: int, swept: bool) 
     if swept:
         by_code = np.argsort(codes[1:], axis=1).astype(np.int32)
         by_code[1] = np.argsort(cells[1])
-        dense._sweep(blocks, 0, columns, codes, cells, by_code, failing)
+        dense._sweep(blocks, 0, 0, columns, codes, cells, by_code, failing)
     else:
         for event in range(events):
             dense._mark(blocks, 0, columns, codes, cells, event, failing[event])
@@ -99,7 +116,7 @@ def test_partial_conjunctions_are_verified_and_places_behind_the_last_are_none(p
     failing, bits = np.zeros((2, blocks.partial.size), np.uint64), np.zeros((4, blocks.partial.size), np.uint64)
     failing[1, 0] = np.uint64(1 << place)
     by_event = np.ascontiguousarray(case.events.codes.T)
-    count = dense._set_others(blocks, 0, index.demands, case.events, by_event, 2, failing, bits)
+    count = dense._set_others(blocks, 0, 1, index.demands, case.events, by_event, 2, failing, bits)
     assert count == 2 * (100 - first) - 1
     is_set = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").astype(bool)
     assert not is_set[:2].any()
@@ -148,19 +165,79 @@ def of_wide_ranges(count: int, events: int) -> tuple[BitmapIndex, Events, Bools]
     return BitmapIndex.build(said, [popularity(lows, highs, last)]), batch, holds
 
 
+@pytest.mark.parametrize("blocks_of_a_region", [1, 2])
 @pytest.mark.parametrize("events", [1, 3, 2 * TUNING.sweep_events])
-def test_two_blocks(events: int) -> None:
+def test_two_blocks(events: int, blocks_of_a_region: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second block is not full; unions of ranges, of which there are more codes than cells, are verified."""
+    monkeypatch.setattr(build, "REGION_BLOCKS", blocks_of_a_region)
     count = DENSE_BLOCK + 700 if COMPILED else 900
     index, batch, holds = of_wide_ranges(count, events)
     assert index.rare == 0
-    assert index.dense.row_starts.size - 1 == 1 + COMPILED
+    assert index.dense.place_starts.size - 1 == 1 + COMPILED
+    assert index.dense.row_starts.size - 1 == 1 + (COMPILED and blocks_of_a_region == 1)
     index.check_arrays(Extent(columns=2, conjunctions=count))
     pairs, candidates = index.match(batch)
     assert sorted(map(tuple, pairs.tolist())) == list(map(tuple, np.argwhere(holds).tolist()))
     assert len(pairs) <= candidates <= 1.2 * len(pairs) + 10
     again = BitmapIndex.from_arrays(index.arrays())
     assert sorted(map(tuple, again.match(batch)[0].tolist())) == sorted(map(tuple, pairs.tolist()))
+
+
+def test_blocks_of_version_8_become_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, each block was a region, rows had all lines, and `word_starts` said where the words of a block start."""
+    monkeypatch.setattr(build, "REGION_BLOCKS", 1)
+    count = DENSE_BLOCK + 700 if COMPILED else 900
+    index, batch, holds = of_wide_ranges(count, 3)
+    arrays = index.arrays()
+    for name in ("block_starts", "line_starts", "lines", "list_starts"):
+        del arrays[f"dense.{name}"]
+    starts = index.dense.row_starts
+    arrays["dense.word_starts"] = index.dense.word_starts[starts]
+    read = BitmapIndex.from_arrays(arrays)
+    read.check_arrays(Extent(columns=2, conjunctions=count))
+    for name, array in index.dense._asdict().items():
+        assert np.array_equal(getattr(read.dense, name), array), name
+    assert sorted(map(tuple, read.match(batch)[0].tolist())) == list(map(tuple, np.argwhere(holds).tolist()))
+    arrays["dense.place_starts"] = index.dense.place_starts * 1000
+    with pytest.raises(BrokenInvariantError, match=r"'place_starts': a block has too many or too few places"):
+        BitmapIndex.from_arrays(arrays)
+
+
+@pytest.mark.parametrize("events", [1, 3, 2 * TUNING.sweep_events])
+def test_a_row_has_the_lines_that_name_its_column(events: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each conjunction names two of six columns, in no order; those of like columns come to stand together."""
+    monkeypatch.setattr(build, "TUNING", EVERYTHING)
+    count, columns, last = 20 * LINE, 6, 300
+    random = np.random.default_rng(4)
+    named = np.sort(np.argsort(random.random((count, columns)), axis=1)[:, :2], axis=1)
+    low = random.integers(0, 150, named.shape)
+    high = low + random.integers(0, 150, named.shape)
+    numbers, last_code = np.repeat(np.arange(count), 2).astype(np.int32), np.full(columns, last, np.int32)
+    rows = [row.reshape(-1).astype(np.int32) for row in (named, low, high)]
+    said = Conjunctions(count, last_code, numbers, *rows, *[NOTHING] * 4)
+    popular = [popularity(rows[1][rows[0] == column], rows[2][rows[0] == column], last) for column in range(columns)]
+    index = BitmapIndex.build(said, popular)
+    index.check()
+    index.check_arrays(Extent(columns=columns, conjunctions=count))
+    assert index.rare == 0
+    # 15 sets of columns: a line has those of one or two, so that a third of the lines name a column, and a few more.
+    assert index.dense.lines.size < columns * 20 * 0.6
+    codes = random.integers(-1, last + 1, (columns, events)).astype(np.int32)
+    none = np.zeros(events + 1, np.int64)
+    lists, _ = index.match_lists(Events(codes, none, NOTHING, none, NOTHING))
+    of_named = codes.T[:, named]
+    holds = ((of_named >= low) & (of_named <= high)).all(axis=2)
+    assert sorted(map(tuple, pairs_of(lists).tolist())) == list(map(tuple, np.argwhere(holds).tolist()))
+
+
+def test_conjunctions_that_name_like_columns_stand_together() -> None:
+    """Four sets of three columns; neighbours differ by one column at least, and each set is found in one run."""
+    column = np.array([0, 1, 2, 0, 1, 2, 0, 1], np.int32)
+    order = by_families_of_columns(np.array([0, 1, 2, 4, 5, 7, 8, 8]), column, 3).tolist()
+    sets = [{0}, {1}, {0, 2}, {1}, {0, 2}, {1}, set[int]()]
+    runs = [sets[number] for number in order]
+    assert sorted(order) == list(range(7))
+    assert sum(one != other for one, other in pairwise(runs)) == 3
 
 
 def test_many_events_are_matched_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:

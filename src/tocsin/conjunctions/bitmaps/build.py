@@ -6,8 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.arrays import Bools, Float64s, Int32s, Int64s, UInt64s
-from tocsin.conjunctions.bitmaps.arrangement import arrange
-from tocsin.conjunctions.bitmaps.dense import DENSE_BLOCK, DenseBlocks, mark_clear_bitsets, words_of
+from tocsin.conjunctions.bitmaps.arrangement import arrange, by_families_of_columns
+from tocsin.conjunctions.bitmaps.dense import (
+    DENSE_BLOCK,
+    LINE,
+    LINE_WORDS,
+    REGION_BLOCKS,
+    REGION_LINES,
+    DenseBlocks,
+    mark_clear_bitsets,
+    words_of,
+)
 from tocsin.conjunctions.bitmaps.kernels import (
     BITSET_WORDS,
     BLOCK,
@@ -157,13 +166,19 @@ def file_conjunctions(
 def _order(predicates: RangePredicates, accepted: _Accepted, expected: Float64s, columns: int) -> tuple[Int32s, int]:
     """Return the conjunctions in the order of their places, and how many of them are not in dense blocks.
 
-    Those that are `expected` to match often stay in their own order, behind the others; if they are most, all stay.
-    Those with a test are verified anyway, and count as rare: nothing is expected of them.
+    Those that are `expected` to match often stand behind the others; if they are most, all are taken to be such. Those
+    with a test are verified anyway, and count as rare: nothing is expected of them.
     """
     is_rare = expected <= TUNING.dense_matches
     others = np.flatnonzero(~is_rare).astype(np.int32)
     if 2 * others.size > is_rare.size:
-        return np.arange(is_rare.size, dtype=np.int32), 0
+        others = np.arange(is_rare.size, dtype=np.int32)
+        if expected.mean() > TUNING.matches_in_order:
+            return others, 0
+    rows, starts = _in_order(predicates.starts, others)
+    others = others[by_families_of_columns(starts, accepted.column[rows], columns)]
+    if others.size == is_rare.size:
+        return others, 0
     thousandths = np.clip(predicates.selectivity * 1000, 0, 1000).astype(np.int64)
     numbers = np.flatnonzero(is_rare).astype(np.int32)
     rows, starts = _in_order(predicates.starts, numbers)
@@ -307,42 +322,58 @@ def _dense(
     count = of_tests.size - rare
     blocks = -(-count // DENSE_BLOCK)
     place_starts = np.append(np.arange(blocks, dtype=np.int64) * DENSE_BLOCK, count) + rare
-    places = np.diff(place_starts)
-    block, inside = (place[mine] - rare) // DENSE_BLOCK, (place[mine] - rare) % DENSE_BLOCK
-    per_cell = np.full(blocks, -(-TUNING.named_per_cell // 2), np.int64)
-    made = _rows(block, accepted.column[mine], blocks, cells, places, TUNING.min_named_dense, per_cell)
-    width = np.array([words_of(size) for size in places.tolist()], np.int64)
-    word_starts = np.concatenate([[0], np.cumsum(width * np.diff(made.bitset_starts))])
+    regions = -(-blocks // REGION_BLOCKS)
+    block_starts = np.append(np.arange(regions, dtype=np.int64) * REGION_BLOCKS, blocks)
+    places = np.diff(place_starts[block_starts])
+    block = (place[mine] - rare) // DENSE_BLOCK
+    region, inside = block // REGION_BLOCKS, (place[mine] - rare) % (DENSE_BLOCK * REGION_BLOCKS)
+    per_cell = np.full(regions, -(-TUNING.named_per_cell // 2), np.int64)
+    made = _rows(region, accepted.column[mine], regions, cells, places, TUNING.min_named_dense, per_cell)
     row = made.of_predicate
+    # Lines by row, at `row * REGION_LINES`; those of predicates without a row behind all.
+    key_of_line = np.where(row < 0, made.column.size, row) * np.int64(REGION_LINES) + inside // LINE
+    has_line = np.zeros((made.column.size + 1) * REGION_LINES, bool)
+    has_line[key_of_line] = True
+    lines = np.flatnonzero(has_line[: made.column.size * REGION_LINES])
+    line_starts = np.searchsorted(lines, np.arange(made.column.size + 1) * REGION_LINES)
+    lines_before = (np.cumsum(has_line) - 1)[key_of_line] - line_starts[row]
+    width = np.diff(line_starts) * LINE_WORDS
+    word_starts = np.concatenate([[0], np.cumsum(width * made.sizes)])
+    first_word = word_starts[row] + lines_before * LINE_WORDS + (inside % LINE >> 6)
+    bitsets = np.diff(made.bitset_starts)
+    list_starts = np.concatenate([[0], np.cumsum(np.diff(block_starts) * bitsets)])
     first_bitset = np.append(made.first_bitset, 0)[row]
-    first_word = word_starts[block] + first_bitset * width[block] + (inside >> 6)
     shift = np.append(made.shift, 0)[row]
     is_exact = (cells.counts[accepted.column[mine]] > ranges.last_code[mine]) & (shift == 0)
     doubtful = ranges.is_union[mine] & ~is_exact
-    partial = np.zeros(int(width.sum()) * 64, bool)
+    partial = np.zeros(words_of(count) * 64, bool)
     partial[:count] = of_tests[rare:]
     partial[place[mine[(row < 0) | doubtful]] - rare] = True
     with_ends = np.flatnonzero((row >= 0) & ~ranges.is_union[mine] & ~is_exact)
-    bitset = (made.bitset_starts[block] + first_bitset)[with_ends]
-    key, code, end_place = _ends(ranges, accepted, cells, mine[with_ends], bitset, shift[with_ends], inside[with_ends])
+    lists = np.diff(block_starts)[region]
+    first_list = list_starts[region] + first_bitset * lists + block % REGION_BLOCKS
+    key, code, end_place = _ends(ranges, accepted, cells, mine, with_ends, first_list, lists, shift, inside)
     in_order = np.argsort(key << 32 | code)
-    bitsets = int(made.bitset_starts[-1])
     dense = DenseBlocks(
         place_starts=place_starts,
+        block_starts=block_starts,
         row_starts=made.row_starts,
         column=made.column,
         shift=made.shift,
         bitset_starts=made.bitset_starts,
         first_bitset=made.first_bitset.astype(np.int32),
+        line_starts=line_starts,
+        lines=(lines % REGION_LINES).astype(np.uint16),
         word_starts=word_starts,
         words=_aligned_zeros(int(word_starts[-1])),
-        end_starts=np.concatenate([[0], np.cumsum(np.bincount(key, minlength=2 * bitsets))]),
+        list_starts=list_starts,
+        end_starts=np.concatenate([[0], np.cumsum(np.bincount(key, minlength=2 * int(list_starts[-1])))]),
         end_code=code[in_order],
-        end_place=end_place[in_order].astype(np.uint16),
+        end_place=(end_place[in_order] % DENSE_BLOCK).astype(np.uint16),
         partial=np.packbits(partial, bitorder="little").view(np.uint64),
-        clear=np.zeros(bitsets, bool),
+        clear=np.zeros(int(bitsets.sum()), bool),
     )
-    _set_bits(mine, made, first_word, width[block], inside, accepted, cells, dense.words)
+    _set_bits(mine, made, first_word, np.append(width, 0)[row], inside, accepted, cells, dense.words)
     mark_clear_bitsets(dense)
     return dense
 
@@ -371,18 +402,28 @@ def _set_bits(
 
 
 def _ends(
-    ranges: _Ranges, accepted: _Accepted, cells: Cells, mine: Int64s, bitset: Int64s, shift: Int32s, inside: Int64s
+    ranges: _Ranges,
+    accepted: _Accepted,
+    cells: Cells,
+    mine: Int64s,
+    with_ends: Int64s,
+    first_list: Int64s,
+    lists: Int64s,
+    shift: Int32s,
+    inside: Int64s,
 ) -> tuple[Int64s, Int32s, Int64s]:
-    """Return the ends of ranges that lie in some cell: their keys, 2 * bitset + (whether high), codes and places.
+    """Return the ends of ranges that lie in some cell: their keys, 2 * list + (whether high), codes and places.
 
-    They are those of the predicates `mine`, whose rows begin with a `bitset`, at the place `inside` of their blocks.
+    They are those of the predicates `mine[with_ends]`, at the place `inside` of their regions. The list of the first
+    cell of their rows is `first_list`; that of the next cell is `lists` further on.
     """
     keys, codes, places = [], [], []
     low, high = ranges.low[mine], ranges.high[mine]
-    for is_high, code, lies_inside in ((0, low, low > 0), (1, high, (high >= 0) & (high < ranges.last_code[mine]))):
-        wanted = np.flatnonzero(lies_inside)
+    has_low, has_high = low > 0, (high >= 0) & (high < ranges.last_code[mine])
+    for is_high, code, lies_inside in ((0, low, has_low), (1, high, has_high)):
+        wanted = with_ends[lies_inside[with_ends]]
         cell = cells.of_codes(accepted.column[mine[wanted]], code[wanted]) >> shift[wanted]
-        keys.append(2 * (bitset[wanted] + cell) + is_high)
+        keys.append(2 * (first_list[wanted] + cell * lists[wanted]) + is_high)
         codes.append(code[wanted])
         places.append(inside[wanted])
     return np.concatenate(keys), np.concatenate(codes), np.concatenate(places)

@@ -9,9 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tocsin._compile import AddressTable
-from tocsin.arrays import Float64s, Int32s, Ragged, UInt8s
+from tocsin.arrays import Float64s, Int32s, Int64s, Ragged, UInt8s
 from tocsin.conjunctions.bitmaps.build import NO_BOUND, Cells, file_conjunctions
-from tocsin.conjunctions.bitmaps.dense import DENSE_BLOCK, DenseBlocks, match_dense, match_dense_of_one, words_of
+from tocsin.conjunctions.bitmaps.dense import (
+    DENSE_BLOCK,
+    LINE_WORDS,
+    REGION_BLOCKS,
+    DenseBlocks,
+    match_dense,
+    match_dense_of_one,
+    words_of,
+)
+from tocsin.conjunctions.bitmaps.earlier_versions import dense_of
 from tocsin.conjunctions.bitmaps.kernels import (
     BEGIN,
     BITSET_WORDS,
@@ -43,16 +52,6 @@ _MOST_ROOM = 1 << 24
 """Conjunctions for which there is room in a part at most; then there is another part."""
 _COLUMNS_SHOWN = 5
 """Columns that a description names, those of most blocks first."""
-
-
-def _nothing_dense(conjunctions: int) -> DenseBlocks:
-    """Return no blocks behind so many places: what a file of an earlier version has."""
-    none, start = np.empty(0, np.int32), np.zeros(1, np.int64)
-    no_words, no_places = np.empty(0, np.uint64), np.empty(0, np.uint16)
-    behind = np.array([conjunctions])
-    return DenseBlocks(
-        behind, start, none, none, start, none, start, no_words, start, none, no_places, no_words, none > 0
-    )
 
 
 def _some(events: Events, first: int, end: int) -> Events:
@@ -184,9 +183,7 @@ class BitmapIndex:
         """Return the index that `arrays` came from, without copying."""
         cells = Cells(*(arrays[f"cells.{name}"] for name in Cells.__dataclass_fields__))
         demands = Demands(*(arrays[f"demands.{name}"] for name in Demands._fields))
-        # A file of an earlier version has all conjunctions in the first part.
-        nothing = _nothing_dense(demands.conjunction.size)._asdict()
-        dense = DenseBlocks(*(arrays.get(f"dense.{name}", nothing[name]) for name in DenseBlocks._fields))
+        dense = dense_of(arrays, demands.conjunction.size)
         unknown = {"bitmaps.clear": np.zeros(arrays["bitmaps.dead"].size, bool)}
         bitmaps = Bitmaps(*((unknown | dict(arrays))[f"bitmaps.{name}"] for name in Bitmaps._fields))
         return cls(cells, bitmaps, dense, demands)
@@ -202,11 +199,12 @@ class BitmapIndex:
         for arrays, count, what in ((bitmaps, self.rare, ""), (dense, len(self) - self.rare, " that often match")):
             if count == 0:
                 continue
-            blocks = arrays.row_starts.size - 1
+            parts = arrays.row_starts.size - 1
             size = sum(array.nbytes for array in arrays) / count
+            part = "region" if what else "block"
             yield Step(
                 f", {count:,} conjunctions{what}",
-                f"in bitmaps: {blocks:,} blocks, {arrays.column.size / blocks:.1f} columns a block, "
+                f"in bitmaps: {parts:,} {part}s, {arrays.column.size / parts:.1f} columns a {part}, "
                 f"{size:.0f} bytes a conjunction",
                 "no two predicates of theirs are selective: an event ORs the bitsets of those that fail"
                 + (" and marks the ends of their ranges" if what else " in its cells"),
@@ -257,7 +255,8 @@ class BitmapIndex:
             check_ranges("predicates", unions[:, DEMAND_FIRST], unions[:, DEMAND_END], len(demands.ranges))
             check_within("tests", demands.tests[:, TEST_NULL_COLUMN], -1, bounds.columns)
 
-    def _check_rows(self, arrays: Bitmaps | DenseBlocks, blocks: int) -> None:
+    def _check_rows(self, arrays: Bitmaps | DenseBlocks, blocks: int) -> Int64s:
+        """Demand rows that are those of their block or region; return how many bitsets each has."""
         rows, bitsets, counts = arrays.column.size, arrays.clear.size, self.cells.counts
         check_starts("row_starts", arrays.row_starts, blocks, rows)
         check_starts("bitset_starts", arrays.bitset_starts, blocks, bitsets)
@@ -265,10 +264,11 @@ class BitmapIndex:
             demand(getattr(arrays, name).size == rows, name, f"it has not {rows} entries")
         check_within("column", arrays.column, 0, counts.size)
         check_within("shift", arrays.shift, 0, MAX_CELLS.bit_length())
-        sizes = (counts[arrays.column] >> arrays.shift).astype(np.int64) + 1
+        sizes: Int64s = (counts[arrays.column] >> arrays.shift).astype(np.int64) + 1
         of_block = np.repeat(np.diff(arrays.bitset_starts), np.diff(arrays.row_starts))
         check_within("first_bitset", arrays.first_bitset, 0, 2**31)
         demand(arrays.first_bitset + sizes <= of_block, "first_bitset", "bitsets are not those of their block")
+        return sizes
 
     def _check_dense(self) -> None:
         dense = self.dense
@@ -278,21 +278,33 @@ class BitmapIndex:
         demand(dense.place_starts[-1] == len(self), "place_starts", "the last place is not that of a conjunction")
         demand((places > 0) & (places <= DENSE_BLOCK), "place_starts", "a block has too many or too few places")
         demand(places[:-1] == DENSE_BLOCK, "place_starts", "a block is not full, and not the last")
-        self._check_rows(dense, places.size)
-        check_starts("word_starts", dense.word_starts, places.size, dense.words.size)
-        widths = np.array([words_of(size) for size in places.tolist()], np.int64)
-        demand(
-            np.diff(dense.word_starts) == widths * np.diff(dense.bitset_starts),
-            "word_starts",
-            "not each bitset has its words",
-        )
-        demand(dense.partial.size == widths.sum(), "partial", "not each place has a bit")
-        check_starts("end_starts", dense.end_starts, 2 * dense.clear.size, dense.end_code.size)
+        regions = dense.block_starts.size - 1
+        check_starts("block_starts", dense.block_starts, regions, places.size)
+        blocks = np.diff(dense.block_starts)
+        demand((blocks > 0) & (blocks <= REGION_BLOCKS), "block_starts", "a region has too many or too few blocks")
+        sizes = self._check_rows(dense, regions)
+        of_row = np.repeat(np.arange(regions), np.diff(dense.row_starts))
+        check_starts("line_starts", dense.line_starts, of_row.size, dense.lines.size)
+        lines = np.diff(dense.line_starts)
+        begins = np.isin(np.arange(1, dense.lines.size), dense.line_starts)
+        demand(begins | (dense.lines[1:] > dense.lines[:-1]), "lines", "those of a row do not ascend")
+        ends = dense.place_starts[dense.block_starts].tolist()
+        most = np.array([words_of(end - first) // LINE_WORDS for first, end in pairwise(ends)], np.int64)
+        demand(dense.lines < np.repeat(most[of_row], lines), "lines", "a region has not so many")
+        check_starts("word_starts", dense.word_starts, of_row.size, dense.words.size)
+        demand(np.diff(dense.word_starts) == LINE_WORDS * lines * sizes, "word_starts", "not each bitset has its words")
+        demand(dense.partial.size == sum(map(words_of, places.tolist())), "partial", "not each place has a bit")
+        demand(dense.list_starts.size == regions + 1, "list_starts", f"it has not {regions + 1} entries")
+        demand(dense.list_starts[0] == 0, "list_starts", "the first list does not start at 0")
+        lists = blocks * np.diff(dense.bitset_starts)
+        demand(np.diff(dense.list_starts) == lists, "list_starts", "not each bitset has a list for each block")
+        check_starts("end_starts", dense.end_starts, 2 * int(lists.sum()), dense.end_code.size)
         demand(dense.end_place.size == dense.end_code.size, "end_place", "not each end has a place")
         check_within("end_place", dense.end_place, 0, DENSE_BLOCK)
-        if places.size:
-            of_last = dense.end_place[dense.end_starts[2 * dense.bitset_starts[-2]] :]
-            check_within("end_place", of_last, 0, int(places[-1]))
+        if regions:
+            starts = dense.end_starts[2 * dense.list_starts[-2] :: 2]
+            is_last = np.repeat(np.arange(starts.size - 1) % blocks[-1] == blocks[-1] - 1, np.diff(starts))
+            check_within("end_place", dense.end_place[starts[0] :][is_last], 0, int(places[-1]))
 
     def check(self) -> None:
         """Assert what the kernels rely on."""
@@ -313,6 +325,9 @@ class BitmapIndex:
         )
         assert dense.place_starts[-1] == len(self), "every place is rare or dense"
         assert dense.words.size == dense.word_starts[-1], "every dense bitset has its words"
+        for first, end in pairwise(dense.line_starts.tolist()):
+            assert (np.diff(dense.lines[first:end].astype(np.int64)) > 0).all(), "the lines of a row ascend"
+        assert dense.end_starts.size == 2 * dense.list_starts[-1] + 1, "every bitset has its lists of ends"
         for first, end in pairwise(dense.end_starts.tolist()):
             assert (np.diff(dense.end_code[first:end]) >= 0).all(), "the ends of a cell ascend"
         assert np.unique(demands.conjunction).size == len(self), "every place has its own conjunction"
