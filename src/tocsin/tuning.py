@@ -84,13 +84,24 @@ class Tuning:
     million conjunctions of 10 of 20 ranges of width 0.4, groups that are alive for an event and µs an event without it,
     with 8, 16 and 24: 503, 492, 485, 481 and 17.3, 17.3, 16.9, 16.6."""
     dense_matches: float = 1 / 48
-    """Conjunctions that are expected to match more than this share of the events stand behind the others, in their own
-    order and with the ends of their ranges: hardly a group of them fails as a whole. With 1/64, 1/48 and 1/32, a
-    million conjunctions, µs an event in large batches and in batches of 32: 5 of 80 ranges of width 0.4 on events of 30
-    attributes 59, 24, 36 and 193, 107, 132; 1 to 10 of 100 ranges of any width 217, 235, 224 and 473, 477, 494."""
+    """Conjunctions that are expected to match more than this share of the events stand behind the others, with the ends
+    of their ranges: hardly a group of them fails as a whole. With 1/64, 1/48 and 1/32, a million conjunctions, µs an
+    event in large batches and in batches of 32: 5 of 80 ranges of width 0.4 on events of 30 attributes 59, 24, 36 and
+    193, 107, 132; 1 to 10 of 100 ranges of any width 217, 235, 224 and 473, 477, 494."""
+    dense_predicates: int = 5
+    """If conjunctions have more predicates, which makes it dear to verify them, a share that is as many times smaller
+    is enough, and"""
+    dense_columns: int = 20
+    """likewise, up to half, if there are fewer columns, which makes dense blocks cheap. µs an event in batches of
+    2,000, of 32 and alone, verified and in dense blocks: a million conjunctions of 20 of 30 ranges of width 0.8 (one
+    event in 66 is expected to match) 580 and 282, 823 and 330, 865 and 348; 300,000 of 3 of 10 of width 0.2 (one in 59;
+    by access pairs before) 61 and 19, 135 and 33, 170 and 59; of 10 of 20 of width 0.55 (one in 82) 34 and 32, 78 and
+    92, 74 and 118; of width 0.5 (one in 133, verified) 20 and 35, 40 and 100, 51 and 127."""
     matches_in_order: float = 1 / 4
-    """Those stand in the order of the columns that they name, not in their own, if they are expected to match at most
-    this share of the events."""
+    """If all are dense and expected to match more than this share of the events, they stay in the order of their
+    numbers instead of that of the columns they name. µs an event in large batches, in order and not: 5 of 30 ranges of
+    width 0.8, expected to match 0.32, 287 and 385; 5 of 20 of width 0.9 (0.46) 224 and 519; of width 0.7 (0.22) 306 and
+    309; of width 0.5 (0.09) 246 and 192."""
     min_dense: int = 512
     """If there are fewer of them, they stand among the others. Not measured: a row of a block costs an event some 20 ns
     however few places it has, a candidate 25 ns."""
@@ -127,10 +138,12 @@ class Tuning:
     and 3.1; of width 0.1 22.9 and 13.3, 17.3 and 13.2; 30,000 of width 0.03 9.3 and 2.9, 5.3 and 1.9; 200,000 of 2 of
     10 of width 0.03 29.6 and 20.8, 17.2 and 20.4; 1,000,000 of 3 of 10 of width 0.046 23.6 and 22.0, 13.9 and 16.7.
     With it and the next two, the first and the third go into bitmaps; the others stay with access pairs."""
-    bitmaps_pay: float = 2.0
-    """So many times cheaper must bitmaps be, looks counted, for all to go there: a single event of 200,000 of width
-    0.03 takes 51 µs there and 38 by access pairs, one of 100,000 pairs of equalities 91 and 52. Other values were not
-    measured."""
+    bitmaps_pay: float = 1.25
+    """So many times cheaper must bitmaps be, looks counted, for all to go there. By how many times they are estimated
+    to be, with µs an event by access pairs and in bitmaps in batches of 2,000, of 32 and alone: 300,000 of 3 of 10
+    ranges of width 0.03 1.48: 8.3 and 2.4, 21 and 13, 18 and 16; of 2 of 10 of width 0.002 1.34: 9.3 and 3.5, 22 and
+    14, 19 and 16; 100,000 of these 1.03: 1.2 and 1.5, 7 and 11, 15 and 15; a million of 3 of 10 of width 0.05 0.75: 9.6
+    and 10.4, 38 and 25, 29 and 27."""
     least_saving_ns: float = 1000.0
     """And so much must it save an event: 10,000 pairs of equalities, in a dozen tables, take as long there in batches,
     and a single event 58 µs instead of 50. Other values were not measured."""

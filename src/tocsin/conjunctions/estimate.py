@@ -7,6 +7,7 @@ The estimates need no event: they follow from the selectivities of predicates. T
 import numpy as np
 
 from tocsin.arrays import Float64s, Int64s
+from tocsin.conjunctions.bitmaps.build import expected_matches, often_match
 from tocsin.conjunctions.bitmaps.kernels import BLOCK, GROUP
 from tocsin.conjunctions.coded import RangePredicates
 from tocsin.conjunctions.pairs.access import AccessPairs, expected_candidates
@@ -64,7 +65,8 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     in_row = np.maximum(np.where(place == 0, np.maximum(sorts, by_columns), sorts), usual[predicates.conjunction])
     candidates = _product(predicates, 1 - in_row * (1 - selectivity))
     rows = np.maximum(columns * usual, min(columns, max(BLOCK * columns / max(count, 1), 1.0)))
-    verify = np.where(candidates > TUNING.dense_matches, TUNING.certain_ns, TUNING.verify_ns)
+    is_dense = often_match(expected_matches(predicates), named, np.unique(predicates.column).size)
+    verify = np.where(is_dense, TUNING.certain_ns, TUNING.verify_ns)
     return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
 
 

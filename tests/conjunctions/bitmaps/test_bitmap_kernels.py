@@ -188,7 +188,7 @@ def pairs_of_runs(found: FoundRuns) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("case", cases())
 def test_matches_are_those_of_the_definition(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is room for few matches at a time."""
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, dense_matches=2.0))
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, min_named=1, dense_matches=1e9))
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     assert index.rare == case.conjunctions.count
     cells = cells_of_codes(case.events.codes, *index._cells)
@@ -211,7 +211,7 @@ def test_matches_are_those_of_the_definition(case: Case, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("tests", [0, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_match_bitmaps_of_one(seed: int, tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=1e9))
     case = random_case(seed, conjunctions=2000, events=1, columns=2, tests=tests, span=10)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     arguments = (index.bitmaps, index.demands, case.events, *index._cells, index.rare)
@@ -222,7 +222,7 @@ def test_match_bitmaps_of_one(seed: int, tests: int, monkeypatch: pytest.MonkeyP
 
 
 def test_an_event_with_more_matches_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=1e9))
     case = random_case(1, conjunctions=9000, events=1, columns=2, tests=0, span=1)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, index.rare, ROOM)
@@ -234,7 +234,7 @@ def test_an_event_with_more_matches_than_there_is_room_for(monkeypatch: pytest.M
 @pytest.mark.parametrize("seed", range(4))
 def test_match_ranges_of_one(seed: int, conjunctions: int, span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A last block that is not full, more matches than there is room for, dead groups, NULL, several ranges."""
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=1e9))
     case = random_case(seed, conjunctions=conjunctions, events=1, columns=3, tests=0, span=span)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     table = addresses_of(index.bitmaps, index.demands, index._cells).rows

@@ -117,7 +117,7 @@ def test_ten_thousand_columns_cost_no_more_than_their_predicates() -> None:
 
 def test_a_file_without_dense_blocks_gives_the_same_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     """As files of earlier versions are: they had ends in blocks of another layout, which are not read."""
-    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=2.0))
+    monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=1e9))
     case = random_case(2, conjunctions=600, events=30, columns=5, tests=3, span=400)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
     assert index.rare == 600
@@ -200,7 +200,7 @@ DAMAGE: list[tuple[str, Callable[[BitmapIndex], BitmapIndex]]] = [
 def test_check_finds_damage(reason: str, damage: Callable[[BitmapIndex], BitmapIndex]) -> None:
     case = random_case(1, conjunctions=600, events=1, columns=5, tests=3, span=4000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "TUNING", replace(TUNING, dense_matches=0.3, min_dense=0))
+        patch.setattr(build, "TUNING", replace(TUNING, dense_matches=0.3, dense_columns=1, min_dense=0))
         index = BitmapIndex.build(case.conjunctions, case.popularity)
     assert 0 < index.rare < 600
     with pytest.raises(AssertionError, match=reason):

@@ -149,8 +149,7 @@ def file_conjunctions(
     cells = Cells.of(conjunctions, popularity)
     accepted = _accepted(conjunctions, predicates, cells)
     of_tests = np.bincount(conjunctions.test_conjunction, minlength=conjunctions.count) > 0
-    accepting = np.minimum(TUNING.dense_optimism * predicates.selectivity, 1.0)
-    expected = np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), conjunctions.count))
+    expected = expected_matches(predicates)
     order, rare = _order(predicates, accepted, np.where(of_tests, 0.0, expected), cells.columns.size)
     rows, starts = _in_order(predicates.starts, order)
     place = np.empty(rows.size, np.int64)
@@ -163,13 +162,29 @@ def file_conjunctions(
     return cells, bitmaps, dense, _demands(conjunctions, predicates, order, rows, starts)
 
 
+def expected_matches(predicates: RangePredicates) -> Float64s:
+    """Return the share of events that each conjunction is expected to match, as far as ranges say."""
+    accepting = np.minimum(TUNING.dense_optimism * predicates.selectivity, 1.0)
+    return np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), predicates.starts.size - 1))
+
+
+def often_match(expected: Float64s, named: Int64s, columns: int) -> Bools:
+    """Tell which conjunctions belong into dense blocks, given the matches expected and how many columns each names.
+
+    To verify a conjunction costs more, the more it names; a dense block costs less, the fewer columns there are.
+    """
+    dear = np.maximum(named / TUNING.dense_predicates, 1.0)
+    cheap = min(max(TUNING.dense_columns / max(columns, 1), 1.0), 2.0)
+    return expected * dear * cheap > TUNING.dense_matches
+
+
 def _order(predicates: RangePredicates, accepted: _Accepted, expected: Float64s, columns: int) -> tuple[Int32s, int]:
     """Return the conjunctions in the order of their places, and how many of them are not in dense blocks.
 
     Those that are `expected` to match often stand behind the others; if they are most, all are taken to be such. Those
     with a test are verified anyway, and count as rare: nothing is expected of them.
     """
-    is_rare = expected <= TUNING.dense_matches
+    is_rare = ~often_match(expected, np.diff(predicates.starts), columns)
     others = np.flatnonzero(~is_rare).astype(np.int32)
     if 2 * others.size > is_rare.size:
         others = np.arange(is_rare.size, dtype=np.int32)

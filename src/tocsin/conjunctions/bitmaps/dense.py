@@ -36,7 +36,8 @@ DENSE_BLOCK = 1 << 15
 65,536: batches of 2,000, swept, 119, 66, 58 and 57; of 32, marked, 736, 299, 257 and 271."""
 DENSE_WORDS = DENSE_BLOCK // 64
 REGION_BLOCKS = 16
-"""Blocks of a region."""
+"""Blocks of a region. A million conjunctions of 1 to 10 of 100 ranges of any width, µs a single event with 1 and 16:
+1,660 and 1,094 on a busy machine; of 5 of 20 ranges of width 0.5 with 1, 4, 16 and 32: 363, 319, 293 and 295."""
 LINE = 512
 """Places of a line."""
 LINE_WORDS = LINE // 64

@@ -34,10 +34,13 @@ from tocsin.conjunctions.bitmaps.kernels import (
 )
 from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, in_ranges
 
-_AHEAD = 128
+_AHEAD = 32
 """The predicates of a candidate are fetched so many candidates before it is verified, and where they start twice as
 many before."""
+_LINE = 16
+"""Numbers of a line of the cache."""
 _WRITTEN_AT_ONCE = 2
+"""Candidates of a word that are written without a branch."""
 
 (
     _ROW_STARTS,
@@ -157,8 +160,10 @@ def match_ranges_of_one(
             fetch(starts, np.uint64(places[number]))
         if _AHEAD <= number < candidates + _AHEAD:
             early = places[number - _AHEAD]
-            fetch(predicates, np.uint64(3 * starts[early]))
-            fetch(predicates, np.uint64(3 * starts[early + 1] - 1))
+            last = 3 * starts[early + 1] - 1
+            for line in range(3 * starts[early], last, _LINE):
+                fetch(predicates, np.uint64(line))
+            fetch(predicates, np.uint64(last))
             fetch(conjunction, np.uint64(early))
         if number < 2 * _AHEAD:
             continue
