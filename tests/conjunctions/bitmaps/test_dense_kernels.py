@@ -76,6 +76,17 @@ def two_rows(places: int, seed: int) -> tuple[DenseBlocks, Int64s, Int64s]:
     return blocks, low, high
 
 
+def test_where_lines_and_bitsets_are() -> None:
+    """700 places are two lines: the first row has both, the second the first one."""
+    blocks, _, _ = two_rows(700, 1)
+    assert dense._width_of(blocks, 0) == 16
+    assert [dense._first_word(blocks, 0, cell) for cell in range(5)] == [0, 16, 32, 48, 64]
+    assert [dense._first_word(blocks, 1, cell) for cell in range(3)] == [80, 88, 96]
+    blocks = blocks._replace(lines=np.array([3, 70, 2], np.uint16))
+    assert [dense._first_line(blocks, 0, line) for line in (0, 3, 4, 70, 71)] == [0, 0, 1, 1, 2]
+    assert [dense._first_line(blocks, 1, line) for line in (2, 3)] == [2, 3]
+
+
 def test_clear_bitsets_have_no_bit_and_no_end() -> None:
     blocks, _, _ = two_rows(300, 1)
     assert blocks.clear.tolist() == [False] * 5 + [True, False, True]

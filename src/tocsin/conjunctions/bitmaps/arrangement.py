@@ -82,7 +82,7 @@ def by_families_of_columns(starts: Int64s, column: Int32s, columns: int) -> Int3
     i of conjunction c, for i from `starts[c]` to `starts[c + 1]`, is on `column[i]`.
 
     >>> by_families_of_columns(np.array([0, 1, 2, 4, 5]), np.array([2, 0, 0, 2, 2], np.int32), 3).tolist()
-    [1, 2, 0, 3]
+    [0, 3, 2, 1]
     """
     family = _families(np.bincount(column, minlength=columns))
     families = np.zeros(starts.size - 1, np.int64)

@@ -199,12 +199,12 @@ class BitmapIndex:
         for arrays, count, what in ((bitmaps, self.rare, ""), (dense, len(self) - self.rare, " that often match")):
             if count == 0:
                 continue
-            parts = arrays.row_starts.size - 1
+            parts, part = arrays.row_starts.size - 1, "region" if what else "block"
+            blocks = dense.place_starts.size - 1 if what else parts
             size = sum(array.nbytes for array in arrays) / count
-            part = "region" if what else "block"
             yield Step(
                 f", {count:,} conjunctions{what}",
-                f"in bitmaps: {parts:,} {part}s, {arrays.column.size / parts:.1f} columns a {part}, "
+                f"in bitmaps: {blocks:,} blocks, {arrays.column.size / parts:.1f} columns a {part}, "
                 f"{size:.0f} bytes a conjunction",
                 "no two predicates of theirs are selective: an event ORs the bitsets of those that fail"
                 + (" and marks the ends of their ranges" if what else " in its cells"),
