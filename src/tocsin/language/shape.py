@@ -7,6 +7,7 @@ alternate: code, literal, code, …, code. Texts with equal code and equal types
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from tocsin.errors import SubscriptionError
@@ -85,6 +86,8 @@ _UNTYPED = re.compile(
 )
 
 
+_SHORT = 40
+"""Longer literals are not remembered."""
 _UNTYPED_START = frozenset("tTyYfFnN+-.0123456789 \t\n\r\f\v")
 """How the text of such a literal begins."""
 
@@ -101,6 +104,12 @@ def string_format(literal: str) -> str:
     """
     if literal[1] not in _UNTYPED_START:
         return ""
+    return _format_of(literal) if len(literal) <= _SHORT else _format_of.__wrapped__(literal)
+
+
+@lru_cache(maxsize=1 << 13)
+def _format_of(literal: str) -> str:
+    """Do the same for a literal that may be of another kind, and remember it: dates and flags recur."""
     found = _UNTYPED.fullmatch(literal)
     if found is None or (found["time"] is not None and read_time(literal[1:-1]) is None):
         return ""

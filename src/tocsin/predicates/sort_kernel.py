@@ -4,6 +4,8 @@ An array's own `sort` takes 0.8 s to compile in each kernel that calls it, this 
 of a new process waited for it.
 """
 
+import numpy as np
+
 from tocsin._compile import kernel
 from tocsin.arrays import Int32s
 
@@ -19,11 +21,13 @@ def sort_part(values: Int32s, first: int, last: int) -> None:
     while 3 * gap < last - first:
         gap = 3 * gap + 1
     while gap > 0:
-        for place in range(first + gap, last):
+        # Unsigned indexes cannot be negative, which would be asked for each.
+        step, behind = np.uint64(gap), np.uint64(first + gap)
+        for place in range(behind, np.uint64(last)):
             value = values[place]
-            free = place
-            while free >= first + gap and values[free - gap] > value:
-                values[free] = values[free - gap]
-                free -= gap
+            free = np.uint64(place)
+            while free >= behind and values[free - step] > value:
+                values[free] = values[free - step]
+                free -= step
             values[free] = value
         gap //= 3

@@ -155,7 +155,11 @@ class TextIndex(ABC):
         """Do what `probe_batch` does for a column whose distinct texts are known; each of them is judged once."""
         if not len(distinct.texts):
             return np.zeros(len(distinct.place) + 1, np.int64), np.empty(0, np.int32)
-        return repeat_lists(*self.probe_texts(distinct.texts), distinct.place)
+        lists = self.probe_texts(distinct.texts)
+        if np.array_equal(distinct.place, np.arange(len(distinct.texts))):
+            # No text is there twice.
+            return lists
+        return repeat_lists(*lists, distinct.place)
 
     @abstractmethod
     def probe_text(self, text: str) -> Int32s:
