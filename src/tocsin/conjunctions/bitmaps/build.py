@@ -40,6 +40,8 @@ NO_BOUND = np.iinfo(np.int32).max
 """Instead of the first code of a cell that a column does not have."""
 _WIDEST = MAX_CELLS // 8
 """Cells of a column that are one cell of a row at most, with `TUNING.min_row_cells`."""
+_AT_ONCE = 1 << 21
+"""Predicates whose bits are set together: what that takes is 70 bytes for each."""
 NEARLY_ALL = 7 / 8
 """A code that this share of a column's ranges accept has a cell of its own. 300,000 conjunctions of 5 of 20 ranges of
 width 0.9: a third of the candidates were doubtful without it. Other values were not measured."""
@@ -146,10 +148,10 @@ def file_conjunctions(
 ) -> tuple[Cells, Bitmaps, DenseBlocks, Demands]:
     """File every conjunction; for the arguments see `BitmapIndex.build`."""
     predicates = range_predicates(conjunctions, popularity)
+    expected = expected_matches(predicates)
     cells = Cells.of(conjunctions, popularity)
     accepted = _accepted(conjunctions, predicates, cells)
     of_tests = np.bincount(conjunctions.test_conjunction, minlength=conjunctions.count) > 0
-    expected = expected_matches(predicates)
     order, rare = _order(predicates, accepted, np.where(of_tests, 0.0, expected), cells.columns.size)
     rows, starts = _in_order(predicates.starts, order)
     place = np.empty(rows.size, np.int64)
@@ -159,13 +161,17 @@ def file_conjunctions(
     of_rare, of_others = np.split(rows, [int(starts[rare])])
     bitmaps = _bitmaps(of_rare, place, accepted, cells, expected[order[:rare]])
     dense = _dense(of_others, place, accepted, cells, ranges, rare, of_tests[order])
+    # Nine million conjunctions of ten predicates: each of these is half a gigabyte.
+    del accepted, ranges, is_union, place
     return cells, bitmaps, dense, _demands(conjunctions, predicates, order, rows, starts)
 
 
 def expected_matches(predicates: RangePredicates) -> Float64s:
     """Return the share of events that each conjunction is expected to match, as far as ranges say."""
-    accepting = np.minimum(TUNING.dense_optimism * predicates.selectivity, 1.0)
-    return np.exp(np.bincount(predicates.conjunction, np.log(accepting + 1e-9), predicates.starts.size - 1))
+    accepting = TUNING.dense_optimism * predicates.selectivity
+    np.minimum(accepting, 1.0, out=accepting)
+    logs = np.log(np.maximum(accepting, 1e-9, out=accepting), out=accepting)
+    return np.exp(np.bincount(predicates.conjunction, logs, predicates.starts.size - 1))
 
 
 def often_match(expected: Float64s, named: Int64s, columns: int) -> Bools:
@@ -292,15 +298,11 @@ def _bitmaps(mine: Int64s, place: Int64s, accepted: _Accepted, cells: Cells, exp
     """
     rare = expected.size
     blocks = -(-rare // BLOCK)
-    block, inside = place[mine] // BLOCK, place[mine] % BLOCK
     whole = np.full(blocks, BLOCK, np.int64)
     often = np.bincount(np.arange(rare) // BLOCK, expected, blocks) > TUNING.dense_matches / 2 * BLOCK
     per_cell = np.where(often, -(-TUNING.named_per_cell // 2), TUNING.named_per_cell)
-    made = _rows(block, accepted.column[mine], blocks, cells, whole, TUNING.min_named, per_cell)
-    bitsets = np.diff(made.bitset_starts)
-    row = made.of_predicate
-    vector = inside // GROUP * bitsets[block] + np.append(made.first_bitset, 0)[row]
-    first_word = made.bitset_starts[block] * BITSET_WORDS + vector * GROUP_WORDS + (inside % GROUP >> 6)
+    made = _rows(place[mine] // BLOCK, accepted.column[mine], blocks, cells, whole, TUNING.min_named, per_cell)
+    bitsets, first_bitset = np.diff(made.bitset_starts), np.append(made.first_bitset, 0)
     bitmaps = Bitmaps(
         row_starts=made.row_starts,
         pruning_ends=np.empty(blocks, np.int64),
@@ -312,8 +314,13 @@ def _bitmaps(mine: Int64s, place: Int64s, accepted: _Accepted, cells: Cells, exp
         words=_aligned_zeros(int(made.bitset_starts[-1]) * BITSET_WORDS),
         clear=np.zeros(int(made.bitset_starts[-1]), bool),
     )
-    step = np.full(mine.size, GROUP_WORDS, np.int64)
-    _set_bits(mine, made, first_word, step, inside, accepted, cells, bitmaps.words)
+    for first in range(0, mine.size, _AT_ONCE):
+        some, row = mine[first : first + _AT_ONCE], made.of_predicate[first : first + _AT_ONCE]
+        block, inside = place[some] // BLOCK, place[some] % BLOCK
+        vector = inside // GROUP * bitsets[block] + first_bitset[row]
+        first_word = made.bitset_starts[block] * BITSET_WORDS + vector * GROUP_WORDS + (inside % GROUP >> 6)
+        step = np.full(some.size, GROUP_WORDS, np.int64)
+        _set_bits(some, row, made.shift, first_word, step, inside, accepted, cells, bitmaps.words)
     mark_dead(bitmaps, rare)
     mark_clear(bitmaps)
     # The rows that kill most groups first, the others by how many conjunctions they may rule out.
@@ -388,14 +395,15 @@ def _dense(
         partial=np.packbits(partial, bitorder="little").view(np.uint64),
         clear=np.zeros(int(bitsets.sum()), bool),
     )
-    _set_bits(mine, made, first_word, np.append(width, 0)[row], inside, accepted, cells, dense.words)
+    _set_bits(mine, row, made.shift, first_word, np.append(width, 0)[row], inside, accepted, cells, dense.words)
     mark_clear_bitsets(dense)
     return dense
 
 
 def _set_bits(
     mine: Int64s,
-    made: _Rows,
+    row: Int32s,
+    shift: Int32s,
     first_word: Int64s,
     step: Int64s,
     inside: Int64s,
@@ -403,15 +411,15 @@ def _set_bits(
     cells: Cells,
     words: UInt64s,
 ) -> None:
-    """Set the bits of the predicates `mine`, given the word of the first cell and the steps between cells."""
+    """Set the bits of the predicates `mine`, given their rows, the word of the first cell and the step to the next."""
     set_bits(
-        np.where(made.of_predicate < 0, -1, first_word),
+        np.where(row < 0, -1, first_word),
         step,
         (inside & 63).astype(np.uint8),
         accepted.cells[mine],
         accepted.null[mine],
         cells.counts[accepted.column[mine]],
-        np.append(made.shift, 0)[made.of_predicate].astype(np.int32),
+        np.append(shift, 0)[row].astype(np.int32),
         words,
     )
 
@@ -448,12 +456,14 @@ def _demands(
     conjunctions: Conjunctions, predicates: RangePredicates, order: Int32s, rows: Int64s, starts: Int64s
 ) -> Demands:
     """Write down what each conjunction demands, in the order of places."""
-    first, end = predicates.first[rows], predicates.end[rows]
-    demanded = np.stack([predicates.column[rows], predicates.low[rows], predicates.high[rows]], axis=1)
-    unions = np.flatnonzero(end - first > 1)
-    sizes = (end - first)[unions].astype(np.int64)
+    demanded = np.empty((rows.size, 3), np.int32)
+    for part, values in enumerate((predicates.column, predicates.low, predicates.high)):
+        demanded[:, part] = values[rows]
+    unions = np.flatnonzero((predicates.end - predicates.first > 1)[rows])
+    first = predicates.first[rows[unions]]
+    sizes = (predicates.end[rows[unions]] - first).astype(np.int64)
     range_ends = np.cumsum(sizes)
-    ranges = np.repeat(first[unions] - (range_ends - sizes), sizes) + np.arange(int(sizes.sum()))
+    ranges = np.repeat(first - (range_ends - sizes), sizes) + np.arange(int(sizes.sum()))
     demanded[unions, DEMAND_COLUMN] = ~demanded[unions, DEMAND_COLUMN]
     demanded[unions, DEMAND_FIRST] = range_ends - sizes
     demanded[unions, DEMAND_END] = range_ends
@@ -464,7 +474,7 @@ def _demands(
     return Demands(
         conjunction=order,
         starts=starts,
-        predicates=demanded.astype(np.int32),
+        predicates=demanded,
         ranges=np.stack([conjunctions.low[ranges], conjunctions.high[ranges]], axis=1),
         test_starts=test_starts,
         tests=tested.astype(np.int32),
