@@ -6,6 +6,7 @@ What a filter compares stands at the element that owns it: ``[b/@x > 3]`` is ``[
 on the same documents, so equal expressions share one representative.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -80,6 +81,10 @@ class Rest:
 def _compiled(rest: Rest) -> etree.XPath:
     # Without the regular expressions of EXSLT, which Python would run and which may take for ever.
     return etree.XPath(f"boolean({rest.text})", namespaces=dict(rest.namespaces), regexp=False)
+
+
+# As in `oracle.py`: a child must not wait for what another thread of its parent was evaluating.
+os.register_at_fork(after_in_child=_compiled.cache_clear)
 
 
 Steps = tuple[Step, ...]

@@ -1,5 +1,6 @@
 """Path expressions evaluated by lxml itself: the definition of what holds and of which step fails."""
 
+import os
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -71,6 +72,10 @@ def _compiled(steps: Steps) -> tuple[etree.XPath, dict[str, Any]]:
     text = writer.steps(steps)
     prefixes = {prefix: uri for uri, prefix in writer.prefixes.items()}
     return etree.XPath(f"boolean({text})", namespaces=prefixes), writer.constants
+
+
+# A path of lxml is locked while it is evaluated. What another thread was evaluating would stay locked in a child.
+os.register_at_fork(after_in_child=_compiled.cache_clear)
 
 
 class _Writer:
