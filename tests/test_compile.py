@@ -109,8 +109,8 @@ def test_bits_are_counted_and_found(word: int) -> None:
 
 
 @kernel
-def or_vectors_of(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> int:
-    open_words: int = _compile.or_vectors(words, first_word, places, first, count, union)
+def or_vectors_of(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, unions: UInt64s) -> int:
+    open_words: int = _compile.or_vectors(words, first_word, places, first, count, unions, 8)
     return open_words
 
 
@@ -119,11 +119,11 @@ def test_or_of_vectors(count: int) -> None:
     words = np.random.default_rng(count).integers(0, 2**64, 64, dtype=np.uint64)
     words[:] &= words[::-1] & np.uint64(0xFFFF)
     words[13::8] = ~np.uint64(0)
-    places, union = np.array([99, 0, 8, 3, 40, 16, 24, 24, 24, 99], np.int32), np.full(8, 7, np.uint64)
-    open_words = or_vectors_of(words, 8, places, 1, count, union)
+    places, unions = np.array([99, 0, 8, 3, 40, 16, 24, 24, 24, 99], np.int32), np.full(24, 7, np.uint64)
+    open_words = or_vectors_of(words, 8, places, 1, count, unions)
     vectors = [words[8 + place : 16 + place] for place in places[1 : 1 + count]]
     expected = np.bitwise_or.reduce([np.zeros(8, np.uint64), *vectors])
-    assert union.tolist() == expected.tolist()
+    assert unions.tolist() == [7] * 8 + expected.tolist() + [7] * 8
     assert open_words == sum(1 << word for word in range(8) if expected[word] != ~np.uint64(0))
     assert (open_words == 255) == (count == 0)
 
@@ -131,13 +131,13 @@ def test_or_of_vectors(count: int) -> None:
 def test_or_of_vectors_ends_when_all_bits_are_set() -> None:
     words = np.zeros(40, np.uint64)
     words[:4], words[12:16] = ~np.uint64(0), ~np.uint64(0)
-    union = np.zeros(8, np.uint64)
+    unions = np.zeros(16, np.uint64)
     places = np.array([0, 8, 16, 16, 24, 24, 24, 24], np.int32)
-    assert or_vectors_of(words, 0, places, 0, 8, union) == 0
-    assert (union == ~np.uint64(0)).all()
+    assert or_vectors_of(words, 0, places, 0, 8, unions) == 0
+    assert (unions[8:] == ~np.uint64(0)).all()
     words[15] -= np.uint64(1)
-    assert or_vectors_of(words, 0, places, 0, 8, union) == 1 << 7
-    assert union.tolist() == [2**64 - 1] * 7 + [2**64 - 2]
+    assert or_vectors_of(words, 0, places, 0, 8, unions) == 1 << 7
+    assert unions[8:].tolist() == [2**64 - 1] * 7 + [2**64 - 2]
 
 
 @kernel

@@ -349,15 +349,18 @@ OR_AT_ONCE = 4
 """Vectors that are ORed before anybody looks whether all bits are set."""
 
 
-def _or_vectors(words: UInt64s, first_word: int, places: Int32s, first: int, count: int, union: UInt64s) -> int:
-    """Fill `union` with the OR of the 512 bits at `words[first_word + place]`, for `count` places from `first` on.
+def _or_vectors(
+    words: UInt64s, first_word: int, places: Int32s, first: int, count: int, unions: UInt64s, at: int
+) -> int:
+    """Write the OR of the 512 bits at `words[first_word + place]`, for `count` places from `first` on, to `unions[at]`.
 
     `count` is a multiple of OR_AT_ONCE. Return which of the eight words have a bit that is not set, as bits; if none
     has, some of the places may have been left out.
     """
-    union[:] = 0
+    union = np.zeros(8, np.uint64)
     for place in places[first : first + count].tolist():
         union |= words[first_word + place : first_word + place + union.size]
+    unions[at : at + union.size] = union
     return int(np.packbits(~union != 0, bitorder="little")[0])
 
 

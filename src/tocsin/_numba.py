@@ -579,7 +579,9 @@ _BITS = ir.VectorType(ir.IntType(64), 8)
 
 
 @intrinsic
-def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _count: Any, union: Any) -> Any:
+def or_vectors(
+    _: Any, words: Any, _first_word: Any, places: Any, _first: Any, _count: Any, unions: Any, _at: Any
+) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number = ir.IntType(64)
         data, starts, target = (_data_of(context, builder, signature, args, place) for place in (0, 2, 5))
@@ -609,11 +611,11 @@ def or_vectors(_: Any, words: Any, _first_word: Any, places: Any, _first: Any, _
         for phi, of_nothing, of_loop in ((result, nothing, joined), (still_open, number(255), open_words)):
             phi.add_incoming(of_nothing, before)
             phi.add_incoming(of_loop, loop)
-        builder.store(result, builder.bitcast(target, _BITS.as_pointer()), align=8)
+        builder.store(result, builder.bitcast(builder.gep(target, [args[6]]), _BITS.as_pointer()), align=8)
         return still_open
 
     number = types.int64
-    return types.int64(words, number, places, number, number, union), generate
+    return types.int64(words, number, places, number, number, unions, number), generate
 
 
 @intrinsic

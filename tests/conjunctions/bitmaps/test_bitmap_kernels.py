@@ -19,6 +19,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     MAX_CELLS,
     MIDDLES,
     ROOM,
+    WRITTEN_AT_ONCE,
     Bitmaps,
     cells_of_codes,
     count_dead,
@@ -153,6 +154,24 @@ def test_alive_events_are_those_with_a_group_that_no_row_kills(seed: int) -> Non
     assert killed[:size].tolist() == dead[dead != 255].tolist()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.03, 1.0])
+def test_candidates_are_the_zeros_of_ors(share: float) -> None:
+    """None, one or several of a word, or all; behind those that wait, in runs of their events."""
+    ors, before = 5, np.array([7, 8], np.int32)
+    zeros = np.random.default_rng(1).random((ors, GROUP)) < share
+    failed = np.packbits(~zeros, axis=1, bitorder="little").view(np.uint64).reshape(-1)
+    open_words = np.packbits(zeros.reshape(ors, GROUP_WORDS, 64).any(axis=2), axis=1, bitorder="little")[:, 0]
+    place_of, event_of = np.arange(ors) * BLOCK, np.array([3, 3, 0, 1, 2], np.int32)
+    places, runs = np.empty(2 + ors * GROUP + WRITTEN_AT_ONCE, np.int32), np.zeros((ors + 2, 2), np.int32)
+    places[:2], runs[0] = before, (9, 2)
+    waiting = FoundRuns(places, 2, runs, 1)
+    waiting = kernels._take_candidates(failed, open_words.astype(np.int64), place_of, event_of, ors, waiting)
+    expected = [(9, 7), (9, 8), *((event_of[o], place_of[o] + bit) for o, bit in np.argwhere(zeros))]
+    events = np.repeat(runs[: waiting.run_count, 0], runs[: waiting.run_count, 1])
+    assert list(zip(events.tolist(), places[: waiting.used].tolist(), strict=True)) == expected
+    assert (runs[: waiting.run_count, 1] > 0).all()
+
+
 def cases() -> list[Case]:
     """Cases with and without tests, of few and of many codes."""
     return [
@@ -166,9 +185,11 @@ def test_candidates_are_verified_in_full(case: Case) -> None:
     """All pairs as candidates: what remains is what the definition says; tests alone are judged by `holds_tests`."""
     demands = BitmapIndex.build(case.conjunctions, case.popularity).demands
     events, count = case.events.codes.shape[1], case.conjunctions.count
-    waiting = np.stack(np.meshgrid(np.arange(events), np.arange(count)), axis=-1).reshape(-1, 2).astype(np.int32)
+    places = np.tile(np.arange(count, dtype=np.int32), events)
+    runs = np.stack([np.arange(events), np.full(events, count)], axis=1).astype(np.int32)
     by_event = np.ascontiguousarray(case.events.codes.T)
-    found = verify_candidates(demands, case.events, by_event, waiting, FoundRuns.with_room(len(waiting)))
+    waiting = FoundRuns(places, places.size, runs, events)
+    found = verify_candidates(demands, case.events, by_event, waiting, FoundRuns.with_room(places.size))
     assert pairs_of_runs(found) == case.expected()
     said = case.conjunctions
     for place, number in enumerate(demands.conjunction.tolist()):
@@ -196,7 +217,7 @@ def test_matches_are_those_of_the_definition(case: Case, monkeypatch: pytest.Mon
     progress, all_found, all_candidates = BEGIN, set[tuple[int, int]](), 0
     while progress.block < 1:
         progress, found, candidates = match_bitmaps(
-            index.bitmaps, index.demands, case.events, by_event, cells, index.rare, progress, FoundRuns.with_room(ROOM)
+            index.bitmaps, index.demands, case.events, by_event, cells, index.rare, progress, FoundRuns.with_room(GROUP)
         )
         more = pairs_of_runs(found)
         assert not more & all_found
@@ -225,9 +246,9 @@ def test_an_event_with_more_matches_than_there_is_room_for(monkeypatch: pytest.M
     monkeypatch.setattr(build, "TUNING", replace(TUNING, dense_matches=1e9))
     case = random_case(1, conjunctions=9000, events=1, columns=2, tests=0, span=1)
     index = BitmapIndex.build(case.conjunctions, case.popularity)
-    found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, index.rare, ROOM)
+    found, _ = match_bitmaps_of_one(index.bitmaps, index.demands, case.events, *index._cells, index.rare, GROUP)
     assert set(map(tuple, found.tolist())) == case.expected()
-    assert len(found) == len(case.expected()) > ROOM
+    assert len(found) == len(case.expected()) > 10 * GROUP
 
 
 @pytest.mark.parametrize(("conjunctions", "span"), [(2000, 10), (9000, 1), (5000, 40)])

@@ -9,12 +9,10 @@ from tocsin._compile import (
     OR_AT_ONCE,
     AddressTable,
     bytes_at,
-    count_bits,
     fetch,
     int32s_at,
     integers_at,
     kernel,
-    lowest_bit,
     or_vectors,
 )
 from tocsin.arrays import Int32s, Int64s, UInt64s
@@ -28,9 +26,11 @@ from tocsin.conjunctions.bitmaps.kernels import (
     GROUP_WORDS,
     GROUPS,
     MAX_CELLS,
+    WRITTEN_AT_ONCE,
     Bitmaps,
     Demands,
     cells_of_codes,
+    take_places,
 )
 from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, in_ranges
 
@@ -39,8 +39,6 @@ _AHEAD = 32
 many before."""
 _LINE = 16
 """Numbers of a line of the cache."""
-_WRITTEN_AT_ONCE = 2
-"""Candidates of a word that are written without a branch."""
 
 (
     _ROW_STARTS,
@@ -103,8 +101,9 @@ def match_ranges_of_one(
     clear = bytes_at(table[_CLEAR, 0], table[_CLEAR, 1])
     cells = cells_of_codes(codes, columns, bounds, counts)
     candidates = 0
-    vectors, failed = np.empty(columns.size + OR_AT_ONCE, np.int32), np.empty(GROUP_WORDS, np.uint64)
-    places = np.empty(2 * GROUP, np.int32)
+    vectors, failed = np.empty(columns.size + OR_AT_ONCE, np.int32), np.empty(GROUPS * GROUP_WORDS, np.uint64)
+    open_words, place_of = np.empty(GROUPS, np.int64), np.empty(GROUPS, np.int64)
+    places = np.empty(2 * BLOCK, np.int32)
     for block in range(row_starts.size - 1):
         first, end, first_of_block = row_starts[block], row_starts[block + 1], bitset_starts[block]
         killed = np.uint8(0)
@@ -129,28 +128,20 @@ def match_ranges_of_one(
                 first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
                 for place in range(taken):
                     fetch(words, np.uint64(first_word + vectors[place]))
+        ors = 0
         for group in range(groups):
-            if killed >> group & 1:
-                continue
-            first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
-            open_words = or_vectors(words, first_word, vectors, 0, taken, failed)
-            if candidates + GROUP + _WRITTEN_AT_ONCE > places.size:
-                more = np.empty(2 * places.size, np.int32)
-                for place in range(candidates):
-                    more[place] = places[place]
-                places = more
-            while open_words != 0:
-                word = lowest_bit(np.uint64(open_words))
-                open_words &= open_words - 1
-                left = ~failed[word]
-                at = np.int32(block * BLOCK + group * GROUP + word * 64)
-                after = candidates + count_bits(left)
-                while candidates < after:
-                    for step in range(_WRITTEN_AT_ONCE):
-                        places[np.uint64(candidates + step)] = at + np.int32(lowest_bit(left))
-                        left &= left - np.uint64(1)
-                    candidates += _WRITTEN_AT_ONCE
-                candidates = after
+            if not killed >> group & 1:
+                first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
+                opened = or_vectors(words, first_word, vectors, 0, taken, failed, ors * GROUP_WORDS)
+                open_words[ors], place_of[ors] = opened, block * BLOCK + group * GROUP
+                ors += opened != 0
+        if candidates + BLOCK + WRITTEN_AT_ONCE > places.size:
+            more = np.empty(2 * places.size, np.int32)
+            for place in range(candidates):
+                more[place] = places[place]
+            places = more
+        for number in range(ors):
+            candidates = take_places(failed, number, open_words[number], place_of[number], places, candidates)
     # Bits behind the last place are no conjunctions; they are in the last group, so that they come last.
     while candidates > 0 and places[candidates - 1] >= count:
         candidates -= 1
