@@ -13,11 +13,13 @@ from tocsin.conjunctions.bitmaps.kernels import (
     BEGIN,
     BITSET_WORDS,
     BLOCK,
+    EVENT_SHIFT,
     GROUP,
     GROUP_WORDS,
     GROUPS,
     MAX_CELLS,
     MIDDLES,
+    PLACE,
     ROOM,
     WRITTEN_AT_ONCE,
     Bitmaps,
@@ -30,6 +32,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     match_bitmaps,
     match_bitmaps_of_one,
     set_bits,
+    take_candidates,
     verify_candidates,
     weigh_columns,
 )
@@ -155,21 +158,16 @@ def test_alive_events_are_those_with_a_group_that_no_row_kills(seed: int) -> Non
 
 
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.03, 1.0])
-def test_candidates_are_the_zeros_of_ors(share: float) -> None:
-    """None, one or several of a word, or all; behind those that wait, in runs of their events."""
-    ors, before = 5, np.array([7, 8], np.int32)
-    zeros = np.random.default_rng(1).random((ors, GROUP)) < share
+def test_candidates_are_the_zeros_of_an_or(share: float) -> None:
+    """None, one or several of a word, or all; they come behind others."""
+    zeros = np.random.default_rng(1).random((2, GROUP)) < share
     failed = np.packbits(~zeros, axis=1, bitorder="little").view(np.uint64).reshape(-1)
-    open_words = np.packbits(zeros.reshape(ors, GROUP_WORDS, 64).any(axis=2), axis=1, bitorder="little")[:, 0]
-    place_of, event_of = np.arange(ors) * BLOCK, np.array([3, 3, 0, 1, 2], np.int32)
-    places, runs = np.empty(2 + ors * GROUP + WRITTEN_AT_ONCE, np.int32), np.zeros((ors + 2, 2), np.int32)
-    places[:2], runs[0] = before, (9, 2)
-    waiting = FoundRuns(places, 2, runs, 1)
-    waiting = kernels._take_candidates(failed, open_words.astype(np.int64), place_of, event_of, ors, waiting)
-    expected = [(9, 7), (9, 8), *((event_of[o], place_of[o] + bit) for o, bit in np.argwhere(zeros))]
-    events = np.repeat(runs[: waiting.run_count, 0], runs[: waiting.run_count, 1])
-    assert list(zip(events.tolist(), places[: waiting.used].tolist(), strict=True)) == expected
-    assert (runs[: waiting.run_count, 1] > 0).all()
+    open_words = int(np.packbits(zeros[1].reshape(GROUP_WORDS, 64).any(axis=1), bitorder="little")[0])
+    candidates, first = np.zeros(2 + GROUP + WRITTEN_AT_ONCE, np.int64), 7 << EVENT_SHIFT | 3 * GROUP
+    candidates[:2] = 5, 6
+    end = take_candidates(failed, 1, open_words, first, candidates, 2)
+    assert candidates[:end].tolist() == [5, 6, *(first + np.flatnonzero(zeros[1]))]
+    assert ((candidates[2:end] >> EVENT_SHIFT == 7) & (candidates[2:end] & PLACE >= 3 * GROUP)).all()
 
 
 def cases() -> list[Case]:
@@ -185,12 +183,16 @@ def test_candidates_are_verified_in_full(case: Case) -> None:
     """All pairs as candidates: what remains is what the definition says; tests alone are judged by `holds_tests`."""
     demands = BitmapIndex.build(case.conjunctions, case.popularity).demands
     events, count = case.events.codes.shape[1], case.conjunctions.count
-    places = np.tile(np.arange(count, dtype=np.int32), events)
-    runs = np.stack([np.arange(events), np.full(events, count)], axis=1).astype(np.int32)
+    of_event = np.arange(events)[:, None] << EVENT_SHIFT
+    candidates = (of_event | np.arange(count)).reshape(-1)
     by_event = np.ascontiguousarray(case.events.codes.T)
-    waiting = FoundRuns(places, places.size, runs, events)
-    found = verify_candidates(demands, case.events, by_event, waiting, FoundRuns.with_room(places.size))
-    assert pairs_of_runs(found) == case.expected()
+    before = FoundRuns.with_room(1 + candidates.size)
+    before.values[0], before.runs[0] = -1, (0, 1)
+    found = verify_candidates(
+        demands, case.events, by_event, candidates, candidates.size, before._replace(used=1, run_count=1)
+    )
+    assert len(np.unique(found.runs[: found.run_count, 0])) == found.run_count, "runs of one event that follow are one"
+    assert pairs_of_runs(found) == case.expected() | {(0, -1)}
     said = case.conjunctions
     for place, number in enumerate(demands.conjunction.tolist()):
         mine = said.test_conjunction == number

@@ -37,6 +37,9 @@ wrong guess stops the loads of the next OR: a million conjunctions of 5 of 80 ra
 verification, one by one and together: 385 and 245."""
 ROOM = CANDIDATES_PER_FLUSH + _ORED_TOGETHER * GROUP
 """Candidates that wait at most: those that are not enough yet, and all of the next ORs."""
+EVENT_SHIFT = 32
+PLACE = (1 << EVENT_SHIFT) - 1
+"""A candidate is a number: its event, shifted, and its place."""
 WRITTEN_AT_ONCE = 4
 """Candidates of a word that are written without a branch."""
 _TAKEN_TOGETHER = 128
@@ -237,10 +240,11 @@ def _fetch_vectors(bitmaps: Bitmaps, block: int, killed: UInt8s, stride: int, ve
 
 
 @kernel
-def take_places(failed: UInt64s, or_number: int, open_words: int, first_place: int, places: Int32s, end: int) -> int:
-    """Write the places of the zeros of an OR to `places[end]` and on; return where they end.
+def take_candidates(failed: UInt64s, or_number: int, open_words: int, first: int, candidates: Int64s, end: int) -> int:
+    """Write the candidates of an OR, the zeros of its 512 bits, to `candidates[end]` and on; return where they end.
 
-    `open_words` says, as bits, which words of it have a zero. WRITTEN_AT_ONCE more are written.
+    `first` is what bit 0 stands for: an event and a place. `open_words` says, as bits, which words have a zero.
+    WRITTEN_AT_ONCE more are written.
     """
     if open_words & (open_words - 1) != 0:
         # To go through all words costs less than to guess which of several are the open ones.
@@ -249,10 +253,10 @@ def take_places(failed: UInt64s, or_number: int, open_words: int, first_place: i
         word = lowest_bit(np.uint64(open_words))
         open_words &= open_words - 1
         left = ~failed[np.uint64(or_number * GROUP_WORDS + word)]
-        at, after = np.int32(first_place + word * 64), end + count_bits(left)
+        at, after = first + word * 64, end + count_bits(left)
         while True:
             for step in range(WRITTEN_AT_ONCE):
-                places[np.uint64(end + step)] = at + np.int32(lowest_bit(left))
+                candidates[np.uint64(end + step)] = at + lowest_bit(left)
                 left &= left - np.uint64(1)
             end += WRITTEN_AT_ONCE
             if end >= after:
@@ -262,83 +266,66 @@ def take_places(failed: UInt64s, or_number: int, open_words: int, first_place: i
 
 
 @kernel
-def _take_candidates(
-    failed: UInt64s, open_words: Int64s, place_of: Int64s, event_of: Int32s, ors: int, waiting: FoundRuns
-) -> FoundRuns:
-    """Add the places of the zeros of the first ORs to those that wait, in runs of their events."""
-    places, end, runs, count = waiting
-    for number in range(ors):
-        before = end
-        end = take_places(failed, number, open_words[number], place_of[number], places, end)
-        runs[count, RUN_EVENT] = event_of[number]
-        runs[count, RUN_LENGTH] = end - before
-        count += end > before
-    return FoundRuns(places, end, runs, count)
-
-
-@kernel
-def _fetch_demands(
-    starts: Int64s, conjunction: Int32s, predicates: Int32s, places: Int32s, first: int, end: int
-) -> None:
-    """Prefetch what some conjunctions demand; `predicates` are those of `Demands` as one list."""
-    for number in range(np.uint64(first), np.uint64(end)):
-        place = np.uint64(places[number])
-        fetch(conjunction, place)
-        behind = 3 * starts[place + np.uint64(1)]
-        for line in range(3 * starts[place], behind, _LINE):
-            fetch(predicates, np.uint64(line))
-        fetch(predicates, np.uint64(behind - 1))
+def _fetch_demands(starts: Int64s, conjunction: Int32s, predicates: Int32s, place: np.uint64) -> None:
+    """Prefetch what the conjunction at a place demands; `predicates` are those of `Demands` as one list."""
+    fetch(conjunction, place)
+    line, last = 3 * starts[place], 3 * starts[place + np.uint64(1)] - 1
+    fetch(predicates, np.uint64(line))
+    fetch(predicates, np.uint64(last))
+    while line + _LINE < last:
+        line += _LINE
+        fetch(predicates, np.uint64(line))
 
 
 @kernel
 def verify_candidates(
-    demands: Demands, events: Events, by_event: Int32s, waiting: FoundRuns, found: FoundRuns
+    demands: Demands, events: Events, by_event: Int32s, candidates: Int64s, count: int, found: FoundRuns
 ) -> FoundRuns:
-    """Verify the places that wait, in runs of their events; add those that match to `found`, which has room for all.
+    """Verify the first candidates; add those that match to the runs, which have room for all. They are overwritten.
 
     `by_event` has the codes of the events, event by event.
     """
-    values, used, runs, count = found
-    places, size, first, fetched = waiting.values, waiting.used, 0, 0
+    values, used, runs, run_count = found
     conjunction, starts, ranges = demands.conjunction, demands.starts, demands.ranges
     predicates, in_one_list = demands.predicates, demands.predicates.reshape(-1)
     has_tests = demands.tests.size > 0
-    for number in range(np.uint64(size)):
-        fetch(starts, np.uint64(places[number]))
-    for run in range(np.uint64(waiting.run_count)):
-        event, before = waiting.runs[run, RUN_EVENT], used
-        codes = by_event[np.uint64(event)]
-        behind = first + waiting.runs[run, RUN_LENGTH]
-        to_fetch = min(behind + _AHEAD, size)
-        _fetch_demands(starts, conjunction, in_one_list, places, fetched, to_fetch)
-        fetched = to_fetch
-        for number in range(np.uint64(first), np.uint64(behind)):
-            place: int = places[number] | 0  # 64 bits
-            at = np.uint64(place)
-            holds = True
-            # Most hold: to compare all without a branch costs less than to leave at the first that fails.
-            for row in range(np.uint64(starts[at]), np.uint64(starts[at + np.uint64(1)])):
-                column = predicates[row, DEMAND_COLUMN]
-                low, high = predicates[row, DEMAND_LOW], predicates[row, DEMAND_HIGH]
-                if column >= 0:
-                    code = codes[np.uint64(column)]
-                    holds = holds & (low <= code) & (code <= high)
-                else:
-                    holds = holds & in_ranges(ranges, low, high, codes[~column])
-            if has_tests:
-                holds = holds and holds_tests(demands, events, place, event)
-            values[np.uint64(used)] = conjunction[at]
-            used += holds
-        first = behind
-        if used == before:
-            continue
-        if count > 0 and runs[count - 1, RUN_EVENT] == event:
-            runs[count - 1, RUN_LENGTH] += used - before
-        else:
-            runs[count, RUN_EVENT] = event
-            runs[count, RUN_LENGTH] = used - before
-            count += 1
-    return FoundRuns(values, used, runs, count)
+    for number in range(np.uint64(count)):
+        fetch(starts, np.uint64(candidates[number] & PLACE))
+    for number in range(np.uint64(min(count, _AHEAD))):
+        _fetch_demands(starts, conjunction, in_one_list, np.uint64(candidates[number] & PLACE))
+    matches = 0
+    for number in range(np.uint64(count)):
+        if number + np.uint64(_AHEAD) < np.uint64(count):
+            early = candidates[number + np.uint64(_AHEAD)] & PLACE
+            _fetch_demands(starts, conjunction, in_one_list, np.uint64(early))
+        place, event = candidates[number] & PLACE, candidates[number] >> EVENT_SHIFT
+        at, of_event = np.uint64(place), np.uint64(event)
+        holds = True
+        # Most hold: to compare all without a branch costs less than to leave at the first that fails.
+        for row in range(np.uint64(starts[at]), np.uint64(starts[at + np.uint64(1)])):
+            column = predicates[row, DEMAND_COLUMN]
+            low, high = predicates[row, DEMAND_LOW], predicates[row, DEMAND_HIGH]
+            if column >= 0:
+                code = by_event[of_event, np.uint64(column)]
+                holds = holds & (low <= code) & (code <= high)
+            else:
+                holds = holds & in_ranges(ranges, low, high, by_event[of_event, ~column])
+        if has_tests:
+            holds = holds and holds_tests(demands, events, place, event)
+        # Written in any case, and counted if it holds: whether it does nobody can predict.
+        values[np.uint64(used + matches)] = conjunction[at]
+        candidates[np.uint64(matches)] = event
+        matches += holds
+    last = np.int64(runs[run_count - 1, RUN_EVENT]) if run_count > 0 else np.int64(-1)
+    length = np.int64(runs[run_count - 1, RUN_LENGTH]) if run_count > 0 else np.int64(0)
+    for number in range(np.uint64(matches)):
+        is_new = candidates[number] != last
+        last = candidates[number]
+        length = np.int64(1) if is_new else length + 1
+        run_count += is_new
+        runs[np.uint64(run_count - 1), RUN_EVENT] = last
+        runs[np.uint64(run_count - 1), RUN_LENGTH] = length
+    return FoundRuns(values, used + matches, runs, run_count)
 
 
 @kernel
@@ -371,10 +358,8 @@ def match_bitmaps(
     stride = (most_rows + OR_AT_ONCE - 1) // OR_AT_ONCE * OR_AT_ONCE
     vectors, taken = np.empty(cells.shape[1] * stride, np.int32), np.empty(cells.shape[1], np.int64)
     failed, open_words = np.zeros(_ORED_TOGETHER * GROUP_WORDS, np.uint64), np.empty(_ORED_TOGETHER, np.int64)
-    place_of, event_of, ors = np.empty(_ORED_TOGETHER, np.int64), np.empty(_ORED_TOGETHER, np.int32), 0
-    most_ors = min(_ORED_TOGETHER, (values.size - used) // GROUP)
-    places, end = np.empty(ROOM + WRITTEN_AT_ONCE, np.int32), 0
-    waiting_runs, waiting_count = np.empty((ROOM + 1, 2), np.int32), 0
+    first_of, ors, most_ors = np.empty(_ORED_TOGETHER, np.int64), 0, min(_ORED_TOGETHER, (values.size - used) // GROUP)
+    waiting, end = np.empty(ROOM + WRITTEN_AT_ONCE, np.int64), 0
     first_group, first_number = progress.group, progress.number
     for block in range(progress.block, blocks):
         rows = bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
@@ -398,16 +383,16 @@ def match_bitmaps(
                 lines = (bitsets + left_events - 1) // left_events
             for at_event in range(first_number, left_events):
                 if ors == most_ors:
-                    waiting = FoundRuns(places, end, waiting_runs, waiting_count)
-                    waiting, ors = _take_candidates(failed, open_words, place_of, event_of, ors, waiting), 0
-                    end, waiting_count = waiting.used, waiting.run_count
+                    for number in range(ors):
+                        end = take_candidates(failed, number, open_words[number], first_of[number], waiting, end)
+                    ors = 0
                     if end >= CANDIDATES_PER_FLUSH or used + end + GROUP > values.size:
                         found = FoundRuns(values, used, runs, count_of_runs)
-                        found = verify_candidates(demands, events, by_event, waiting, found)
-                        if found.used + GROUP > values.size:
-                            return Progress(block, group, at_event), found, candidates + end
+                        found = verify_candidates(demands, events, by_event, waiting, end, found)
                         candidates += end
-                        used, count_of_runs, end, waiting_count = found.used, found.run_count, 0, 0
+                        if found.used + GROUP > values.size:
+                            return Progress(block, group, at_event), found, candidates
+                        used, count_of_runs, end = found.used, found.run_count, 0
                     most_ors = min(_ORED_TOGETHER, (values.size - used - end) // GROUP)
                 number = left_to[at_event]
                 for _ in range(lines):
@@ -419,15 +404,15 @@ def match_bitmaps(
                 if first_place + GROUP > count:
                     for word in range(GROUP_WORDS):
                         failed[ors * GROUP_WORDS + word] |= bits_beyond(count - first_place - word * 64)
-                open_words[ors], place_of[ors], event_of[ors] = opened, first_place, alive[number]
+                open_words[ors], first_of[ors] = opened, np.int64(alive[number]) << EVENT_SHIFT | first_place
                 ors += opened != 0
             first_number = 0
         first_group = 0
-    waiting = FoundRuns(places, end, waiting_runs, waiting_count)
-    waiting = _take_candidates(failed, open_words, place_of, event_of, ors, waiting)
+    for number in range(ors):
+        end = take_candidates(failed, number, open_words[number], first_of[number], waiting, end)
     found = FoundRuns(values, used, runs, count_of_runs)
-    found = verify_candidates(demands, events, by_event, waiting, found)
-    return Progress(blocks, 0, 0), found, candidates + waiting.used
+    found = verify_candidates(demands, events, by_event, waiting, end, found)
+    return Progress(blocks, 0, 0), found, candidates + end
 
 
 @kernel

@@ -30,7 +30,7 @@ from tocsin.conjunctions.bitmaps.kernels import (
     Bitmaps,
     Demands,
     cells_of_codes,
-    take_places,
+    take_candidates,
 )
 from tocsin.conjunctions.pairs.kernels import EVENT, FOUND, in_ranges
 
@@ -103,7 +103,7 @@ def match_ranges_of_one(
     candidates = 0
     vectors, failed = np.empty(columns.size + OR_AT_ONCE, np.int32), np.empty(GROUPS * GROUP_WORDS, np.uint64)
     open_words, place_of = np.empty(GROUPS, np.int64), np.empty(GROUPS, np.int64)
-    places = np.empty(2 * BLOCK, np.int32)
+    places = np.empty(2 * BLOCK, np.int64)
     for block in range(row_starts.size - 1):
         first, end, first_of_block = row_starts[block], row_starts[block + 1], bitset_starts[block]
         killed = np.uint8(0)
@@ -136,12 +136,12 @@ def match_ranges_of_one(
                 open_words[ors], place_of[ors] = opened, block * BLOCK + group * GROUP
                 ors += opened != 0
         if candidates + BLOCK + WRITTEN_AT_ONCE > places.size:
-            more = np.empty(2 * places.size, np.int32)
+            more = np.empty(2 * places.size, np.int64)
             for place in range(candidates):
                 more[place] = places[place]
             places = more
         for number in range(ors):
-            candidates = take_places(failed, number, open_words[number], place_of[number], places, candidates)
+            candidates = take_candidates(failed, number, open_words[number], place_of[number], places, candidates)
     # Bits behind the last place are no conjunctions; they are in the last group, so that they come last.
     while candidates > 0 and places[candidates - 1] >= count:
         candidates -= 1
