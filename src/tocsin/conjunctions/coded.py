@@ -96,6 +96,18 @@ class RangePredicates:
     starts: Int64s
     """Where the predicates of each conjunction start; one more entry at the end."""
 
+    def part(self, first: int, end: int) -> "RangePredicates":
+        """Those of some conjunctions, which are numbered from 0 on."""
+        rows = slice(int(self.starts[first]), int(self.starts[end]))
+        fields = {name: getattr(self, name)[rows] for name in ("column", "first", "end", "low", "high")}
+        return RangePredicates(
+            conjunction=self.conjunction[rows] - np.int32(first),
+            **fields,
+            width=self.width[rows],
+            selectivity=self.selectivity[rows],
+            starts=self.starts[first : end + 1] - self.starts[first],
+        )
+
     def with_widths_of(self, conjunctions: Conjunctions) -> "RangePredicates":
         """The same predicates, as wide as the ranges of `conjunctions` are."""
         total = np.concatenate([[0.0], np.cumsum(conjunctions.high - conjunctions.low + 1.0)])

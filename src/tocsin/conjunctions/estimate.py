@@ -16,6 +16,8 @@ from tocsin.tuning import TUNING
 
 CARRIED = 3
 """Predicates that a posting of access pairs carries; what is beyond them is read from the rest list."""
+_AT_ONCE = 1 << 21
+"""Predicates whose costs are estimated together: that takes a hundred bytes for each."""
 
 
 def cost_by_pairs(prepared: Prepared) -> Float64s:
@@ -49,8 +51,17 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     and on its classes, and leaves a group alive for as many events as a class accepts.
     """
     predicates, count = prepared.predicates, prepared.conjunctions.count
+    columns, in_use = np.unique(predicates.column).size, _columns_in_use(predicates)
+    costs, step = np.empty(count), max(_AT_ONCE * count // max(predicates.column.size, 1), 1)
+    for first in range(0, count, step):
+        part = predicates.part(first, min(first + step, count))
+        costs[first : first + step] = _cost_in_bitmaps(part, count, columns, in_use)
+    return costs
+
+
+def _cost_in_bitmaps(predicates: RangePredicates, count: int, all_columns: int, columns: float) -> Float64s:
+    """Do so for some of `count` conjunctions, of which `columns` of `all_columns` are in use."""
     named = np.diff(predicates.starts)
-    columns = _columns_in_use(predicates)
     bits = np.log2(max(count / GROUP, 1.0))
     selectivity = np.minimum(predicates.selectivity, 1.0)
     classes = np.where(selectivity > 0.25, 4, np.where(selectivity > 0.08, 8, 16))
@@ -65,7 +76,7 @@ def cost_in_bitmaps(prepared: Prepared) -> Float64s:
     in_row = np.maximum(np.where(place == 0, np.maximum(sorts, by_columns), sorts), usual[predicates.conjunction])
     candidates = _product(predicates, 1 - in_row * (1 - selectivity))
     rows = np.maximum(columns * usual, min(columns, max(BLOCK * columns / max(count, 1), 1.0)))
-    is_dense = often_match(expected_matches(predicates), named, np.unique(predicates.column).size)
+    is_dense = often_match(expected_matches(predicates), named, all_columns)
     verify = np.where(is_dense, TUNING.certain_ns, TUNING.verify_ns)
     return TUNING.block_ns / BLOCK + TUNING.vector_ns / GROUP * rows * alive + verify * candidates
 
