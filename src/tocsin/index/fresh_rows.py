@@ -9,7 +9,6 @@ a view of the first n of them stays as it is.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from tocsin.model.condition import HistoryTest, XPathExists
 from tocsin.model.events import Event, EventBatch
 from tocsin.model.expression_tree import is_derived
 from tocsin.model.lookup import lookup
-from tocsin.model.predicate import EXACT_FLOAT, Conjunction, Points, Range, Ranges
+from tocsin.model.predicate import EXACT_FLOAT, Conjunction, Range, Ranges
 from tocsin.model.result import Evidence
 from tocsin.model.sql_text import shown_name
 from tocsin.model.subscription import Subscription
@@ -60,20 +59,15 @@ class _Rows(NamedTuple):
     high: Sequence[float] | Float64s
     or_null: bool
     """Whether NULL will do."""
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The lowest and the highest value that it accepts."""
-        if isinstance(self.low, np.ndarray):
-            # A list of a million numbers: Python would take 50 ms for it.
-            return float(self.low.min()), float(np.max(self.high))
-        return min(self.low), max(self.high)
+    first: float
+    """The lowest value that it accepts."""
+    last: float
+    """The highest."""
 
     @property
     def width(self) -> float:
         """The distance of its ends; infinite if it does not bound what it accepts."""
-        low, high = self.ends
-        return math.inf if self.or_null else high - low
+        return math.inf if self.or_null else self.last - self.first
 
 
 _ALWAYS = 0
@@ -229,11 +223,18 @@ class FreshRows:
         self.expressions.append(expression)
         self.needs_segment |= has_utility(subscription.where)
         is_plain = not expression.nesting
-        for predicate in chain.from_iterable(expression.leaves):
-            if isinstance(predicate, Ranges):
-                self._open_slot(predicate.attribute, predicate.kind)
-                is_plain = is_plain and _is_plain(predicate)
-            else:
+        conjunctions = []
+        for conjunction in expression.leaves:
+            of_conjunction: list[_Rows] = []
+            conjunctions.append(of_conjunction)
+            for predicate in conjunction:
+                if isinstance(predicate, Ranges):
+                    slots = self._open_slot(predicate.attribute, predicate.kind)
+                    rows = self._rows_of(predicate, slots) if is_plain else None
+                    if rows is not None:
+                        of_conjunction.append(rows)
+                    is_plain = rows is not None
+                    continue
                 self.needs_segment |= isinstance(predicate.test, HistoryTest)
                 if isinstance(predicate.test, XPathExists):
                     self.documents.add(predicate.test.attribute)
@@ -244,9 +245,8 @@ class FreshRows:
             if not self.tests.file(number, expression):
                 self.unfiled[number] = self.complex[number]
             return number
-        for conjunction in expression.leaves:
-            ranges = (predicate for predicate in conjunction if isinstance(predicate, Ranges))
-            self._append(number, [self._rows_of(predicate) for predicate in ranges])
+        for of_conjunction in conjunctions:
+            self._append(number, of_conjunction)
         return number
 
     def leave(self, number: int) -> None:
@@ -257,10 +257,10 @@ class FreshRows:
         self.complex.pop(number, None)
         self.unfiled.pop(number, None)
 
-    def _open_slot(self, attribute: str, kind: Kind) -> None:
+    def _open_slot(self, attribute: str, kind: Kind) -> _Slots:
         slots = self.slots.get(attribute, _NO_SLOTS)
         if kind in slots.compared:
-            return
+            return slots
         if slots is _NO_SLOTS and is_derived(attribute):
             self.derived.append(attribute)
         elif slots is _NO_SLOTS and "." in attribute:
@@ -272,41 +272,61 @@ class FreshRows:
         if kind is not Kind.ANY:
             slots = slots._replace(compared=slots.compared | {kind})
         self.slots[attribute] = slots
+        return slots
 
-    def _rows_of(self, predicate: Ranges) -> _Rows:
-        slot = self.slots[predicate.attribute].of_kind[KINDS.index(predicate.kind)]
-        points = predicate.ranges if isinstance(predicate.ranges, Points) else None
-        if points is not None and points.floats is not None:
-            return _Rows(slot, points.floats, points.floats, predicate.or_null)
-        if points is not None:
-            strings = self.strings
-            numbers = [strings.setdefault(str(value), float(len(strings))) for value in points.values]
-            return _Rows(slot, numbers, numbers, predicate.or_null)
+    def _rows_of(self, predicate: Ranges, slots: _Slots) -> _Rows | None:
+        """The rows of floats, strings that equal a constant, booleans and presence; None of other predicates."""
+        ranges, kind, or_null = predicate.ranges, predicate.kind, predicate.or_null
+        if kind not in KINDS:
+            return None
+        slot = slots.of_kind[KINDS.index(kind)]
+        if not isinstance(ranges, tuple):
+            floats = ranges.floats if len(ranges) <= FEW_POINTS else None
+            if floats is not None:
+                return _Rows(slot, floats, floats, or_null, float(floats.min()), float(floats.max()))
+            if len(ranges) > FEW_POINTS or kind is not Kind.STRING:
+                return None
+            numbers = [self._number_of(value) for value in ranges.values]
+            return _Rows(slot, numbers, numbers, or_null, min(numbers), max(numbers))
+        if not ranges:
+            return _Rows(slot, [math.inf], [-math.inf], or_null, math.inf, -math.inf)
         low, high = [], []
-        for one in predicate.ranges:
-            first, last = self._ends(predicate.kind, one)
-            low.append(first)
-            high.append(last)
-        return _Rows(slot, low or [math.inf], high or [-math.inf], predicate.or_null)
+        for one in ranges:
+            ends = self._ends(kind, one)
+            if ends is None:
+                return None
+            low.append(ends[0])
+            high.append(ends[1])
+        return _Rows(slot, low, high, or_null, min(low), max(high))
 
-    def _ends(self, kind: Kind, one: Range) -> tuple[float, float]:
-        """A range as closed ends."""
+    def _ends(self, kind: Kind, one: Range) -> tuple[float, float] | None:
+        """A range as closed ends; None if floats do not say what it accepts."""
         if kind is Kind.STRING:
-            constant = self.strings.setdefault(str(one.low), float(len(self.strings)))
+            if one.low is None or one.low != one.high or not one.low_closed:
+                return None
+            constant = self._number_of(one.low)
             return constant, constant
         low, high = -math.inf, math.inf
         if one.low is not None:
+            if not _is_exact_float(one.low):
+                return None
             low = _as_float(one.low)
             low = low if one.low_closed else math.nextafter(low, math.inf)
         if one.high is not None:
+            if not _is_exact_float(one.high):
+                return None
             high = _as_float(one.high)
             high = high if one.high_closed else math.nextafter(high, -math.inf)
         return low, high
 
+    def _number_of(self, constant: Any) -> float:
+        """The number of a string that some subscription compares with."""
+        return self.strings.setdefault(str(constant), float(len(self.strings)))
+
     def _append(self, number: int, predicates: Sequence[_Rows]) -> None:
         place = self.conjunctions
         start = int(self._by_conjunction[_STARTS][place])
-        last = start + sum(len(rows.low) for rows in predicates)
+        last = start + sum([len(rows.low) for rows in predicates])
         self._make_room(self._by_conjunction, place + 2)
         self._make_room(self._by_row, last)
         slot, low, high, or_null, goes_on = self._by_row.values()
@@ -321,29 +341,17 @@ class FreshRows:
                 or_null[start:end], goes_on[start : end - 1] = rows.or_null, True
             start = end
         self._make_room(self._by_guard, GUARDS * (place + 1))
-        by_width = sorted((rows.width, which) for which, rows in enumerate(predicates))
+        by_width = sorted([(rows.width, which) for which, rows in enumerate(predicates)])
         guards = [predicates[which] for width, which in by_width[:GUARDS] if width < math.inf]
         guard_slot, guard_low, guard_high = self._by_guard.values()
         first, end = GUARDS * place, GUARDS * (place + 1)
         guard_slot[first:end], guard_low[first:end], guard_high[first:end] = _ALWAYS, -math.inf, math.inf
         for at, rows in enumerate(guards, first):
             guard_slot[at] = rows.slot
-            guard_low[at], guard_high[at] = rows.ends
+            guard_low[at], guard_high[at] = rows.first, rows.last
         starts, owner = self._by_conjunction.values()
         starts[place + 1], owner[place] = last, number
         self.conjunctions += 1
-
-
-def _is_plain(predicate: Ranges) -> bool:
-    """Whether a predicate can be a row: numbers that are floats, strings that equal a constant, booleans, presence."""
-    if isinstance(predicate.ranges, Points):
-        is_few = len(predicate.ranges) <= FEW_POINTS
-        return is_few and (predicate.kind is Kind.STRING or predicate.ranges.floats is not None)
-    if predicate.kind is Kind.NUMBER:
-        return all(_is_exact_float(one.low) and _is_exact_float(one.high) for one in predicate.ranges)
-    if predicate.kind is Kind.STRING:
-        return all(one.low == one.high and one.low is not None and one.low_closed for one in predicate.ranges)
-    return predicate.kind in KINDS
 
 
 def _is_exact_float(end: Scalar | None) -> bool:
