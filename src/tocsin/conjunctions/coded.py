@@ -145,28 +145,31 @@ def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> 
     rows = conjunction.size
     changes = np.ones(rows, bool)
     changes[1:] = (conjunction[1:] != conjunction[:-1]) | (column[1:] != column[:-1])
-    first = np.flatnonzero(changes)
+    # Nine million conjunctions of ten predicates: each array of 64 bits is 0.7 GB, and none stays longer than needed.
+    first = np.flatnonzero(changes).astype(np.int32)
+    end = np.append(first[1:], np.int32(rows)) if rows else first
     share = np.empty(rows)
     for number, cumulative in enumerate(popularity):
         of_column = np.flatnonzero(column == number)
         low, high = conjunctions.low[of_column], conjunctions.high[of_column]
         below = np.where(low >= 0, cumulative[np.maximum(low, 0)], 0.0)
         share[of_column] = cumulative[high + 1] - below
-    widths = conjunctions.high - conjunctions.low + 1.0
     selectivity = np.add.reduceat(share, first) if rows else share
-    width = np.add.reduceat(widths, first) if rows else widths
-    end = np.append(first[1:], rows) if rows else first
-    order = np.lexsort((selectivity, conjunction[first]))
+    del changes, share
+    widths = conjunctions.high - conjunctions.low + 1.0
+    width: Float64s = np.add.reduceat(widths, first) / (end - first) if rows else widths
+    del widths
+    order = np.lexsort((selectivity, conjunction[first])).astype(np.int32)
     first, end = first[order], end[order]
     owner = conjunction[first]
     return RangePredicates(
         conjunction=owner,
         column=column[first],
-        first=first.astype(np.int32),
-        end=end.astype(np.int32),
+        first=first,
+        end=end,
         low=conjunctions.low[first],
         high=conjunctions.high[end - 1] if rows else conjunctions.high,
-        width=width[order] / (end - first),
+        width=width[order],
         selectivity=selectivity[order],
         starts=np.searchsorted(owner, np.arange(conjunctions.count + 1)).astype(np.int64),
     )

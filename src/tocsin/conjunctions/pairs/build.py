@@ -228,13 +228,15 @@ def _third(predicates: RangePredicates, access: AccessPairs) -> Int32s:
 def _short_fields(rectangles: Int32s, posted: Int32s, starts: Int64s) -> UInt16s:
     """Return the short fields of the postings of grids. `starts` says where the postings of each bucket start."""
     sizes = np.diff(starts)
-    first, size = np.repeat(starts[:-1], sizes), np.repeat(sizes, sizes)
-    # SHORT_FIELDS * first + the place in the bucket: see Postings.
-    place = (SHORT_FIELDS - 1) * first + np.arange(posted.size)
+    size = np.repeat(sizes, sizes)
+    # SHORT_FIELDS times the first of the bucket, and the place in it: see Postings.
+    place = np.repeat((SHORT_FIELDS - 1) * starts[:-1], sizes)
+    place += np.arange(posted.size)
     # The vector that the last postings are read with goes on behind them.
     fields = np.zeros(SHORT_FIELDS * posted.size + VECTOR_WIDTH, np.uint16)
     for field in range(SHORT_FIELDS):
-        fields[place + field * size] = rectangles[posted, field + 1] + (field != SHORT_COLUMN_C)
+        fields[place] = rectangles[posted, field + 1] + (field != SHORT_COLUMN_C)
+        place += size
     return fields
 
 
@@ -242,23 +244,28 @@ def _rest(
     conjunctions: Conjunctions, predicates: RangePredicates, access: AccessPairs, third: Int32s
 ) -> tuple[Int64s, Int32s, Int32s]:
     """Return the predicates and tests that postings do not carry: starts by conjunction, entries, ranges."""
-    number = np.arange(predicates.conjunction.size)
-    owner = predicates.conjunction
-    carried = (access.a.predicate[owner] == number) | (access.b.predicate[owner] == number) | (third[owner] == number)
+    carried = np.zeros(predicates.conjunction.size, bool)
+    for chosen in (access.a.predicate, access.b.predicate, third):
+        carried[chosen[chosen >= 0]] = True
     left = np.flatnonzero(~carried)
+    del carried
     sizes = (predicates.end - predicates.first)[left].astype(np.int64)
     ends = np.cumsum(sizes)
     rows = np.repeat(predicates.first[left] - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
     ranges = np.stack([conjunctions.low[rows], conjunctions.high[rows]], axis=1).astype(np.int32)
-    of_ranges = np.stack([predicates.column[left], ends - sizes, ends], axis=1)
+    del rows
+    of_ranges = np.empty((left.size, 3), np.int32)
+    for field, values in enumerate((predicates.column[left], ends - sizes, ends)):
+        of_ranges[:, field] = values
 
     tested = ~((access.test[conjunctions.test_conjunction] == conjunctions.test) & (conjunctions.test_accepts == TRUE))
     test = conjunctions.test[tested]
     null_column = conjunctions.test_null_column[test] if test.size else test
-    of_tests = np.stack([~conjunctions.test_accepts[tested], test, null_column], axis=1)
-
-    rest_owner = np.concatenate([owner[left], conjunctions.test_conjunction[tested]])
-    order = np.argsort(rest_owner, kind="stable")
-    rest = np.concatenate([of_ranges, of_tests])[order].astype(np.int32)
-    starts = np.searchsorted(rest_owner[order], np.arange(conjunctions.count + 1)).astype(np.int64)
+    rest_owner, rest = predicates.conjunction[left], of_ranges
+    if test.size:
+        of_tests = np.stack([~conjunctions.test_accepts[tested], test, null_column], axis=1).astype(np.int32)
+        rest_owner = np.concatenate([rest_owner, conjunctions.test_conjunction[tested]])
+        order = np.argsort(rest_owner, kind="stable")
+        rest_owner, rest = rest_owner[order], np.concatenate([of_ranges, of_tests])[order]
+    starts = np.searchsorted(rest_owner, np.arange(conjunctions.count + 1)).astype(np.int64)
     return starts, rest, ranges
