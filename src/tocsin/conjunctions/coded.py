@@ -157,7 +157,8 @@ def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> 
     selectivity = np.add.reduceat(share, first) if rows else share
     del changes, share
     widths = conjunctions.high - conjunctions.low + 1.0
-    width: Float64s = np.add.reduceat(widths, first) / (end - first) if rows else widths
+    width = np.add.reduceat(widths, first) if rows else widths
+    width /= end - first
     del widths
     order = np.lexsort((selectivity, conjunction[first])).astype(np.int32)
     first, end = first[order], end[order]
