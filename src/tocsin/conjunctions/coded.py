@@ -158,7 +158,6 @@ def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> 
     del changes, share
     widths = conjunctions.high - conjunctions.low + 1.0
     width = np.add.reduceat(widths, first) if rows else widths
-    width /= end - first
     del widths
     order = np.lexsort((selectivity, conjunction[first])).astype(np.int32)
     first, end = first[order], end[order]
@@ -170,7 +169,7 @@ def range_predicates(conjunctions: Conjunctions, popularity: list[Float64s]) -> 
         end=end,
         low=conjunctions.low[first],
         high=conjunctions.high[end - 1] if rows else conjunctions.high,
-        width=width[order],
+        width=width[order] / (end - first),
         selectivity=selectivity[order],
         starts=np.searchsorted(owner, np.arange(conjunctions.count + 1)).astype(np.int64),
     )
