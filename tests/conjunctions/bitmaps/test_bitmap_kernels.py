@@ -133,7 +133,8 @@ def test_vectors_that_events_take() -> None:
     assert (vectors[:4] // GROUP_WORDS).tolist() == [0, 0, 0, 0]
     assert (vectors[4:8] // GROUP_WORDS).tolist() == [6, 6, 6, 6]
     before = vectors.copy()
-    kernels._fetch_vectors(bitmaps, 0, np.array([0, 255, 1], np.uint8), stride, vectors, taken)
+    for group in range(GROUPS):
+        kernels._fetch_vectors(bitmaps, 0, group, np.array([0, 255, 1], np.uint8), stride, vectors, taken)
     assert vectors.tolist() == before.tolist()
 
 

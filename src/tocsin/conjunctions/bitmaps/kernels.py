@@ -227,16 +227,17 @@ def _take_vectors(
 
 
 @kernel
-def _fetch_vectors(bitmaps: Bitmaps, block: int, killed: UInt8s, stride: int, vectors: Int32s, taken: Int64s) -> None:
-    """Prefetch the vectors that a few events take of the groups of a block that are alive."""
+def _fetch_vectors(
+    bitmaps: Bitmaps, block: int, group: int, killed: UInt8s, stride: int, vectors: Int32s, taken: Int64s
+) -> None:
+    """Prefetch the vectors that a few events take of a group of a block, if it is alive for them."""
     first_of_block = bitmaps.bitset_starts[block]
     bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
-    for group in range(GROUPS):
-        first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
-        for number in range(killed.size):
-            if not killed[number] >> group & 1:
-                for place in range(number * stride, number * stride + taken[number]):
-                    fetch(bitmaps.words, np.uint64(first_word + vectors[place]))
+    first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
+    for number in range(killed.size):
+        if not killed[number] >> group & 1:
+            for place in range(number * stride, number * stride + taken[number]):
+                fetch(bitmaps.words, np.uint64(first_word + vectors[place]))
 
 
 @kernel
@@ -367,10 +368,14 @@ def match_bitmaps(
         bitsets = bitmaps.bitset_starts[block + 1] - first_of_block
         size = _still_alive(bitmaps, block, cells, alive, killed)
         _take_vectors(bitmaps, block, cells, alive[:size], stride, vectors, taken)
-        if size * rows < bitsets:
-            _fetch_vectors(bitmaps, block, killed[:size], stride, vectors, taken)
+        # A few events take few of the vectors: those of a group are prefetched before the group ahead of it is ORed.
+        are_few = size * rows < bitsets
+        if are_few:
+            _fetch_vectors(bitmaps, block, first_group, killed[:size], stride, vectors, taken)
         groups = min(GROUPS, (count - block * BLOCK + GROUP - 1) // GROUP)
         for group in range(first_group, groups):
+            if are_few and group + 1 < groups:
+                _fetch_vectors(bitmaps, block, group + 1, killed[:size], stride, vectors, taken)
             first_place = block * BLOCK + group * GROUP
             first_word = first_of_block * BITSET_WORDS + group * bitsets * GROUP_WORDS
             left_events = 0
