@@ -179,8 +179,9 @@ def cases() -> list[Case]:
     ]
 
 
+@pytest.mark.parametrize("most_hold", [True, False])
 @pytest.mark.parametrize("case", cases())
-def test_candidates_are_verified_in_full(case: Case) -> None:
+def test_candidates_are_verified_in_full(case: Case, most_hold: bool) -> None:
     """All pairs as candidates: what remains is what the definition says; tests alone are judged by `holds_tests`."""
     demands = BitmapIndex.build(case.conjunctions, case.popularity).demands
     events, count = case.events.codes.shape[1], case.conjunctions.count
@@ -190,7 +191,7 @@ def test_candidates_are_verified_in_full(case: Case) -> None:
     before = FoundRuns.with_room(1 + candidates.size)
     before.values[0], before.runs[0] = -1, (0, 1)
     found = verify_candidates(
-        demands, case.events, by_event, candidates, candidates.size, before._replace(used=1, run_count=1)
+        demands, case.events, by_event, candidates, candidates.size, most_hold, before._replace(used=1, run_count=1)
     )
     assert len(np.unique(found.runs[: found.run_count, 0])) == found.run_count, "runs of one event that follow are one"
     assert pairs_of_runs(found) == case.expected() | {(0, -1)}
@@ -199,6 +200,15 @@ def test_candidates_are_verified_in_full(case: Case) -> None:
         mine = said.test_conjunction == number
         accepted = (case.truth[said.test[mine]] & said.test_accepts[mine][:, None]) != 0
         assert [holds_tests(demands, case.events, place, event) for event in range(events)] == accepted.all(0).tolist()
+
+
+def test_prefetching_what_conjunctions_demand_changes_nothing() -> None:
+    demands = BitmapIndex.build(cases()[0].conjunctions, cases()[0].popularity).demands
+    before = [array.copy() for array in demands]
+    in_one_list = demands.predicates.reshape(-1)
+    for place in range(demands.conjunction.size):
+        kernels._fetch_demands(demands.starts, demands.conjunction, in_one_list, np.uint64(place))
+    assert all(np.array_equal(old, new) for old, new in zip(before, demands, strict=True))
 
 
 def pairs_of_runs(found: FoundRuns) -> set[tuple[int, int]]:

@@ -42,6 +42,8 @@ PLACE = (1 << EVENT_SHIFT) - 1
 """A candidate is a number: its event, shifted, and its place."""
 WRITTEN_AT_ONCE = 4
 """Candidates of a word that are written without a branch."""
+_FEW_HOLD = 8
+"""If fewer than one of so many candidates matched, those that come are left at the first predicate that fails."""
 _TAKEN_TOGETHER = 128
 """Events whose vectors of a block are found together: 10 to 40 kB of numbers."""
 _LINE = 16
@@ -280,16 +282,22 @@ def _fetch_demands(starts: Int64s, conjunction: Int32s, predicates: Int32s, plac
 
 @kernel
 def verify_candidates(
-    demands: Demands, events: Events, by_event: Int32s, candidates: Int64s, count: int, found: FoundRuns
+    demands: Demands,
+    events: Events,
+    by_event: Int32s,
+    candidates: Int64s,
+    count: int,
+    most_hold: bool,
+    found: FoundRuns,
 ) -> FoundRuns:
     """Verify the first candidates; add those that match to the runs, which have room for all. They are overwritten.
 
-    `by_event` has the codes of the events, event by event.
+    `by_event` has the codes of the events, event by event. `most_hold`: most candidates are expected to match.
     """
     values, used, runs, run_count = found
     conjunction, starts, ranges = demands.conjunction, demands.starts, demands.ranges
     predicates, in_one_list = demands.predicates, demands.predicates.reshape(-1)
-    has_tests = demands.tests.size > 0
+    has_tests, by_column = demands.tests.size > 0, events.codes
     for number in range(np.uint64(count)):
         fetch(starts, np.uint64(candidates[number] & PLACE))
     for number in range(np.uint64(min(count, _AHEAD))):
@@ -302,8 +310,21 @@ def verify_candidates(
         place, event = candidates[number] & PLACE, candidates[number] >> EVENT_SHIFT
         at, of_event = np.uint64(place), np.uint64(event)
         holds = True
-        # Most hold: to compare all without a branch costs less than to leave at the first that fails.
-        for row in range(np.uint64(starts[at]), np.uint64(starts[at + np.uint64(1)])):
+        # Where most hold, to compare all without a branch costs less than to leave at the first that fails.
+        first, end = np.uint64(starts[at]), np.uint64(starts[at + np.uint64(1)])
+        if not most_hold:
+            # The most selective one is on a column of the group, whose codes are in the cache, column by column.
+            while holds and first < end:
+                column = predicates[first, DEMAND_COLUMN]
+                low, high = predicates[first, DEMAND_LOW], predicates[first, DEMAND_HIGH]
+                if column >= 0:
+                    code = by_column[np.uint64(column), of_event]
+                    holds = (low <= code) & (code <= high)
+                else:
+                    holds = in_ranges(ranges, low, high, by_column[~column, of_event])
+                first += np.uint64(1)
+            end = first
+        for row in range(first, end):
             column = predicates[row, DEMAND_COLUMN]
             low, high = predicates[row, DEMAND_LOW], predicates[row, DEMAND_HIGH]
             if column >= 0:
@@ -360,7 +381,7 @@ def match_bitmaps(
     vectors, taken = np.empty(cells.shape[1] * stride, np.int32), np.empty(cells.shape[1], np.int64)
     failed, open_words = np.zeros(_ORED_TOGETHER * GROUP_WORDS, np.uint64), np.empty(_ORED_TOGETHER, np.int64)
     first_of, ors, most_ors = np.empty(_ORED_TOGETHER, np.int64), 0, min(_ORED_TOGETHER, (values.size - used) // GROUP)
-    waiting, end = np.empty(ROOM + WRITTEN_AT_ONCE, np.int64), 0
+    waiting, end, most_hold = np.empty(ROOM + WRITTEN_AT_ONCE, np.int64), 0, True
     first_group, first_number = progress.group, progress.number
     for block in range(progress.block, blocks):
         rows = bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
@@ -393,8 +414,9 @@ def match_bitmaps(
                     ors = 0
                     if end >= CANDIDATES_PER_FLUSH or used + end + GROUP > values.size:
                         found = FoundRuns(values, used, runs, count_of_runs)
-                        found = verify_candidates(demands, events, by_event, waiting, end, found)
+                        found = verify_candidates(demands, events, by_event, waiting, end, most_hold, found)
                         candidates += end
+                        most_hold = _FEW_HOLD * (found.used - used) > end
                         if found.used + GROUP > values.size:
                             return Progress(block, group, at_event), found, candidates
                         used, count_of_runs, end = found.used, found.run_count, 0
@@ -416,7 +438,7 @@ def match_bitmaps(
     for number in range(ors):
         end = take_candidates(failed, number, open_words[number], first_of[number], waiting, end)
     found = FoundRuns(values, used, runs, count_of_runs)
-    found = verify_candidates(demands, events, by_event, waiting, end, found)
+    found = verify_candidates(demands, events, by_event, waiting, end, most_hold, found)
     return Progress(blocks, 0, 0), found, candidates + end
 
 
