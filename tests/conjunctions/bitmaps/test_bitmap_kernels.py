@@ -204,11 +204,11 @@ def test_candidates_are_verified_in_full(case: Case, most_hold: bool) -> None:
 
 def test_prefetching_what_conjunctions_demand_changes_nothing() -> None:
     demands = BitmapIndex.build(cases()[0].conjunctions, cases()[0].popularity).demands
-    before = [array.copy() for array in demands]
+    before = [np.array(array) for array in demands]
     in_one_list = demands.predicates.reshape(-1)
     for place in range(demands.conjunction.size):
         kernels._fetch_demands(demands.starts, demands.conjunction, in_one_list, np.uint64(place))
-    assert all(np.array_equal(old, new) for old, new in zip(before, demands, strict=True))
+    assert all(np.array_equal(old, np.array(new)) for old, new in zip(before, demands, strict=True))
 
 
 def pairs_of_runs(found: FoundRuns) -> set[tuple[int, int]]:
