@@ -38,6 +38,8 @@ DUCKDB_EVENTS = 2
 DUCKDB_SUBSCRIPTIONS = 100_000
 """DuckDB gets the first so many subscriptions: its time is linear in them."""
 OURS = ("auto", "pairs", "bitmaps")
+MOST_BY_PAIRS = 50_000_000
+"""Predicates that are filed by access pairs alone: 90 million, those of nine million subscriptions, take over 24 GB."""
 LONG_S = 20.0
 """What has taken so many seconds is not repeated: access pairs take minutes where nobody would choose them."""
 
@@ -247,6 +249,8 @@ def _measure_point(report: Report, point: Point, events: int, seed: int, rivals:
     few = min(events, DUCKDB_EVENTS)
     matched = np.empty(0, np.int32)
     for way in OURS:
+        if way == "pairs" and workload.ranges.attribute.size > MOST_BY_PAIRS:
+            continue
         if way != "auto":
             segment = without_index(segment)
             build_s, segment = processor_timed(lambda way=way, of=segment: by_one_way(of, way == "bitmaps"))  # type: ignore[misc]
@@ -356,7 +360,8 @@ def _claims(report: Report, chosen: list[Point]) -> None:
             if by_way[rival]:
                 ratio = by_way[rival]["default 0"] / own
                 report.claim(f"default: times {rival}", f"at least {least}", f"{ratio:.1f}", ratio >= least)
-    best_of_ours = {point.name: min(by_way[way][point.name] for way in ("pairs", "bitmaps")) for point in chosen}
+    by_one = [by_way[way] for way in ("pairs", "bitmaps")]
+    best_of_ours = {point.name: min(times[point.name] for times in by_one if point.name in times) for point in chosen}
     worst = max(chosen, key=lambda point: ours[point.name] / best_of_ours[point.name]).name
     ratio = ours[worst] / best_of_ours[worst]
     report.claim(f"auto over the best of our ways, at worst ({worst})", "at most 1.5", f"{ratio:.2f}", ratio <= 1.5)
