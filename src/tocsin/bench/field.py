@@ -9,7 +9,7 @@ and has no parsing in it.
 
 import gc
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -215,31 +215,30 @@ def run(
         _measure_point(report, point, events, seed, rivals)
         gc.collect()
     _claims(report, chosen)
-    engines = dict.fromkeys(str(result.extra["way"]) for result in report.results if result.extra["us_2000"])
-    report.figures = [
-        Figure(
-            "field",
-            "Processor time an event over all points",
-            "point: " + ", ".join(dict.fromkeys(p.sweep for p in chosen)),
-            "µs an event",
-            {engine: _curve(report, chosen, engine) for engine in engines},
-            log_y=True,
-        )
-    ]
+    report.figures = [figure(report, [point.name for point in chosen])]
     return report
 
 
-def _curve(report: Report, chosen: list[Point], engine: str) -> list[tuple[float, float]]:
-    times = _times(report, engine)
-    return [(float(number), times[point.name]) for number, point in enumerate(chosen) if point.name in times]
+def figure(report: Report, names: Sequence[str]) -> Figure:
+    """Draw what an event takes at some points: Tocsin in batches of three sizes, each way of ours, and the rivals."""
+    engines = dict.fromkeys(str(result.extra["way"]) for result in report.results)
+    curves = {"Tocsin, batches of 2,000": ("auto", 2_000), "batches of 32": ("auto", 32), "one event": ("auto", 1)}
+    curves |= {f"{way} alone": (way, 2_000) for way in OURS[1:]}
+    curves |= {rival: (rival, 2_000) for rival in engines if rival not in OURS}
+    series = {}
+    for label, (way, size) in curves.items():
+        times = _times(report, way, size)
+        series[label] = [(float(number), times[name]) for number, name in enumerate(names) if name in times]
+    title = "Processor time an event, at every point of every sweep"
+    return Figure("field", title, "", "µs an event", series, log_y=True, ticks=names)
 
 
-def _times(report: Report, way: str) -> dict[str, float]:
-    """Microseconds an event in large batches, by point."""
+def _times(report: Report, way: str, size: int = 2_000) -> dict[str, float]:
+    """Microseconds an event in batches of a size, by point."""
     return {
-        str(result.extra["point"]): float(str(result.extra["us_2000"]))
+        str(result.extra["point"]): float(str(result.extra[f"us_{size}"]))
         for result in report.results
-        if result.extra["way"] == way and result.extra["us_2000"]
+        if result.extra["way"] == way and result.extra[f"us_{size}"]
     }
 
 

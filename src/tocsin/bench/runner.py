@@ -61,6 +61,8 @@ class Figure:
     series: Mapping[str, Sequence[tuple[float, float]]]
     log_x: bool = False
     log_y: bool = False
+    ticks: Sequence[str] = ()
+    """What x = 0, 1 and so on stand for, if they are no numbers."""
 
 
 @dataclass
@@ -187,12 +189,18 @@ def plot(figure: Figure, folder: Path) -> Path:
         xs, ys = zip(*points, strict=True) if points else ((), ())
         axes.plot(xs, ys, marker=markers[number % len(markers)], markersize=4, linewidth=1.4, label=name)
     axes.set(title=figure.title, xlabel=figure.x, ylabel=figure.y)
+    if figure.ticks:
+        axes.set_xticks(range(len(figure.ticks)), figure.ticks, rotation=90, fontsize=8)
     if figure.log_x:
         axes.set_xscale("log")
     if figure.log_y:
         axes.set_yscale("log")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    if figure.ticks:
+        # Many points leave no room for a legend among them.
+        axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    else:
+        axes.legend(fontsize=8)
     path = folder / f"{figure.name}.svg"
     canvas.savefig(path, metadata={"Date": None})
     pyplot.close(canvas)
