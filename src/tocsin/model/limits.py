@@ -16,6 +16,8 @@ _STRING = re.compile(r"'[^']*(?:''[^']*)*'")
 """With quotes inside, which are doubled."""
 TENANT_TAG = "tenant"
 """The tag whose value is the tenant of a subscription; one without it has none."""
+_MOST_OF_A_CHARACTER = 4
+"""Bytes in UTF-8."""
 _MAY_BE_NONE = ("subscriptions", "tenant_always_true")
 RAISE = "raise the limit: Limits({0}=...), or --limit {0}=... of a command"
 
@@ -83,6 +85,17 @@ class Limits:
         if self.list_items is not None and where.count(",") >= self.list_items:
             items = _LITERAL.sub("", where).count(",") + 1
             self._check(id, "list_items", "its lists have {} items", items, "Split the subscription")
+
+    def allow_texts(self, id_length: int, where_length: int) -> bool:
+        """Tell whether no condition and no id of at most so many characters can be too long to be parsed.
+
+        >>> Limits().allow_texts(100, 10_000), Limits(list_items=100).allow_texts(10, 1_000)
+        (True, False)
+        """
+        of_texts = (self.text_bytes, self.string_bytes, self.list_items)
+        return all(limit is None or _MOST_OF_A_CHARACTER * where_length <= limit for limit in of_texts) and (
+            self.id_bytes is None or _MOST_OF_A_CHARACTER * id_length <= self.id_bytes
+        )
 
     def check_tags(self, id: str, *given: object) -> None:
         """Raise SubscriptionError if a subscription has too many tags and weights, or too long ones."""
