@@ -179,9 +179,9 @@ def cases() -> list[Case]:
     ]
 
 
-@pytest.mark.parametrize("most_hold", [True, False])
+@pytest.mark.parametrize("many_hold", [True, False])
 @pytest.mark.parametrize("case", cases())
-def test_candidates_are_verified_in_full(case: Case, most_hold: bool) -> None:
+def test_candidates_are_verified_in_full(case: Case, many_hold: bool) -> None:
     """All pairs as candidates: what remains is what the definition says; tests alone are judged by `holds_tests`."""
     demands = BitmapIndex.build(case.conjunctions, case.popularity).demands
     events, count = case.events.codes.shape[1], case.conjunctions.count
@@ -191,7 +191,7 @@ def test_candidates_are_verified_in_full(case: Case, most_hold: bool) -> None:
     before = FoundRuns.with_room(1 + candidates.size)
     before.values[0], before.runs[0] = -1, (0, 1)
     found = verify_candidates(
-        demands, case.events, by_event, candidates, candidates.size, most_hold, before._replace(used=1, run_count=1)
+        demands, case.events, by_event, candidates, candidates.size, many_hold, before._replace(used=1, run_count=1)
     )
     assert len(np.unique(found.runs[: found.run_count, 0])) == found.run_count, "runs of one event that follow are one"
     assert pairs_of_runs(found) == case.expected() | {(0, -1)}

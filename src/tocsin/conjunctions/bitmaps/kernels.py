@@ -287,12 +287,12 @@ def verify_candidates(
     by_event: Int32s,
     candidates: Int64s,
     count: int,
-    most_hold: bool,
+    many_hold: bool,
     found: FoundRuns,
 ) -> FoundRuns:
     """Verify the first candidates; add those that match to the runs, which have room for all. They are overwritten.
 
-    `by_event` has the codes of the events, event by event. `most_hold`: most candidates are expected to match.
+    `by_event` has the codes of the events, event by event. `many_hold`: many of the candidates are expected to match.
     """
     values, used, runs, run_count = found
     conjunction, starts, ranges = demands.conjunction, demands.starts, demands.ranges
@@ -310,9 +310,9 @@ def verify_candidates(
         place, event = candidates[number] & PLACE, candidates[number] >> EVENT_SHIFT
         at, of_event = np.uint64(place), np.uint64(event)
         holds = True
-        # Where most hold, to compare all without a branch costs less than to leave at the first that fails.
+        # Where many hold, to compare all without a branch costs less than to leave at the first that fails.
         first, end = np.uint64(starts[at]), np.uint64(starts[at + np.uint64(1)])
-        if not most_hold:
+        if not many_hold:
             # The most selective one is on a column of the group, whose codes are in the cache, column by column.
             while holds and first < end:
                 column = predicates[first, DEMAND_COLUMN]
@@ -381,7 +381,7 @@ def match_bitmaps(
     vectors, taken = np.empty(cells.shape[1] * stride, np.int32), np.empty(cells.shape[1], np.int64)
     failed, open_words = np.zeros(_ORED_TOGETHER * GROUP_WORDS, np.uint64), np.empty(_ORED_TOGETHER, np.int64)
     first_of, ors, most_ors = np.empty(_ORED_TOGETHER, np.int64), 0, min(_ORED_TOGETHER, (values.size - used) // GROUP)
-    waiting, end, most_hold = np.empty(ROOM + WRITTEN_AT_ONCE, np.int64), 0, True
+    waiting, end, many_hold = np.empty(ROOM + WRITTEN_AT_ONCE, np.int64), 0, True
     first_group, first_number = progress.group, progress.number
     for block in range(progress.block, blocks):
         rows = bitmaps.row_starts[block + 1] - bitmaps.row_starts[block]
@@ -414,9 +414,9 @@ def match_bitmaps(
                     ors = 0
                     if end >= CANDIDATES_PER_FLUSH or used + end + GROUP > values.size:
                         found = FoundRuns(values, used, runs, count_of_runs)
-                        found = verify_candidates(demands, events, by_event, waiting, end, most_hold, found)
+                        found = verify_candidates(demands, events, by_event, waiting, end, many_hold, found)
                         candidates += end
-                        most_hold = _FEW_HOLD * (found.used - used) > end
+                        many_hold = _FEW_HOLD * (found.used - used) > end
                         if found.used + GROUP > values.size:
                             return Progress(block, group, at_event), found, candidates
                         used, count_of_runs, end = found.used, found.run_count, 0
@@ -438,7 +438,7 @@ def match_bitmaps(
     for number in range(ors):
         end = take_candidates(failed, number, open_words[number], first_of[number], waiting, end)
     found = FoundRuns(values, used, runs, count_of_runs)
-    found = verify_candidates(demands, events, by_event, waiting, end, most_hold, found)
+    found = verify_candidates(demands, events, by_event, waiting, end, many_hold, found)
     return Progress(blocks, 0, 0), found, candidates + end
 
 
